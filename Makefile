@@ -1,0 +1,57 @@
+# Everything runs in .venv; a target makes it first where it is missing or out of date. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help env report test test-full test-oldest lint lab bench clean java browser
+
+help: ## print this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: $(VENV)/.ready ## make the Python environment in .venv
+
+report: env java ## run the notebooks over data/ and write reports/, with an index page
+	@$(BIN)/python -m cdcwb.report
+
+test: env java browser lint ## check the code, then run every test at its normal size
+	$(PYTEST) --numprocesses logical --maxprocesses 4 tests/unit
+	$(PYTEST) tests/spark tests/notebooks tests/browser
+
+test-full: env java ## run the tests that are left out above for their size; takes long
+	$(PYTEST) --full -m full
+
+test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark
+	@scripts/ensure.sh $(OLDEST)/bin/python java
+	$(OLDEST)/bin/python -m pytest tests/spark
+
+lint: env ## check style, formatting and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+lab: env java ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+bench: env java ## measure the speed of the decoders and of the whole way
+	$(BIN)/python -m benchmarks
+
+clean: ## remove reports and caches; the environments stay
+	rm -rf reports build dist spark-warehouse .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	find cdcwb tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+
+# What pip cannot install: found, installed where that needs no question, or asked for in one line.
+java browser: env
+	@scripts/ensure.sh $(BIN)/python $@
+
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/make_env.sh
+	@PYTHON=$(PYTHON) scripts/make_env.sh $(VENV) dev constraints.txt
+
+$(OLDEST)/.ready: pyproject.toml constraints.txt constraints-oldest.txt scripts/make_env.sh
+	@PYTHON=$(PYTHON) scripts/make_env.sh $(OLDEST) test constraints.txt constraints-oldest.txt

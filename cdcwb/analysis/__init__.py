@@ -1,0 +1,1 @@
+"""Questions about a capture, answered by Spark; the answer is small."""

@@ -1,0 +1,205 @@
+"""A view of a capture as one file: JSON lines, Parquet or CSV, of any size, in the order of :mod:`cdcwb.analysis.order`.
+
+Spark orders the rows and writes them in parts to a temporary folder beside the target; the parts are joined in order,
+piece by piece, and the file is renamed into place. So a file appears whole or not at all, and no row is collected.
+
+``jsonl``
+    UTF-8, one object a line, every column present (null where null), maps as objects with their null values, arrays as
+    lists, times as ``2025-03-23T10:57:19.000000Z``, binary as lower-case hex.
+``csv``
+    RFC 4180 in UTF-8 with a header line: lines end in CR LF, a field that holds a comma, a quote or a line end is quoted. NULL
+    is an empty field, an empty text is ``""``; maps, arrays and structs are JSON text; times and binary as in jsonl.
+``parquet``
+    One file with exactly the schema of :mod:`cdcwb.model` (times in microseconds UTC, binary as it is), each column with its meaning.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from cdcwb import model
+from cdcwb.analysis.order import ordered
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["KINDS", "check_target", "export", "text_lines"]
+
+KINDS: Final = ("jsonl", "parquet", "csv")
+"""What can be written, by the ending of the file's name."""
+
+_PIECE: Final = 8 << 20
+_ROW_GROUP: Final = 64 * 1024
+_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'",
+    "timeZone": "UTC",
+}
+
+
+def export(capture: Capture, view: str, to: str | os.PathLike[str]) -> int:
+    """Write one view of a capture to the file ``to``, replacing what is there; returns the number of bytes of the file.
+
+    ``view`` is a name of :data:`cdcwb.model.TABLES`. Raises OptionError for an unknown view or ending, a target that
+    cannot be written, or one that the capture is read from.
+    """
+    if view not in model.TABLES:
+        raise OptionError(f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}.")
+    target = check_target(to, [str(entry["file"]) for entry in capture.files])
+    rows = ordered(capture, view)
+    with _beside(target) as (parts, whole):
+        if target.suffix == ".parquet":
+            _write_parquet(rows, parts)
+            _join_parquet(_parts(parts, target), whole, model.TABLES[view])
+        else:
+            kind = target.suffix[1:]
+            end = "\r\n" if kind == "csv" else "\n"
+            lines = text_lines(rows, kind)
+            lines.write.option("lineSep", end).option("compression", "none").text(_local(parts))
+            _join_text(_parts(parts, target), whole, _header(rows, end) if kind == "csv" else b"")
+        size = whole.stat().st_size
+        os.replace(whole, target)
+    return size
+
+
+def check_target(to: str | os.PathLike[str], inputs: list[str]) -> Path:
+    """The absolute path of a file that can be written; ``inputs`` are the files that must not be replaced.
+
+    Raises OptionError before any work is done.
+    """
+    target = Path(os.path.abspath(os.fspath(to)))
+    kind = target.suffix[1:].lower()
+    if kind not in KINDS or target.suffix != target.suffix.lower():
+        raise OptionError(f"expected a file that ends in .{', .'.join(KINDS)}, found '{target.name}'.{nearest(kind, KINDS)}")
+    if target.is_dir():
+        raise OptionError(f"'{target}' is a folder, not a file")
+    if not target.parent.is_dir():
+        raise OptionError(f"there is no folder '{target.parent}'")
+    if not os.access(target.parent, os.W_OK):
+        raise OptionError(f"the folder '{target.parent}' cannot be written")
+    if target.exists() and any(os.path.exists(path) and os.path.samefile(path, target) for path in inputs):
+        raise OptionError(f"'{target}' belongs to the capture that is read; nothing is written over it")
+    return target
+
+
+def text_lines(rows: DataFrame, kind: str) -> DataFrame:
+    """One text column, a line for every row: ``jsonl`` or ``csv`` (whose header line is not among them)."""
+    from pyspark.sql import functions as F
+
+    if kind == "jsonl":
+        columns = [_hex(rows, name).alias(name) for name in rows.columns]
+        return rows.select(F.to_json(F.struct(*columns), _JSON).alias("value"))
+    return rows.select(F.concat_ws(",", *[_csv_field(rows, name) for name in rows.columns]).alias("value"))
+
+
+def _hex(rows: DataFrame, name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    column = rows[name]
+    return F.lower(F.hex(column)) if rows.schema[name].dataType.typeName() == "binary" else column
+
+
+def _csv_field(rows: DataFrame, name: str) -> Column:
+    """One field as RFC 4180 writes it. Spark's own CSV writer neither keeps line ends in values nor blanks around them."""
+    from pyspark.sql import functions as F
+
+    kind = rows.schema[name].dataType.typeName()
+    if kind in ("map", "array", "struct"):
+        text = F.to_json(rows[name], _JSON)
+    elif kind == "timestamp":
+        text = F.when(rows[name].isNotNull(), F.to_csv(F.struct(rows[name]), _JSON))  # in UTC whatever the session's zone
+    elif kind == "binary":
+        text = _hex(rows, name)
+    else:
+        text = rows[name].cast("string")
+    quoted = F.concat(F.lit('"'), F.replace(text, F.lit('"'), F.lit('""')), F.lit('"'))
+    return F.when(text.isNull(), "").when((text == "") | text.rlike('[",\r\n]'), quoted).otherwise(text)
+
+
+def _header(rows: DataFrame, end: str) -> bytes:
+    return (",".join(rows.columns) + end).encode()
+
+
+def _write_parquet(rows: DataFrame, folder: Path) -> None:
+    """Parts with times in microseconds; Spark's default is a type that ends in the year 2262."""
+    spark, setting = rows.sparkSession, "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "TIMESTAMP_MICROS")
+    try:
+        rows.write.option("compression", "snappy").parquet(_local(folder))
+    finally:
+        spark.conf.set(setting, str(before))
+
+
+def _join_text(parts: list[Path], whole: Path, header: bytes) -> None:
+    with whole.open("xb") as out:
+        out.write(header)
+        for part in parts:
+            with part.open("rb") as piece:
+                shutil.copyfileobj(piece, out, _PIECE)
+            part.unlink()  # what is joined needs its room only once
+        _settle(out)
+
+
+def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
+    import pyarrow.parquet as pq
+
+    with whole.open("xb") as out:
+        with pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
+            for part in parts:
+                with pq.ParquetFile(part) as rows:
+                    for batch in rows.iter_batches(_ROW_GROUP):
+                        writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+                part.unlink()
+        _settle(out)
+
+
+def _settle(out: Any) -> None:
+    """On the disk before it is renamed, so that not even a power cut leaves half a file under the name."""
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def _parts(folder: Path, target: Path) -> list[Path]:
+    """The parts that Spark wrote, in the order of its partitions."""
+    if not (folder / "_SUCCESS").exists():
+        raise OptionError(
+            f"Spark's workers do not write to this machine's '{target.parent}': give a folder that all machines share, "
+            "or use 'cdcwb save'"
+        )
+    found = []
+    for path in folder.iterdir():
+        numbers = re.match(r"part-(\d+)-.*?(?:-c(\d+))?\.(?:snappy\.)?(?:txt|parquet)$", path.name)
+        if numbers:
+            found.append((int(numbers[1]), int(numbers[2] or 0), path))
+    return [path for _, _, path in sorted(found)]
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder for the parts and a file for the whole, both beside the target and both gone at the end."""
+    name = f".cdcwb-{secrets.token_hex(8)}"
+    parts, whole = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
+    try:
+        yield parts, whole
+    finally:
+        shutil.rmtree(parts, ignore_errors=True)
+        whole.unlink(missing_ok=True)
+
+
+def _local(path: Path) -> str:
+    """A path of this machine's file system, whatever file system Spark takes by default."""
+    return f"file://{path}"

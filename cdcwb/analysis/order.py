@@ -1,0 +1,50 @@
+"""The order of rows when a view leaves Spark, which itself promises none.
+
+Events and changes by (file_index, offset); transactions by the position of their begin, or of their first record where the
+begin is missing; table versions by the event that brought them, those from beside the capture first; problems first those
+of the whole capture, then by file and offset; detected settings by scope (the capture first) and setting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdcwb import model
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["ordered", "with_file_index"]
+
+
+def ordered(capture: Capture, view: str) -> DataFrame:
+    """The rows of a view (a name of :data:`cdcwb.model.TABLES`) in order, with exactly the model's columns."""
+    from pyspark.sql import functions as F
+
+    rows: DataFrame = getattr(capture, view)
+    columns = model.TABLES[view].names
+    if view in ("events", "changes"):
+        return rows.orderBy("file_index", "offset").select(*columns)
+    if view == "transactions":
+        first = F.regexp_extract("transaction_id", "~(.*)$", 1)  # without its begin, an id ends in its first position
+        return rows.orderBy(F.coalesce("begin_position", first), "transaction_id").select(*columns)
+    if view == "table_versions":
+        event = F.col("first_event")
+        return rows.orderBy(event["file_index"], event["offset"], "table_version").select(*columns)
+    if view == "problems":
+        place = ("file_index", "file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
+        return with_file_index(capture, rows).orderBy(F.col("file").isNotNull(), *place).select(*columns)
+    return rows.orderBy(F.col("scope") != "capture", "scope", "setting", "value").select(*columns)
+
+
+def with_file_index(capture: Capture, rows: DataFrame) -> DataFrame:
+    """``rows`` with the column file_index: the place of their ``file`` in natural name order (a2 before a10), null for none."""
+    from pyspark.sql import functions as F
+
+    known = {str(entry["file"]): int(entry["file_index"]) for entry in capture.files}
+    places = pa.table({"file": pa.array(known, pa.string()), "file_index": pa.array(known.values(), pa.int32())})
+    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(places)), "file", "left")

@@ -1,0 +1,221 @@
+"""What a capture is and whether it is healthy: counted by Spark in a handful of jobs, told in a page.
+
+:func:`summarize` gives flat facts for programs (JSON has all its types), :func:`summary_lines` the same for people.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcwb.analysis.order import with_file_index
+from cdcwb.model import Kind, OffsetUnit, Outcome, Problem, Severity
+from cdcwb.words import plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from cdcwb.capture import Capture
+
+__all__ = ["FIRST_PLACES", "summarize"]
+
+FIRST_PLACES: Final = 3
+"""How many places are given for each code of a problem."""
+
+Facts = dict[str, Any]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)]
+
+
+def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None, *, whole: bool = True) -> Facts:
+    """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is unknown.
+
+    ``format`` · ``files`` (a list: file, file_index, size, shape, compression, events, ledger) · ``bytes`` (decompressed) ·
+    ``ledger`` (``closes``, or a sentence that says what is missing; null unless ``whole``) ·
+    ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` · ``events``, ``events_by_kind``, ``events_by_record_type`` ·
+    ``changes``, ``changes_by_operation``, ``changes_by_outcome`` · ``transactions``, ``transactions_by_outcome``,
+    ``transactions_by_completeness``, ``open_transactions`` · ``first_time``, ``last_time``, ``first_position``,
+    ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by operation) · ``table_versions`` ·
+    ``restart_position``, ``highest_commit`` (null where the format has none) · ``problems``, ``problems_by_severity``,
+    ``problems_by_code`` (a list: severity, code, title, count and the first places) · ``detected`` (a list of rows) ·
+    ``healthy`` (no problem that is more than information, and the ledger is not open).
+
+    ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
+    being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
+    """
+    facts: Facts = {"format": capture.format}
+    say("counting events")
+    facts |= _events(capture, whole)
+    say("counting changes")
+    facts |= _changes(capture)
+    say("counting transactions")
+    facts |= _transactions(capture.transactions)
+    facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit")}
+    say("collecting problems")
+    facts |= _problems(capture)
+    facts["detected"] = [row.asDict() for row in capture.detected.collect()]
+    facts["healthy"] = facts["ledger"] in ("closes", None) and not any(
+        facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
+    )
+    return facts
+
+
+def _events(capture: Capture, whole: bool) -> Facts:
+    """One job: a row for every file, kind and record type, which is small whatever the capture's size."""
+    from pyspark.sql import functions as F
+
+    position = F.when(F.col("kind") != Kind.HEARTBEAT, F.col("position"))  # an idle marker's position may be zero
+    rows = (
+        capture.events.groupBy("file_index", "offset_unit", "kind", "record_type")
+        .agg(
+            F.count("*").alias("events"),
+            F.sum("length").alias("length"),
+            F.min(position).alias("first_position"),
+            F.max(position).alias("last_position"),
+            F.unix_micros(F.min("changed_at")).alias("first_time"),
+            F.unix_micros(F.max("changed_at")).alias("last_time"),
+        )
+        .collect()
+    )
+    files = _files(capture.files, rows, whole)
+    lengths: Counter[str] = Counter()
+    for row in rows:
+        if row.offset_unit == OffsetUnit.BYTE:
+            lengths[row.kind] += row.length
+    filler, malformed = lengths.pop(Kind.FILLER, 0), lengths.pop(Kind.MALFORMED, 0)
+    return {
+        "files": files,
+        "bytes": sum(entry["size"] for entry in files),
+        "ledger": _ledger(files) if whole else None,
+        "record_bytes": lengths.total(),
+        "filler_bytes": filler,
+        "malformed_bytes": malformed,
+        "events": sum(row.events for row in rows),
+        "events_by_kind": _counts(rows, "kind", "events"),
+        "events_by_record_type": _counts(rows, "record_type", "events"),
+        "first_time": _time(min((row.first_time for row in rows if row.first_time is not None), default=None)),
+        "last_time": _time(max((row.last_time for row in rows if row.last_time is not None), default=None)),
+        "first_position": min((row.first_position for row in rows if row.first_position is not None), default=None),
+        "last_position": max((row.last_position for row in rows if row.last_position is not None), default=None),
+    }
+
+
+def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -> list[Facts]:
+    """Each file with its number of events and its ledger: ``closes``, or what is missing from or too much for its size."""
+    events: Counter[int] = Counter()
+    lengths: Counter[int] = Counter()
+    for row in rows:
+        events[row.file_index] += row.events
+        if row.offset_unit == OffsetUnit.BYTE:
+            lengths[row.file_index] += row.length
+    files = []
+    for entry in entries:
+        index = entry["file_index"]
+        missing = entry["size"] - lengths[index] if index in lengths or not events[index] else 0
+        ledger = "closes" if not missing else f"{plural(missing, 'byte')} in no event"
+        if missing < 0:
+            ledger = f"{plural(-missing, 'byte')} too much in its events"
+        files.append({**entry, "events": events[index], "ledger": ledger if whole else None})
+    return files
+
+
+def _ledger(files: list[Facts]) -> str:
+    """``closes`` when every file's events add up to its size, else the first file where they do not, and how many more."""
+    wrong = [entry for entry in files if entry["ledger"] != "closes"]
+    if not wrong:
+        return "closes"
+    others = f", and {plural(len(wrong) - 1, 'more file')}" if len(wrong) > 1 else ""
+    return f"open: {wrong[0]['file']} has {wrong[0]['ledger']}{others}"
+
+
+def _changes(capture: Capture) -> Facts:
+    """One job for the changes, and one for the few table versions."""
+    from pyspark.sql import functions as F
+
+    rows = capture.changes.groupBy("schema_name", "table_name", "operation", "outcome").agg(F.count("*").alias("changes")).collect()
+    versions = capture.table_versions.groupBy("schema_name", "table_name").agg(F.count("*").alias("versions")).collect()
+    tables: dict[str, Facts] = {}
+    for row in [*versions, *rows]:
+        if row.table_name is not None:
+            name = f"{row.schema_name}.{row.table_name}" if row.schema_name is not None else row.table_name
+            tables.setdefault(name, {"table": name, "versions": 0, "changes": 0, "changes_by_operation": Counter()})
+            if "versions" in row:
+                tables[name]["versions"] += row.versions
+            else:
+                tables[name]["changes"] += row.changes
+                tables[name]["changes_by_operation"][str(row.operation)] += row.changes
+    return {
+        "changes": sum(row.changes for row in rows),
+        "changes_by_operation": _counts(rows, "operation", "changes"),
+        "changes_by_outcome": _counts(rows, "outcome", "changes"),
+        "tables": [
+            {**table, "changes_by_operation": dict(table["changes_by_operation"].most_common())}
+            for _, table in sorted(tables.items())
+        ],
+        "table_versions": sum(row.versions for row in versions),
+    }
+
+
+def _transactions(transactions: DataFrame) -> Facts:
+    """One job."""
+    from pyspark.sql import functions as F
+
+    rows = transactions.groupBy("outcome", "completeness").agg(F.count("*").alias("transactions")).collect()
+    outcomes = _counts(rows, "outcome", "transactions")
+    return {
+        "transactions": sum(row.transactions for row in rows),
+        "transactions_by_outcome": outcomes,
+        "transactions_by_completeness": _counts(rows, "completeness", "transactions"),
+        "open_transactions": outcomes.get(Outcome.OPEN, 0),
+    }
+
+
+def _problems(capture: Capture) -> Facts:
+    """One job: the first places of each code and, on each of them, how many there are."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    code = Window.partitionBy("severity", "code")
+    place = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence")
+    rows = (
+        with_file_index(capture, capture.problems.select("severity", "code", "sentence", "file", "offset", "length"))
+        .withColumn("count", F.count("*").over(code))
+        .withColumn("place", F.row_number().over(place))
+        .where(F.col("place") <= FIRST_PLACES)
+        .collect()
+    )
+    codes: dict[tuple[str, str], Facts] = {}
+    for row in sorted(rows, key=lambda row: row.place):
+        entry = codes.setdefault(
+            (row.severity, row.code),
+            {"severity": row.severity, "code": row.code, "title": _title(row.code), "count": row["count"], "places": []},
+        )
+        entry["places"].append({name: row[name] for name in ("file", "offset", "length", "sentence")})
+    by_code = sorted(codes.values(), key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"]))
+    return {
+        "problems": sum(entry["count"] for entry in by_code),
+        "problems_by_severity": _counts(by_code, "severity", "count"),
+        "problems_by_code": by_code,
+    }
+
+
+def _title(code: str) -> str:
+    return Problem(code).title if code in list(Problem) else code
+
+
+def _counts(rows: Iterable[Any], name: str, number: str) -> dict[str, int]:
+    """How many there are of each value of ``name``, most first; rows without a value are not counted."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row[name] is not None:
+            counts[row[name]] += row[number]
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _time(micros: int | None) -> str | None:
+    """Microseconds since 1970 as ``2025-03-23T10:57:19.000000Z``."""
+    if micros is None:
+        return None
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds").replace("+00:00", "Z")

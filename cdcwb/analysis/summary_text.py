@@ -1,0 +1,176 @@
+"""The facts of :func:`cdcwb.analysis.summary.summarize` as a page of text; captured text in it is made visible and harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from cdcwb.model import Kind, Severity
+from cdcwb.words import count, duration, joined, moment, plural, size, tally, visible
+
+__all__ = ["health", "summary_lines"]
+
+_MOST_FILES: Final = 12
+_MOST_TABLES: Final = 20
+
+
+def health(facts: dict[str, Any]) -> str:
+    """One sentence: whether the capture is healthy and, if not, what is wrong with it."""
+    severities = facts["problems_by_severity"]
+    found = [
+        plural(severities[severity], severity)
+        for severity in (Severity.ERROR.value, Severity.WARNING.value)
+        if severities.get(severity)
+    ]
+    faults = [joined(found)] if found else []
+    if facts["malformed_bytes"]:
+        faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'])} that are no record")
+    if facts["open_transactions"]:
+        faults.append(f"{count(facts['open_transactions'])} of {plural(facts['transactions'], 'transaction')} open")
+    if facts["ledger"] not in ("closes", None):
+        faults.append("a ledger that does not close")
+    if not facts["healthy"]:
+        return f"Needs a look: {joined(faults)}."
+    whole = facts["transactions_by_completeness"].get("whole", 0)
+    parts = ["every byte is accounted for"] if facts["ledger"] else []
+    if facts["transactions"]:
+        everyone = whole == facts["transactions"]
+        parts.append(
+            f"{'the transaction is' if whole == 1 else f'all {count(whole)} transactions are'} whole"
+            if everyone
+            else f"{count(whole)} of {plural(facts['transactions'], 'transaction')} whole"
+        )
+    parts.append("no problems" if not facts["problems"] else f"nothing worse than {plural(facts['problems'], 'remark')}")
+    return f"Healthy: {joined(parts)}."
+
+
+def summary_lines(facts: dict[str, Any]) -> list[str]:
+    """The whole summary, a line each, without colours or trailing blanks."""
+    rows = [
+        ("format", facts["format"]),
+        ("files", _files(facts["files"])),
+        ("bytes", _bytes(facts)),
+        ("ledger", visible(facts["ledger"] or "not counted, since only a part of the capture is looked at", 400)),
+        ("events", f"{count(facts['events'])}: {tally(facts['events_by_kind'])}" if facts["events"] else "none"),
+        ("record types", tally(facts["events_by_record_type"])),
+        ("changes", _changes(facts)),
+        ("transactions", _transactions(facts)),
+        ("time", _time(facts["first_time"], facts["last_time"])),
+        ("positions", _span(facts["first_position"], facts["last_position"])),
+        ("restart position", facts["restart_position"]),
+        ("highest commit", facts["highest_commit"]),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [health(facts), ""]
+    lines += [f"{name:<{width}}  {text}" for name, text in rows if text is not None]
+    lines += _section("files", _file_lines(facts["files"]))
+    lines += _section(f"tables ({count(len(facts['tables']))})", _table_lines(facts["tables"]))
+    lines += _section("detected", _detected_lines(facts["detected"]))
+    lines += _section(f"problems ({count(facts['problems'])})", _problem_lines(facts["problems_by_code"]))
+    return lines
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in lines)] if lines else []
+
+
+def _share(part: int, whole: int) -> str:
+    """``120 bytes (0.3 %)``; a share that would round to nothing says so."""
+    if not whole:
+        return plural(part, "byte")
+    percent = 100 * part / whole
+    return f"{plural(part, 'byte')} ({'under 0.1' if 0 < percent < 0.1 else f'{percent:.1f}'} %)"
+
+
+def _files(files: list[dict[str, Any]]) -> str:
+    shapes: dict[str, int] = {}
+    for entry in files:
+        shape = " in ".join(str(part) for part in (entry["shape"], entry["compression"]) if part)
+        shapes[shape] = shapes.get(shape, 0) + 1
+    return f"{count(len(files))} ({tally(shapes) if len(shapes) > 1 else visible(''.join(shapes))})"
+
+
+def _bytes(facts: dict[str, Any]) -> str:
+    parts = [f"records {count(facts['record_bytes'])}"]
+    parts += [f"{name} {count(facts[f'{name}_bytes'])}" for name in (Kind.FILLER.value, Kind.MALFORMED.value)]
+    about = f" ({size(facts['bytes'])})" if facts["bytes"] >= 1000 else ""
+    return f"{count(facts['bytes'])}{about}: {', '.join(parts)}"
+
+
+def _changes(facts: dict[str, Any]) -> str:
+    if not facts["changes"]:
+        return "none"
+    outcomes = f"; {tally(facts['changes_by_outcome'])}" if facts["changes_by_outcome"] else ""
+    return f"{count(facts['changes'])}: {tally(facts['changes_by_operation'])}{outcomes}"
+
+
+def _transactions(facts: dict[str, Any]) -> str:
+    if not facts["transactions"]:
+        return "none"
+    return (
+        f"{count(facts['transactions'])}: {tally(facts['transactions_by_outcome'])}; "
+        f"{tally(facts['transactions_by_completeness'])}"
+    )
+
+
+def _time(first: str | None, last: str | None) -> str | None:
+    if first is None or last is None:
+        return None
+    begin, end = datetime.fromisoformat(first), datetime.fromisoformat(last)
+    if begin == end:
+        return moment(begin)
+    return f"{moment(begin)} to {moment(end)} ({duration((end - begin) // timedelta(microseconds=1))})"
+
+
+def _span(first: str | None, last: str | None) -> str | None:
+    if first is None or last is None:
+        return None
+    return visible(first) if first == last else f"{visible(first)} to {visible(last)}"
+
+
+def _file_lines(files: list[dict[str, Any]]) -> list[str]:
+    """The files one by one, as far as they fit on a page; those whose ledger is open come first."""
+    in_doubt = sorted(files, key=lambda entry: entry["ledger"] in ("closes", None))
+    shown = in_doubt[:_MOST_FILES]
+    lines = [
+        f"{visible(entry['file'], 400)}  {plural(entry['size'], 'byte')}, {plural(entry['events'], 'event')}"
+        + (f", ledger: {entry['ledger']}" if entry["ledger"] else "")
+        for entry in sorted(shown, key=lambda entry: entry["file_index"])
+    ]
+    return [*lines, *_more(len(files) - len(shown), "file")]
+
+
+def _table_lines(tables: list[dict[str, Any]]) -> list[str]:
+    """The tables with most changes, in name order."""
+    shown = sorted(tables, key=lambda table: -table["changes"])[:_MOST_TABLES]
+    lines = [
+        f"{visible(table['table'])}  {plural(table['versions'], 'version')}, {plural(table['changes'], 'change')}"
+        + (f": {tally(table['changes_by_operation'])}" if table["changes"] else "")
+        for table in sorted(shown, key=lambda table: str(table["table"]))
+    ]
+    return [*lines, *_more(len(tables) - len(shown), "table")]
+
+
+def _detected_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return [
+        f"{'' if row['scope'] == 'capture' else visible(row['scope']) + ': '}{row['setting']} = {visible(row['value'])}  "
+        + ("(given as an option)" if row["overridden"] else f"({visible(row['evidence'], 400)})")
+        for row in rows
+    ]
+
+
+def _problem_lines(codes: Iterable[dict[str, Any]]) -> list[str]:
+    """Each code with its number and its first places."""
+    lines = []
+    for code in codes:
+        lines.append(f"{code['severity']}  {code['code']}: {code['title']}, {count(code['count'])}")
+        for place in code["places"]:
+            where = "" if place["file"] is None else f"{visible(place['file'], 400)} at {count(place['offset'] or 0)}: "
+            lines.append(f"    {where}{visible(place['sentence'], 400)}")
+        lines += [f"    {line}" for line in _more(code["count"] - len(code["places"]), "place")]
+    return lines
+
+
+def _more(number: int, what: str) -> list[str]:
+    return [f"… and {plural(number, f'more {what}')}"] if number > 0 else []

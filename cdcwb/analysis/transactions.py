@@ -1,0 +1,254 @@
+"""Questions about the transactions of a capture, answered by Spark; the answers are small.
+
+Answers come as pandas frames whose columns are Arrow types, so that a null stays a null and a 64-bit number keeps
+every digit. Durations are in microseconds. Times are UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdcwb.model import Completeness, Outcome, Severity
+
+__all__ = [
+    "BANDS",
+    "DRAWN_AT_MOST",
+    "Histogram",
+    "changes",
+    "histogram",
+    "largest",
+    "longest",
+    "overview",
+    "problem_places",
+    "problems",
+    "timeline",
+    "undone",
+    "unfinished",
+]
+
+DRAWN_AT_MOST: Final = 5_000
+"""How many transactions are drawn one by one; more make a page slow, and nobody can tell them apart."""
+
+_SECOND: Final = 1_000_000
+_DURATIONS: Final = (
+    (0, "ends before it begins"),
+    (_SECOND, "under 1 s"),
+    (10 * _SECOND, "1 s to 10 s"),
+    (60 * _SECOND, "10 s to 1 min"),
+    (600 * _SECOND, "1 min to 10 min"),
+    (3600 * _SECOND, "10 min to 1 h"),
+)
+_LONGEST: Final = "1 h and more"
+_STATES: Final = {Outcome.ROLLED_BACK: "rolled back", Outcome.OPEN: "open"}
+BANDS: Final = (*(name for _, name in _DURATIONS), _LONGEST, *_STATES.values())
+"""The rows of a :class:`Histogram`, from short to long, then what did not commit."""
+
+_WIDTHS: Final = tuple(
+    [n * 10**e for e in range(6) for n in (1, 2, 5)]
+    + [n * _SECOND for n in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)]
+    + [n * 86_400 * _SECOND for n in (1, 2, 7, 14, 28, 91, 182, 365, 3650, 36500)]
+)
+
+
+class Tables(Protocol):
+    """What is asked of a capture: three of its Spark DataFrames (:mod:`cdcwb.model`)."""
+
+    @property
+    def transactions(self) -> DataFrame: ...
+    @property
+    def changes(self) -> DataFrame: ...
+    @property
+    def problems(self) -> DataFrame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """When transactions began: ``bins`` has a row (``began_at``, ``row``, ``transactions``) for every bin that is not
+    empty.
+
+    ``row`` is one of :data:`BANDS`. ``width_us`` is the width of a bin in microseconds.
+    """
+
+    bins: pd.DataFrame
+    width_us: int
+
+
+def overview(capture: Tables) -> dict[str, Any]:
+    """Numbers about all transactions; one Spark job.
+
+    ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
+    ``transactions_whole``, ``_no_begin``, ``_no_end``; ``changes`` (undone ones included), ``bytes``, ``without_time``
+    (neither begin nor end is known); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins
+    and ends), ``longest_us`` (of those whose both ends are known): None where nothing is known.
+    """
+    rows = _rows(capture)
+    groups = _pandas(
+        rows.groupBy("outcome", "completeness").agg(
+            F.count("*").alias("transactions"),
+            F.sum("changes_total").alias("changes"),
+            F.sum("bytes").alias("bytes"),
+            F.count_if(F.coalesce("began_at", "ended_at").isNull()).alias("without_time"),
+            F.min(F.least("began_at", "ended_at")).alias("first_time"),
+            F.max(F.greatest("began_at", "ended_at")).alias("last_time"),
+            F.min(F.least("first_position", "end_position")).alias("first_position"),
+            F.max(F.greatest("first_position", "end_position")).alias("last_position"),
+            F.max("duration_us").alias("longest_us"),
+        )
+    ).to_dict("records")
+
+    facts: dict[str, Any] = {"transactions": sum(g["transactions"] for g in groups)}
+    for key, values in (
+        ("outcome", [Outcome.COMMITTED, Outcome.ROLLED_BACK, Outcome.OPEN]),
+        ("completeness", [Completeness.WHOLE, Completeness.NO_BEGIN, Completeness.NO_END]),
+    ):
+        for value in values:
+            facts[f"transactions_{value}"] = sum(g["transactions"] for g in groups if g[key] == value)
+    for name in ("changes", "bytes", "without_time"):
+        facts[name] = sum(_known([g[name] for g in groups]))
+    for name in ("first_time", "first_position"):
+        facts[name] = min(_known([g[name] for g in groups]), default=None)
+    for name in ("last_time", "last_position", "longest_us"):
+        facts[name] = max(_known([g[name] for g in groups]), default=None)
+    return facts
+
+
+def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> pd.DataFrame:
+    """The ``limit`` longest transactions, longest first, a row each with what :func:`cdcwb.charts.timeline` draws.
+
+    Columns: those of the model, ``first_position`` (of the begin, else of the first record that is there),
+    ``changes_total``, and ``duration_us`` (null without both times). An open transaction counts as long as it lasts
+    until ``until``; one whose duration is not known comes last. Equally long ones: more bytes first.
+    """
+    return _pandas(_longest(capture, until).limit(limit))
+
+
+def longest(capture: Tables, limit: int = 10, until: datetime | None = None) -> pd.DataFrame:
+    """The longest transactions whose duration, or whose duration so far, is known. Columns as :func:`timeline`, and
+    ``lasted_us``: for an open transaction its duration until ``until``."""
+    return _pandas(_longest(capture, until).where("lasted_us IS NOT NULL").limit(limit))
+
+
+def largest(capture: Tables, limit: int = 10) -> pd.DataFrame:
+    """The transactions with the most bytes in the capture, largest first. Columns as :func:`timeline`."""
+    return _pandas(_rows(capture).orderBy(F.desc("bytes"), F.desc("changes_total"), "transaction_id").limit(limit))
+
+
+def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
+    """Transactions that did not commit, open ones first, then in log order. Columns as :func:`timeline`."""
+    rows = _rows(capture).where(F.col("outcome") != Outcome.COMMITTED)
+    return _pandas(rows.orderBy(F.col("outcome") != Outcome.OPEN, "first_position", "transaction_id").limit(limit))
+
+
+def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120) -> Histogram:
+    """How many transactions began when, by how long they took or what became of them: all of them, however many there
+    are.
+
+    ``first`` and ``last`` bound the times of begin; at most ``bins`` bins of a round width, counted from ``first``.
+    Transactions without a time of begin are left out.
+    """
+    start = F.unix_micros(F.lit(first))
+    span = round((last - first).total_seconds() * _SECOND)
+    width = next((w for w in _WIDTHS if span < w * bins), span // bins + 1)
+    band = F.lit(_LONGEST)
+    for below, name in reversed(_DURATIONS):
+        band = F.when(F.col("duration_us") < below, name).otherwise(band)
+    for outcome, name in _STATES.items():
+        band = F.when(F.col("outcome") == outcome, name).otherwise(band)
+    number = F.floor((F.unix_micros("began_at") - start) / F.lit(width))
+    counted = (
+        _rows(capture)
+        .where(F.col("began_at").between(F.lit(first), F.lit(last)))
+        .groupBy(F.timestamp_micros(start + number * F.lit(width)).alias("began_at"), band.alias("row"))
+        .agg(F.count("*").alias("transactions"))
+    )
+    return Histogram(_pandas(counted.orderBy("began_at", "row")), width)
+
+
+def changes(capture: Tables) -> pd.DataFrame:
+    """How many logical changes there are: ``operation``, ``outcome``, ``changes``, a row for every pair that occurs."""
+    grouped = capture.changes.groupBy("operation", "outcome").agg(F.count("*").alias("changes"))
+    return _pandas(grouped.orderBy("operation", "outcome"))
+
+
+def undone(capture: Tables, limit: int = 50) -> pd.DataFrame:
+    """Transactions with changes that a rollback to a savepoint took back, most first: ``transaction_id``, ``changes``,
+    ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, in name order)."""
+    name = F.concat_ws(".", "schema_name", "table_name")
+    grouped = (
+        capture.changes.where(F.col("outcome") == Outcome.UNDONE)
+        .groupBy("transaction_id")
+        .agg(
+            F.count("*").alias("changes"),
+            F.min("position").alias("first_position"),
+            F.max("position").alias("last_position"),
+            F.slice(F.sort_array(F.collect_set(name)), 1, 10).alias("tables"),
+        )
+    )
+    return _pandas(grouped.orderBy(F.desc("changes"), "first_position").limit(limit))
+
+
+def problems(capture: Tables) -> pd.DataFrame:
+    """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (how many they touch), and
+    one of them: ``sentence``, ``file``, ``offset`` of the first in file and offset."""
+    first = F.min_by(F.struct("sentence", "file", "offset"), F.struct(_last_if_null("file"), _last_if_null("offset")))
+    grouped = (
+        capture.problems.groupBy("severity", "code")
+        .agg(
+            F.count("*").alias("problems"),
+            F.count_distinct("transaction_id").alias("transactions"),
+            first.alias("first"),
+        )
+        .select("severity", "code", "problems", "transactions", "first.*")
+    )
+    return _pandas(grouped.orderBy(_rank(), F.desc("problems"), "code"))
+
+
+def problem_places(capture: Tables, limit: int = 50) -> pd.DataFrame:
+    """Problems one by one, in the columns of the model: errors first, then warnings, then in file and offset."""
+    places = (F.asc_nulls_first("file"), F.asc_nulls_first("offset"), "code")
+    return _pandas(capture.problems.orderBy(_rank(), *places).limit(limit))
+
+
+def _rows(capture: Tables) -> DataFrame:
+    """The transactions with what every question needs beside the columns of the model."""
+    # A transaction without its begin has the position of its first record in its id, behind a ~ (cdcwb.model).
+    behind = F.nullif(F.regexp_extract("transaction_id", "~(.+)$", 1), F.lit(""))
+    numbers = F.map_values("changes")
+    return capture.transactions.select(
+        "*",
+        F.coalesce("begin_position", behind).alias("first_position"),
+        (F.unix_micros("ended_at") - F.unix_micros("began_at")).alias("duration_us"),
+        F.coalesce(F.aggregate(numbers, F.lit(0).cast("long"), lambda a, b: a + b), F.lit(0)).alias("changes_total"),
+    )
+
+
+def _longest(capture: Tables, until: datetime | None) -> DataFrame:
+    end = F.coalesce("ended_at", F.when(F.col("outcome") == Outcome.OPEN, F.lit(until).cast("timestamp")))
+    rows = _rows(capture).withColumn("lasted_us", F.unix_micros(end) - F.unix_micros("began_at"))
+    return rows.orderBy(F.desc_nulls_last("lasted_us"), F.desc("bytes"), "transaction_id")
+
+
+def _rank() -> Column:
+    order = F.lit(len(Severity))
+    for place, severity in enumerate(Severity):
+        order = F.when(F.col("severity") == severity, place).otherwise(order)
+    return order
+
+
+def _last_if_null(name: str) -> Column:
+    return F.struct(F.col(name).isNull(), F.col(name))
+
+
+def _known(values: list[Any]) -> list[Any]:
+    return [value for value in values if not pd.isna(value)]
+
+
+def _pandas(frame: DataFrame) -> pd.DataFrame:
+    """A small answer. ``toPandas`` would turn a 64-bit number with a null among its neighbours into a float."""
+    return frame.toArrow().to_pandas(types_mapper=pd.ArrowDtype)

@@ -1,0 +1,119 @@
+"""Pictures of counts: when transactions began and how long they took, and what changes did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.words import count, duration, moment, plural
+
+__all__ = ["heatmap", "operations"]
+
+Record = Mapping[str, Any]
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int) -> go.Figure:
+    """How many transactions began when, by a row of ``rows`` (from the bottom up): the overview of a large capture.
+
+    Records: ``began_at`` (aware datetime, start of a bin), ``row`` (one of ``rows``), ``transactions`` (int); at most
+    one for a bin and a row. ``width_us`` is the width of a bin in microseconds. Colour is the logarithm of the number,
+    since a bin may hold one or a hundred thousand; the hover text has the number. Rows that are empty are left out.
+    """
+    cells = list(records)
+    shown = [row for row in rows if any(c["row"] == row for c in cells)]
+    times = [c["began_at"] for c in cells]
+    first = min(times, default=None)
+    columns: list[datetime] = []
+    if first is not None:
+        bins = (max(times) - first) // (width_us * _MICROSECOND)
+        columns = [first + n * width_us * _MICROSECOND for n in range(bins + 1)]
+    place = {time: n for n, time in enumerate(columns)}
+    z: list[list[float | None]] = [[None] * len(columns) for _ in shown]
+    words: list[list[str]] = [[""] * len(columns) for _ in shown]
+    for cell in cells:
+        row, column, number = shown.index(cell["row"]), place[cell["began_at"]], cell["transactions"]
+        z[row][column] = math.log10(number)
+        words[row][column] = (
+            f"{plural(number, 'transaction')}<br>{theme.label(cell['row'])}<br>began from {moment(cell['began_at'])}"
+            f"<br>for {duration(width_us)}"
+        )
+    largest = max((c["transactions"] for c in cells), default=1)
+    values, texts = theme.nice_ticks(largest)
+    trace = go.Heatmap(
+        x=[_middle(time, width_us) for time in columns],
+        y=[theme.label(row) for row in shown],
+        z=z,
+        text=words,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorscale=theme.SCALE,
+        zmin=0,
+        zmax=max(math.log10(largest), 1),
+        xgap=1,
+        ygap=2,
+        colorbar={
+            "title": {"text": "transactions", "side": "right"},
+            "tickvals": values,
+            "ticktext": texts,
+            "thickness": 12,
+            "outlinewidth": 0,
+        },
+    )
+    return theme.figure(
+        height=34 * max(1, len(shown)) + 90,
+        traces=[trace],
+        xaxis={"type": "date", "title": {"text": "begin (UTC)"}, "showgrid": False},
+        yaxis={"type": "category", "showgrid": False, "ticks": ""},
+    )
+
+
+def operations(records: Iterable[Record]) -> go.Figure:
+    """What changes did: a bar for every operation, as long as its number of changes, in parts by what became of them.
+
+    Records: ``operation`` (text), ``outcome`` (text or None), ``changes`` (int); at most one for an operation and an
+    outcome.
+    """
+    rows = list(records)
+    totals: dict[str | None, int] = {}
+    for row in rows:
+        totals[row["operation"]] = totals.get(row["operation"], 0) + row["changes"]
+    names = sorted(totals, key=lambda name: (totals[name], name or ""))
+    places = {name: n for n, name in enumerate(names)}
+    known = list(theme.OUTCOMES)
+    outcomes = sorted(
+        {r["outcome"] for r in rows}, key=lambda o: (known.index(o) if o in known else len(known), o or "")
+    )
+    figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
+    for outcome in outcomes:
+        these = [r for r in rows if r["outcome"] == outcome]
+        look = theme.look(theme.OUTCOMES, outcome)
+        figure.add_bar(
+            orientation="h",
+            name=f"{look.title} ({count(sum(r['changes'] for r in these))})",
+            x=[r["changes"] for r in these],
+            y=[places[r["operation"]] for r in these],
+            marker=look.bar(),
+            customdata=[[theme.label(r["operation"]), count(r["changes"])] for r in these],
+            hovertemplate="%{customdata[0]}, " + look.title + ": %{customdata[1]}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"},
+        yaxis={
+            "tickvals": list(places.values()),
+            "ticktext": [f"{theme.label(n)}  {count(totals[n])}" for n in names],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure
+
+
+def _middle(time: datetime, width_us: int) -> str:
+    return (time + width_us * _MICROSECOND / 2).replace(tzinfo=None).isoformat(sep=" ")

@@ -1,0 +1,91 @@
+"""A numeric scale for log positions, which are text: 64-bit positions do not survive JavaScript's numbers.
+
+Positions are never handed to plotly as numbers. A :class:`PositionScale` places each on an axis that starts at 0,
+computed in Python's exact integers, and the true positions are the labels of its ticks.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final
+
+__all__ = ["PositionScale"]
+
+_WORD: Final = re.compile(r"[0-9A-F]{16}")
+_LOG_BITS: Final = 32
+
+
+class PositionScale:
+    """Places log positions on an axis.
+
+    Positions of 16 hexadecimal digits are (number of the log) << 32 | (byte in that log) (``docs/formats/gbase8s.md
+    §6``). Logs are far smaller than the 4 GiB that their numbers are apart, so each log is drawn as wide as the bytes
+    of it that are used, the next one beside it after a small gap: a unit of this axis is a byte of log. Positions of
+    any other shape stand in text order, which is log order, one unit apart.
+
+    ``positions``: every position that will be asked for, in any order, repeats allowed; None is left out.
+    """
+
+    def __init__(self, positions: Iterable[str | None]) -> None:
+        self._sorted: list[str] = sorted({p for p in positions if p is not None})
+        self.in_bytes: bool = bool(self._sorted) and all(_WORD.fullmatch(p) for p in self._sorted)
+        self.breaks: list[float] = []
+        """Where one log ends and the next one begins, in the middle of the gap between them."""
+        self._at: dict[str, int] = self._by_bytes() if self.in_bytes else {p: n for n, p in enumerate(self._sorted)}
+
+    def _by_bytes(self) -> dict[str, int]:
+        split = [divmod(int(p, 16), 1 << _LOG_BITS) for p in self._sorted]
+        used: dict[int, tuple[int, int]] = {}
+        for log, byte in split:
+            used[log] = (used.get(log, (byte, byte))[0], byte)
+        gap = max(1, sum(last - first for first, last in used.values()) // 50)
+        start: dict[int, int] = {}
+        at = 0
+        for log, (first, last) in used.items():
+            start[log] = at - first
+            at += last - first + gap
+        for left, right in pairwise(used):
+            self.breaks.append((start[left] + used[left][1] + start[right] + used[right][0]) / 2)
+        return {p: start[log] + byte for p, (log, byte) in zip(self._sorted, split, strict=True)}
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    @property
+    def span(self) -> int:
+        """How long the axis is; the least position is at 0."""
+        return self._at[self._sorted[-1]] if self._sorted else 0
+
+    @property
+    def last(self) -> str | None:
+        """The highest position; None where there is none."""
+        return self._sorted[-1] if self._sorted else None
+
+    @property
+    def unit(self) -> str:
+        """What one unit of the axis is."""
+        return "bytes of log" if self.in_bytes else "order in the log"
+
+    def at(self, position: str) -> int:
+        """Where ``position`` stands. Raises KeyError for one that the scale was not made for."""
+        return self._at[position]
+
+    def ticks(self, wanted: int = 5) -> tuple[list[int], list[str]]:
+        """Up to ``wanted`` places spread over the axis, each the place of a true position, and those positions as
+        text."""
+        if not self._sorted:
+            return [], []
+        places = [self._at[p] for p in self._sorted]
+        picked: dict[int, str] = {}
+        least_apart = self.span / (2 * wanted)
+        for step in range(wanted):
+            target = self.span * (step + 0.5) / wanted  # none at the very edge, where its label would be cut
+            index = min(bisect_left(places, target), len(places) - 1)
+            if index and target - places[index - 1] < places[index] - target:
+                index -= 1
+            if all(abs(places[index] - place) >= least_apart for place in picked):
+                picked[places[index]] = self._sorted[index]
+        return list(picked), list(picked.values())

@@ -1,0 +1,135 @@
+"""How pictures look: one fixed colour and pattern for every outcome and operation, from a colour-blind-safe palette.
+
+Everything captured passes :func:`label` on its way into a figure: plotly renders a few HTML tags and entities in labels
+and hover text, so a table called ``<b>x`` would otherwise be drawn in bold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import plotly.graph_objects as go
+from plotly.colors import qualitative
+
+from cdcwb.model import Operation, Outcome
+from cdcwb.words import visible
+
+__all__ = ["CONFIG", "INK", "MUTED", "OPERATIONS", "OUTCOMES", "SCALE", "Look", "figure", "label", "look", "nice_ticks"]
+
+SAFE: Final[list[str]] = qualitative.Safe
+INK: Final = "#1f2933"
+MUTED: Final = "#66727f"
+GRID: Final = "#e4e8ec"
+FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif"
+SCALE: Final = [[0.0, "#dbe6f1"], [0.35, "#8fb0d3"], [0.7, "#4a6fa5"], [1.0, "#1d2f6f"]]
+"""One hue from light to dark for counts: told apart by lightness alone, so by every eye and on paper."""
+
+CONFIG: Final[dict[str, Any]] = {
+    "displaylogo": False,
+    "responsive": True,
+    "plotlyServerURL": "",
+    "modeBarButtons": [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+}
+"""What plotly.js is told beside data and layout. The buttons are named one by one because plotly adds one that uploads
+the chart, and captured data stays where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one thing is drawn everywhere: its words, its colour, its pattern (plotly's names; empty: plain) and the
+    pattern's own colour."""
+
+    title: str
+    colour: str
+    pattern: str = ""
+    ink: str = "white"
+
+    def bar(self) -> dict[str, Any]:
+        """The look as a bar's ``marker``. The outline keeps a bar visible that is thinner than a pixel."""
+        return {
+            "color": self.colour,
+            "line": {"color": self.colour, "width": 1},
+            "pattern": {"shape": self.pattern, "fillmode": "overlay", "fgcolor": self.ink, "size": 6, "solidity": 0.35},
+        }
+
+
+OUTCOMES: Final[dict[str, Look]] = {
+    Outcome.COMMITTED: Look("committed", SAFE[6]),
+    Outcome.ROLLED_BACK: Look("rolled back", SAFE[1], "/"),
+    Outcome.OPEN: Look("open", SAFE[4], "."),
+    Outcome.UNDONE: Look("undone", SAFE[2], "x", INK),
+    Outcome.UNDO: Look("undo", SAFE[9], "\\"),
+}
+OPERATIONS: Final[dict[str, Look]] = {
+    Operation.INSERT: Look("INSERT", SAFE[3]),
+    Operation.UPDATE: Look("UPDATE", SAFE[0], "/", INK),
+    Operation.DELETE: Look("DELETE", SAFE[1], "x"),
+    Operation.REFRESH: Look("REFRESH", SAFE[7], "-"),
+    Operation.TRUNCATE: Look("TRUNCATE", SAFE[8], "+"),
+    Operation.DDL: Look("DDL", SAFE[5], "."),
+}
+
+
+def look(table: dict[str, Look], name: str | None) -> Look:
+    """The look of ``name``; what is not listed (``UNKNOWN(x)``, null) is grey under its own, escaped name."""
+    return table.get(name or "") or Look(label("not said" if name is None else name), SAFE[10], "|")
+
+
+def label(text: object, limit: int = 60) -> str:
+    """Captured text for a plotly label: one line, at most ``limit`` characters, markup shown instead of obeyed."""
+    if text is None:
+        return "—"
+    plain = visible(text, limit)
+    # %{…} is safe in data: plotly fills templates only once. In titles and names it stands for itself.
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Figure:
+    """An empty figure in the house style, ``height`` pixels high, as wide as its page."""
+    axis = {
+        "gridcolor": GRID,
+        "linecolor": GRID,
+        "zeroline": False,
+        "ticks": "outside",
+        "tickcolor": GRID,
+        "title": {"font": {"color": MUTED, "size": 12}, "standoff": 8},
+        "automargin": True,
+    }
+    template = go.layout.Template(
+        layout={
+            "font": {"family": FONT, "size": 12, "color": INK},
+            "paper_bgcolor": "white",
+            "plot_bgcolor": "white",
+            "colorway": SAFE,
+            "xaxis": axis,
+            "yaxis": axis,
+            "hovermode": "closest",
+            "hoverlabel": {
+                "align": "left",
+                "bgcolor": "white",
+                "bordercolor": MUTED,
+                "font": {"family": FONT, "size": 12, "color": INK},
+            },
+            "legend": {
+                "orientation": "h",
+                "x": 0,
+                "y": 1,
+                "yanchor": "bottom",
+                "itemsizing": "constant",
+                "traceorder": "normal",
+            },
+            "margin": {"l": 12, "r": 16, "t": 56, "b": 12},  # the buttons appear above the legend
+        }
+    )
+    return go.Figure(traces, layout={"template": template, "height": height, "autosize": True, **layout})
+
+
+def nice_ticks(largest: int) -> tuple[list[float], list[str]]:
+    """Ticks of a colour bar over log10(count): 1, 10, 100 … up to ``largest``, which is always one of them."""
+    powers = [10**n for n in range(len(str(largest)))] if largest > 0 else []
+    if len(powers) > 1 and largest < powers[-1] * 1.6:
+        powers.pop()
+    values = sorted({*powers, largest} - {0})
+    return [math.log10(v) for v in values], [f"{v:,}" for v in values]

@@ -1,0 +1,80 @@
+"""The group of commands, and the one place where failures become a sentence on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from cdcwb.cli import look, make, read
+from cdcwb.cli.console import safe
+from cdcwb.cli.failures import FINE, INTERNAL, UNUSABLE, sentence
+from cdcwb.formats.options import nearest
+
+__all__ = ["cli", "main"]
+
+
+class NearestGroup(click.Group):
+    """A group that names the nearest command when one is not known."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            names = self.list_commands(ctx)
+            ctx.fail(f"There is no command '{name}'.{nearest(name, names)} There are: {', '.join(names)}.")
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order in which they are needed, not of the alphabet
+
+
+@click.group(cls=NearestGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="cdcwb", prog_name="cdcwb")
+def cli() -> None:
+    """Open what change data capture leaves behind, down to the byte.
+
+    Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb,
+    4 a threshold is broken.
+    """
+
+
+for _command in (look.identify, look.inspect, read.summary, read.export, make.report, read.save, make.synth, look.doctor):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; ``arguments`` are those of the process by default."""
+    try:
+        result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as wrong:
+        _complain(wrong)
+        return UNUSABLE
+    except (KeyboardInterrupt, click.Abort):
+        print("cdcwb: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has seen enough; nothing may be flushed into it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except Exception as failure:
+        text = sentence(failure)
+        if text is None:
+            traceback.print_exc()
+            print("cdcwb: this is an error inside cdcwb, not in the input", file=sys.stderr)
+            return INTERNAL
+        print(f"cdcwb: {text}", file=sys.stderr)
+        return UNUSABLE
+    return result if isinstance(result, int) else FINE
+
+
+def _complain(wrong: click.ClickException) -> None:
+    if isinstance(wrong, click.exceptions.NoArgsIsHelpError):
+        print(wrong.format_message(), file=sys.stderr)
+        return
+    print(f"cdcwb: {safe(wrong.format_message())}", file=sys.stderr)
+    if isinstance(wrong, click.UsageError) and wrong.ctx is not None:
+        print(f"Try '{wrong.ctx.command_path} --help'.", file=sys.stderr)

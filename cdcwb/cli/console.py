@@ -1,0 +1,167 @@
+"""What reaches the terminal: escaped text, JSON for programs, and progress on standard error.
+
+Captured data is hostile. Nothing read from a capture (values, table names, file names) is printed unless it went through
+:func:`safe` or :func:`to_json`, so no control sequence in it can move the cursor, recolour or retitle the terminal, or
+reorder what is read. rich's markup is never used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from typing import Any, Final, Protocol
+
+from cdcwb.words import visible
+
+__all__ = ["Step", "jsonable", "print_json", "print_lines", "print_rows", "safe", "to_json", "working"]
+
+# What a terminal obeys or does not show, without the controls that json.dumps escapes by itself.
+_UNSAFE_IN_JSON: Final = re.compile(
+    "[\x7f-\x9f\u061c\u200b-\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+QUIET_SECONDS: Final = 2.0
+"""How long a piece of work may take before a progress line appears."""
+
+
+def safe(text: object) -> str:
+    r"""``text`` on one line with every character that a terminal would obey written as an escape (``\x1b``, ``\u202e``)."""
+    return visible(text, sys.maxsize)
+
+
+def jsonable(value: Any) -> Any:
+    """``value`` in what JSON has: times as ``2025-03-23T10:57:19.000000Z``, bytes as lower-case hex, tuples as lists."""
+    if isinstance(value, datetime):
+        utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [jsonable(item) for item in value]
+    return value
+
+
+def to_json(value: Any) -> str:
+    """``value`` as JSON text in Unicode that is also safe to print on a terminal."""
+    text = json.dumps(jsonable(value), ensure_ascii=False, indent=2, allow_nan=False)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def print_json(value: Any) -> None:
+    """Write ``value`` as JSON to standard output, in UTF-8 whatever the locale."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(to_json(value).encode() + b"\n")
+    sys.stdout.flush()
+
+
+def print_lines(lines: list[str]) -> None:
+    """Write lines to standard output; the caller has made them :func:`safe`."""
+    encoding = sys.stdout.encoding or "utf-8"
+    for line in lines:
+        text = line.rstrip().encode(encoding, "backslashreplace").decode(encoding)
+        sys.stdout.write(text + "\n")
+
+
+def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Collection[int] = ()) -> None:
+    """Write a table to standard output: on a terminal it fits the width and the ``marked`` rows stand out; elsewhere every row
+    is one line, columns two blanks apart. The caller has made the cells :func:`safe`."""
+    if not sys.stdout.isatty():
+        table = [head, *rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        print_lines(["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table])
+        return
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in head:
+        last = name == head[-1]
+        grid.add_column(name, overflow="fold", no_wrap=not last)
+    for number, row in enumerate(rows):
+        grid.add_row(*map(Text, row), style="bold red" if number in marked else "")
+    Console(markup=False, highlight=False, emoji=False).print(grid)
+
+
+class Step(Protocol):
+    """What :func:`working` hands out: call it with what is being done now and, where it is known, how much of it is done."""
+
+    def __call__(self, text: str, done: int | None = None, total: int | None = None) -> None: ...
+
+
+@contextmanager
+def working(text: str) -> Iterator[Step]:
+    """Show on standard error what is being done, how far Spark is and for how long, once it takes more than two seconds.
+
+    Shows nothing when standard error is not a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _text, _done=None, _total=None: None
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True, markup=False, highlight=False),
+        transient=True,
+    )
+    task = bar.add_task(safe(text), total=None)
+    counted = False  # the work counts itself; otherwise Spark's tasks are counted
+    finished = threading.Event()
+
+    def step(text: str, done: int | None = None, total: int | None = None) -> None:
+        nonlocal counted
+        counted = total is not None
+        bar.update(task, description=safe(text), completed=done, total=total)
+
+    def watch() -> None:
+        if finished.wait(QUIET_SECONDS):
+            return
+        bar.start()
+        while not finished.wait(0.3):
+            if not counted:
+                completed, total = _spark_tasks()
+                bar.update(task, completed=completed, total=total)
+
+    watcher = threading.Thread(target=watch, daemon=True, name="cdcwb-progress")
+    watcher.start()
+    try:
+        yield step
+    finally:
+        finished.set()
+        watcher.join()
+        bar.stop()
+
+
+def _spark_tasks() -> tuple[int, int | None]:
+    """How many tasks of the running Spark stages are done, and how many there are (None: nothing is known)."""
+    pyspark = sys.modules.get("pyspark")
+    if pyspark is None:
+        return 0, None
+    context = pyspark.SparkContext._active_spark_context
+    if context is None:
+        return 0, None
+    try:
+        tracker = context.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # the session is being stopped, or its gateway is gone: progress is only decoration
+        return 0, None
+    completed = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    total = sum(stage.numTasks for stage in stages if stage is not None)
+    return (completed, total) if total else (0, None)

@@ -1,0 +1,64 @@
+"""What went wrong, as one sentence and an exit code; never a stack trace for input that cannot be used.
+
+A condition of ``--where`` can be wrong only for some row (``position > 5``), so Spark reports it while it runs; what a worker
+process raises arrives as text. All of it ends here as the sentence a person needs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Final
+
+from cdcwb.cli.console import safe
+from cdcwb.errors import CaptureError
+
+__all__ = ["BROKEN", "FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "sentence"]
+
+FINE: Final = 0
+PROBLEMS: Final = 1
+"""The capture has problems, and ``--strict`` was given."""
+UNUSABLE: Final = 2
+"""The input or the arguments cannot be used."""
+INTERNAL: Final = 3
+"""cdcwb itself failed: a mistake of ours, so the stack trace is shown."""
+BROKEN: Final = 4
+"""A threshold is broken."""
+
+_ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+_SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
+
+
+def sentence(failure: BaseException) -> str | None:
+    """One sentence for a failure that the user can mend; None for anything else, which is a mistake of ours."""
+    if isinstance(failure, CaptureError):
+        return safe(failure)
+    if isinstance(failure, OSError):
+        reason = failure.strerror or str(failure)
+        return safe(f"{failure.filename}: {reason}" if failure.filename is not None else reason)
+    if isinstance(failure, MemoryError):
+        return "the memory of this machine does not suffice"
+    errors = sys.modules.get("pyspark.errors")  # no Spark failure without Spark
+    if errors is not None and isinstance(failure, errors.PySparkException):
+        return _spark_sentence(failure)
+    return None
+
+
+def _spark_sentence(failure: BaseException) -> str | None:
+    raised = _FROM_WORKER.search(str(failure))
+    if raised:  # a CaptureError of a worker process lost its class on the way
+        return safe(raised["sentence"].strip())
+    if _of_expression(failure):
+        text = _SQLSTATE.sub("", _ERROR_CLASS.sub("", str(failure).strip()))
+        return safe(f"--where: {' '.join(text.split())}")
+    return None
+
+
+def _of_expression(failure: BaseException) -> bool:
+    """Whether Spark blames an expression; the only one that a user can write is ``--where``."""
+    from pyspark import errors
+
+    kinds = (errors.AnalysisException, errors.NumberFormatException, errors.DateTimeException, errors.ArithmeticException)
+    condition = getattr(failure, "getCondition", lambda: None)() or ""
+    return bool(condition) and isinstance(failure, kinds) and not condition.startswith("INTERNAL")

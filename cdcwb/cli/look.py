@@ -1,0 +1,129 @@
+"""The commands that answer within a second, without a JVM: identify, inspect, doctor."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcwb.cli.console import print_json, print_lines, print_rows, safe
+from cdcwb.cli.failures import FINE, UNUSABLE
+from cdcwb.cli.options import as_json, format_and_options, key_values, paths
+from cdcwb.words import plural
+
+if TYPE_CHECKING:
+    from cdcwb.formats.base import Inspection
+
+__all__ = ["doctor", "identify", "inspect"]
+
+
+class Offset(click.ParamType):
+    """A place in a file: ``1234`` or ``0x4D2``."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            offset = value if isinstance(value, int) else int(value.replace(",", "").replace("_", ""), 0)
+        except ValueError:
+            offset = -1
+        if offset < 0:
+            self.fail(f"expected an offset such as 1234 or 0x4D2, found '{value}'", param, ctx)
+        return offset
+
+
+@click.command()
+@paths
+@format_and_options
+@as_json
+def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, str], ...], as_json: bool) -> None:
+    """Say what a capture is, and why."""
+    from cdcwb.formats import identify as identified
+
+    found = identified(list(paths), format_name, **key_values(pairs))
+    if as_json:
+        print_json(asdict(found))
+        return
+    print_lines(
+        [
+            f"format       {found.format}",
+            f"shape        {found.shape}",
+            f"compression  {found.compression or 'none'}",
+            f"confidence   {found.confidence}",
+            f"files        {found.files:,}",
+            f"bytes        {found.bytes:,}",
+            *(f"evidence     {safe(sentence)}" for sentence in found.evidence),
+        ]
+    )
+
+
+@click.command()
+@click.argument("file", type=click.Path())
+@click.option("--offset", type=Offset(), required=True, help="A place in the decompressed file: 1234 or 0x4D2.")
+@format_and_options
+@click.option("--all", "everything", is_flag=True, help="Show long fields and values whole.")
+@as_json
+def inspect(
+    file: str, offset: int, format_name: str, pairs: tuple[tuple[str, str], ...], everything: bool, as_json: bool
+) -> None:
+    """Take apart the record that holds a place of a file: its bytes beside the fields they are."""
+    from cdcwb.cli.tree import field_json
+    from cdcwb.formats import inspect as inspected
+
+    found = inspected(file, offset, format_name, **key_values(pairs))
+    if as_json:
+        names = ("file", "offset", "length", "record", "note", "event")
+        print_json({**{name: getattr(found, name) for name in names}, "field": field_json(found.field)})
+        return
+    _print_inspection(found, everything)
+
+
+def _print_inspection(found: Inspection, everything: bool) -> None:
+    from cdcwb.cli.tree import tree_lines
+
+    event = found.event
+    facts = [str(event[name]) for name in ("record_type", "kind", "operation") if event.get(name)]
+    facts += [f"position {event['position']}"] if event.get("position") else []
+    same = found.length == len(found.record)  # in hex text a byte is several characters
+    print_lines(
+        [
+            safe(f"{found.file}, offset {found.offset} (0x{found.offset:X}), {plural(found.length, 'byte')}"),
+            safe(", ".join(facts) or found.field.name),
+            *([safe(found.note)] if found.note else []),
+            *(() if same else (f"{plural(len(found.record), 'byte')} written as text; offsets count from the record's start",)),
+            *(safe(f"problem {problem['code']}: {problem['detail']}") for problem in event.get("problems") or ()),
+            "",
+        ]
+    )
+    lines = tree_lines(found.field, start=found.offset if same else 0, everything=everything)
+    print_rows(
+        ("offset", "bytes", "field"),
+        [("" if line.offset is None else str(line.offset), line.hex, line.field) for line in lines],
+        [number for number, line in enumerate(lines) if line.problem],
+    )
+
+
+@click.command()
+@as_json
+def doctor(as_json: bool) -> int:
+    """Look whether everything that cdcwb needs is there, and say how to get what is not."""
+    from cdcwb.doctor import examine
+
+    checks = examine()
+    missing = [check for check in checks if not check.ok and not check.optional]
+    if as_json:
+        print_json({"ok": not missing, "checks": [asdict(check) for check in checks]})
+        return UNUSABLE if missing else FINE
+    marks = {True: "ok", False: "missing"}
+    print_rows(
+        ("", "what", "found", "needed"),
+        [
+            (marks[check.ok] if not check.optional or check.ok else "optional", check.name, safe(check.found), check.needed)
+            for check in checks
+        ],
+        [number for number, check in enumerate(checks) if not check.ok and not check.optional],
+    )
+    hints = [f"{check.name}: {check.hint}" for check in checks if check.hint]
+    print_lines(["", *(safe(hint) for hint in hints)] if hints else ["", "Everything is there."])
+    return UNUSABLE if missing else FINE

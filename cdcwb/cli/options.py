@@ -1,0 +1,152 @@
+"""Arguments and options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import click
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+
+__all__ = [
+    "Filters",
+    "NearestChoice",
+    "as_json",
+    "filters",
+    "format_and_options",
+    "key_values",
+    "paths",
+    "strict",
+    "time_of",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Filters = dict[str, Any]
+"""What ``Capture.filter`` takes: tables, transactions, time_from, time_to, where."""
+
+_FILTERS: Final = ("tables", "transactions", "time_from", "time_to", "where")
+
+
+class NearestChoice(click.Choice):
+    """A choice whose error names the nearest match."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            names = [str(choice) for choice in self.choices]
+            self.fail(f"'{value}' is not one of {', '.join(names)}.{nearest(str(value), names)}", param, ctx)
+
+
+class KeyValue(click.ParamType):
+    """``KEY=VALUE`` -> (key, value); the value may hold further equals signs and may be empty."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, sign, text = str(value).partition("=")
+        if not sign or not key.strip():
+            self.fail(f"expected KEY=VALUE, found '{value}'", param, ctx)
+        return key.strip(), text
+
+
+class Time(click.ParamType):
+    """An ISO 8601 date or time -> a time in UTC; without a zone it is UTC."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            return time_of(str(value))
+        except OptionError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+def time_of(text: str) -> datetime:
+    """``2025-03-23``, ``2025-03-23T10:57:19``, ``…Z``, ``…+08:00``, with up to six fraction digits -> a time in UTC.
+
+    A time without a zone is UTC, a date is its midnight. Raises OptionError.
+    """
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise OptionError(f"expected a time such as 2025-03-23 or 2025-03-23T10:57:19Z, found '{text}'") from None
+
+
+def key_values(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Options as a dictionary; a key that is given several times holds the list of its values."""
+    values: dict[str, Any] = {}
+    for key, text in pairs:
+        if key in values:
+            earlier = values[key]
+            values[key] = [*earlier, text] if isinstance(earlier, list) else [earlier, text]
+        else:
+            values[key] = text
+    return values
+
+
+def paths(command: Command) -> Command:
+    """One or several files or folders, read as one capture in the order given."""
+    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())(command)
+
+
+def format_and_options(command: Command) -> Command:
+    """``--format NAME`` and ``-o KEY=VALUE``: how the capture is read."""
+    command = click.option(
+        "-o",
+        "--option",
+        "pairs",
+        metavar="KEY=VALUE",
+        type=KeyValue(),
+        multiple=True,
+        help="An option of the format's reader, such as charset=gb18030; may be repeated.",
+    )(command)
+    return click.option(
+        "--format", "format_name", metavar="NAME", default="auto", show_default=True, help="Format name; auto: by content."
+    )(command)
+
+
+def as_json(command: Command) -> Command:
+    """``--json``: an answer for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def strict(command: Command) -> Command:
+    """``--strict``: exit code 1 when the capture has problems."""
+    return click.option(
+        "--strict", is_flag=True, help="End with exit code 1 when the capture has a problem of severity warning or error."
+    )(command)
+
+
+def filters(command: Command) -> Command:
+    """The options that narrow a capture; the command gets them as the keyword ``filters``, empty when none was given."""
+    from functools import wraps
+
+    @wraps(command)
+    def collected(**given: Any) -> Any:
+        chosen: Filters = {name: given.pop(name) for name in _FILTERS}
+        kept = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items() if value}
+        return command(**given, filters=kept)
+
+    wrapped: Any = collected
+    for decorate in reversed(
+        (
+            click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated."),
+            click.option(
+                "--transaction", "transactions", metavar="ID", multiple=True, help="Only this transaction; may be repeated."
+            ),
+            click.option("--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."),
+            click.option("--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."),
+            click.option("--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."),
+        )
+    ):
+        wrapped = decorate(wrapped)
+    return wrapped

@@ -1,0 +1,116 @@
+"""The commands that read a capture with Spark: summary, export, save."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcwb import model
+from cdcwb.cli.console import Step, print_json, print_lines, safe, working
+from cdcwb.cli.failures import FINE, PROBLEMS
+from cdcwb.cli.options import (
+    Filters,
+    NearestChoice,
+    as_json,
+    filters,
+    format_and_options,
+    key_values,
+    paths,
+    strict,
+)
+from cdcwb.words import plural, size
+
+if TYPE_CHECKING:
+    from cdcwb.capture import Capture
+
+__all__ = ["export", "opened", "save", "summary"]
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@click.command()
+@paths
+@filters
+@format_and_options
+@strict
+@as_json
+def summary(paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool) -> int:
+    """Say what a capture holds and whether it is healthy."""
+    from cdcwb.analysis.summary import summarize
+    from cdcwb.analysis.summary_text import summary_lines
+
+    with working("starting Spark") as step:
+        capture = opened(paths, format_name, pairs, filters, step)
+        facts = summarize(capture, step, whole=not filters)
+    if as_json:
+        print_json(facts)
+    else:
+        print_lines([safe(", ".join(paths)), *summary_lines(facts)])
+    return PROBLEMS if strict and not facts["healthy"] else FINE
+
+
+@click.command()
+@paths
+@click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="Which table of the capture.")
+@click.option("--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.jsonl, FILE.parquet or FILE.csv.")
+@filters
+@format_and_options
+@strict
+def export(
+    paths: tuple[str, ...], view: str, target: str, filters: Filters, format_name: str, pairs: Pairs, strict: bool
+) -> int:
+    """Write one table of a capture to a file, in capture order."""
+    from cdcwb.analysis.export import check_target
+    from cdcwb.analysis.export import export as write
+
+    check_target(target, [])  # before Spark starts
+    with working("starting Spark") as step:
+        capture = opened(paths, format_name, pairs, filters, step)
+        step(f"writing {view}")
+        written = write(capture, view, target)
+        step("counting problems")
+        sick = strict and has_problems(capture)
+    print_lines([safe(f"{target}: {view}, {size(written)}")])
+    return PROBLEMS if sick else FINE
+
+
+@click.command()
+@paths
+@click.option("--to", "target", metavar="DIR", type=click.Path(), required=True, help="A new folder.")
+@format_and_options
+def save(paths: tuple[str, ...], target: str, format_name: str, pairs: Pairs) -> None:
+    """Keep all tables of a capture as Parquet, in a folder that opens again as a capture."""
+    with working("starting Spark") as step:
+        capture = opened(paths, format_name, pairs, {}, step)
+        step(f"saving to {target}")
+        capture.save(target)
+    print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
+
+
+def opened(paths: tuple[str, ...], format_name: str, pairs: Pairs, filters: Filters, step: Step) -> Capture:
+    """The capture at ``paths``, narrowed by ``filters``, with Spark's own log lines off.
+
+    What goes wrong in Spark is raised as an exception too, and told once, by :mod:`cdcwb.cli.failures`.
+    """
+    import cdcwb
+    from cdcwb.formats.files import list_files
+    from cdcwb.spark.session import get_spark
+
+    options: dict[str, Any] = key_values(pairs)
+    source = paths[0] if len(paths) == 1 else list(paths)
+    list_files(source)  # a path that is not there is said before Spark starts
+    spark = get_spark()
+    with suppress(AttributeError):  # a remote session has no context
+        spark.sparkContext.setLogLevel("OFF")
+    step("looking through the files")
+    capture = cdcwb.load(source, format_name, **options)
+    return capture.filter(**filters) if filters else capture
+
+
+def has_problems(capture: Capture) -> bool:
+    """Whether a capture has a problem that is more than information."""
+    from pyspark.sql import functions as F
+
+    return bool(capture.problems.where(F.col("severity") != model.Severity.INFO).head(1))

@@ -1,0 +1,155 @@
+"""Is everything here that cdcwb needs, and how to get what is not. Looks only: starts no JVM, takes under a second."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cdcwb import machine
+
+__all__ = ["Check", "examine"]
+
+_LEAST_MEMORY = 4 << 30  # bytes: 1.6 GiB of heap for the JVM, a few hundred MiB for each of two workers
+_LEAST_DISK = 2 << 30  # bytes where Spark spills
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: whether it will do, what is there, what is needed, and how to get it.
+
+    ``hint`` is empty where all is well. Without an ``optional`` thing captures are read and reports written as well.
+    """
+
+    name: str
+    ok: bool
+    found: str
+    needed: str
+    hint: str = ""
+    optional: bool = False
+
+
+def examine() -> list[Check]:
+    """Every check, in the order to read them."""
+    return [
+        *_packages(),
+        _worker_python(),
+        _java(),
+        _spark_home(),
+        _memory(),
+        _disk(),
+        Check("cores", True, str(machine.cores()), "1 or more; Spark uses them all"),
+        _time_zones(),
+        *_browser(),
+    ]
+
+
+def _check(name: str, ok: bool, found: str, needed: str, hint: str, *, optional: bool = False) -> Check:
+    return Check(name, ok, found, needed, "" if ok else hint, optional)
+
+
+def _packages() -> Iterator[Check]:
+    """Python and the packages cdcwb needs, against the ranges it was installed with."""
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    try:
+        about = metadata.metadata("cdcwb")
+    except metadata.PackageNotFoundError:
+        yield Check("cdcwb", False, "not installed", "installed", "make env, or pip install -e .")
+        return
+    python, version = SpecifierSet(about["Requires-Python"] or ""), platform.python_version()
+    yield _check("Python", python.contains(version, prereleases=True), version, str(python), "install a newer Python")
+    yield Check("cdcwb", True, about["Version"], "installed")
+    for text in metadata.requires("cdcwb") or []:
+        wanted = Requirement(text)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            found = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            found = "missing"
+        ok = found != "missing" and wanted.specifier.contains(found, prereleases=True)
+        yield _check(wanted.name, ok, found, str(wanted.specifier), f"pip install '{wanted.name}{wanted.specifier}'")
+
+
+def _worker_python() -> Check:
+    """Spark's workers must run the Python version of the driver; get_spark sets PYSPARK_PYTHON where it is not set."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    given = os.environ.get("PYSPARK_PYTHON")
+    if given is None:
+        return Check("PYSPARK_PYTHON", True, f"not set: workers run {sys.executable}", f"unset, or Python {own}")
+    program = machine.find_program(given)
+    same = program is not None and f"{program.version}.".startswith(f"{own}.")
+    found = f"{given} ({'not found' if program is None else program.version})"
+    return _check("PYSPARK_PYTHON", same, found, f"unset, or Python {own}", "unset PYSPARK_PYTHON")
+
+
+def _java() -> Check:
+    java, seen = machine.find_java()
+    needed = " or ".join(map(str, machine.JAVA_VERSIONS))
+    if java is not None:
+        return Check("Java", True, f"{java.version} in {java.home} (by {java.found_by})", needed)
+    found = ", ".join(f"{other.version} in {other.home}" for other in seen) or "none"
+    return Check("Java", False, found, needed, machine.JAVA_HINT)
+
+
+def _spark_home() -> Check:
+    """A SPARK_HOME of some other installation replaces the Spark that came with PySpark, of whatever version."""
+    given = os.environ.get("SPARK_HOME")
+    spec = find_spec("pyspark")
+    own = Path(spec.origin).parent if spec is not None and spec.origin else None
+    same = given is None or (own is not None and Path(given).resolve() == own.resolve())
+    found = given or "not set: the Spark of the package pyspark"
+    return _check("SPARK_HOME", same, found, "unset", "unset SPARK_HOME, unless it is a Spark of PySpark's own version")
+
+
+def _memory() -> Check:
+    total = machine.memory_bytes()
+    return _check(
+        "memory",
+        total >= _LEAST_MEMORY,
+        _gib(total),
+        f"{_gib(_LEAST_MEMORY)} or more",
+        "small captures only",
+        optional=True,
+    )
+
+
+def _disk() -> Check:
+    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+    place = next(path for path in (Path(folder), *Path(folder).absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    hint = "free some, or name another folder in SPARK_LOCAL_DIRS"
+    return _check("disk", free >= _LEAST_DISK, f"{_gib(free)} free in {folder}", f"{_gib(_LEAST_DISK)} or more", hint)
+
+
+def _time_zones() -> Check:
+    try:
+        ZoneInfo("Asia/Shanghai")
+    except ZoneInfoNotFoundError:
+        return Check("time zones", False, "no time zone database", "a time zone database", "pip install tzdata")
+    return Check("time zones", True, f"here {time.tzname[0]}; cdcwb shows UTC everywhere", "a time zone database")
+
+
+def _browser() -> Iterator[Check]:
+    browser, driver = machine.find_browser()
+    same = browser is not None and driver is not None and browser.major == driver.major
+    for name, program in (("Chromium", browser), ("chromedriver", driver)):
+        needed = "for the browser tests only" + ("" if name == "Chromium" else ", of Chromium's version")
+        found = "missing" if program is None else f"{program.version} in {program.path}"
+        ok = program is not None and (same or name == "Chromium")
+        yield _check(name, ok, found, needed, "install chromium and chromium-driver (Debian)", optional=True)
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

@@ -1,0 +1,91 @@
+"""The exceptions of cdcwb.
+
+    CaptureError                    anything that makes a capture, an option or an argument unusable
+    ├── UnknownFormatError          no format recognises the capture, or the format's name is not known
+    ├── OptionError                 an option is unknown or its value unusable (names the nearest match)
+    ├── MalformedRecordError        a record cannot be understood and the mode is FAILFAST
+    │   └── TruncatedRecordError    the bytes end inside a record (also an EOFError)
+    └── MissingDependencyError      something outside Python is missing (Java, Chromium); says what to install
+
+All of them pickle, so they survive the way from a worker process. Where a place is known it is carried as attributes:
+``path`` (file), ``offset`` (bytes into the decompressed file), ``needed`` and ``available`` (bytes).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CaptureError",
+    "MalformedRecordError",
+    "MissingDependencyError",
+    "OptionError",
+    "TruncatedRecordError",
+    "UnknownFormatError",
+]
+
+
+class CaptureError(Exception):
+    """A capture, an option or an argument cannot be used; the message is one sentence for the user.
+
+    ``path``, ``offset`` (bytes), ``needed`` and ``available`` (bytes) are None where they do not apply.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        needed: int | None = None,
+        available: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.offset = offset
+        self.needed = needed
+        self.available = available
+
+    def __str__(self) -> str:
+        place = ""
+        if self.path is not None:
+            place = self.path if self.offset is None else f"{self.path} at offset {self.offset}"
+        elif self.offset is not None:
+            place = f"offset {self.offset}"
+        text = f"{place}: {self.message}" if place else self.message
+        if self.needed is not None and self.available is not None:
+            text += f" (needed {self.needed} bytes, {self.available} are there)"
+        return text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.path, self.offset, self.needed, self.available))
+
+
+def _rebuild(
+    kind: type[CaptureError],
+    message: str,
+    path: str | None,
+    offset: int | None,
+    needed: int | None,
+    available: int | None,
+) -> CaptureError:
+    return kind(message, path=path, offset=offset, needed=needed, available=available)
+
+
+class UnknownFormatError(CaptureError):
+    """No format recognises the capture, or the format's name is not known."""
+
+
+class OptionError(CaptureError):
+    """An option is unknown, or its value cannot be used."""
+
+
+class MalformedRecordError(CaptureError):
+    """A record cannot be understood, and the mode is FAILFAST."""
+
+
+class TruncatedRecordError(MalformedRecordError, EOFError):
+    """The bytes end inside a record."""
+
+
+class MissingDependencyError(CaptureError):
+    """Something outside Python is missing; the message says what to install."""

@@ -1,0 +1,92 @@
+"""The formats by name, and what can be told of a capture without Spark: what it is (:func:`identify`) and one record of it
+(:func:`inspect`)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cdcwb.errors import UnknownFormatError
+from cdcwb.formats.base import Format, Inspection, Recognition
+from cdcwb.formats.files import list_files, open_source
+from cdcwb.formats.options import nearest
+
+__all__ = ["FORMATS", "Identification", "choose", "get_format", "identify", "inspect"]
+
+FORMATS: Final = {"gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s")}
+"""Format name -> module and class."""
+
+_SURE: Final = 0.5
+_HEAD: Final = 1 << 16
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """What a capture is. ``confidence`` from 0 to 1; ``bytes`` as the files lie on disk."""
+
+    format: str
+    shape: str
+    compression: str | None
+    confidence: float
+    evidence: list[str]
+    files: int
+    bytes: int
+
+
+def get_format(name: str) -> Format:
+    """The format of that name. Raises UnknownFormatError naming those there are and the nearest."""
+    if name not in FORMATS:
+        raise UnknownFormatError(
+            f"there is no format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
+        )
+    module, cls = FORMATS[name]
+    made: Format = getattr(importlib.import_module(module), cls)()
+    return made
+
+
+def choose(paths: Sequence[str], name: str, options: Mapping[str, Any]) -> tuple[Format, Recognition]:
+    """The format of the files: the named one, or with ``auto`` the one that is surest. Raises UnknownFormatError."""
+    if name != "auto":
+        return get_format(name), Recognition(1.0, ["given as an option"])
+    found = [(fmt, fmt.recognise(paths, options)) for fmt in map(get_format, FORMATS)]
+    best = max(found, key=lambda pair: pair[1].confidence)
+    if best[1].confidence < _SURE:
+        looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in found)
+        more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+        raise UnknownFormatError(f"no format recognises this capture{more} ({looked})", path=paths[0])
+    return best
+
+
+def identify(path: Paths, format: str = "auto", **options: Any) -> Identification:
+    """What a file, a folder or several of them hold, from their first bytes; no JVM is started.
+
+    Raises CaptureError for paths that cannot be read and UnknownFormatError where no format is sure.
+    """
+    files = list_files(path)
+    fmt, recognition = choose(files, format, options)
+    source = open_source(files[0], str(options.get("shape", "auto")), limit=_HEAD)
+    try:
+        shape, compression = source.shape, source.compression
+    finally:
+        source.close()
+    size = sum(os.path.getsize(file) for file in files)
+    return Identification(
+        fmt.name, shape, compression, recognition.confidence, recognition.evidence, len(files), size
+    )
+
+
+def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **options: Any) -> Inspection:
+    """The record that holds ``offset`` of the decompressed file, taken apart; no JVM is started.
+
+    Raises CaptureError where the file does not reach that far or is not recognised.
+    """
+    files = list_files(path)
+    if len(files) != 1:
+        raise UnknownFormatError(f"one file is wanted, {len(files)} were found", path=os.fspath(path))
+    fmt, _ = choose(files, format, options)
+    return fmt.inspect(files[0], offset, options)

@@ -1,0 +1,168 @@
+"""What every format offers to the rest of cdcwb: the node of a field tree, and the protocol of a format module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cdcwb.model import Kind
+
+__all__ = ["Field", "Format", "Inspection", "Plan", "Recognition", "Run", "TableRequest", "Wanted"]
+
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""Maps a function over tasks: in this process, or in Spark. Function, tasks and results pickle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One node of a dissected record: a run of bytes, what they hold and what that means.
+
+    ``offset`` and ``length`` count bytes from the start of the record; ``raw`` is exactly those bytes. ``value`` is the
+    decoded value as text (None: SQL NULL, or a group that has no value of its own). ``meaning`` is a sentence for a person.
+    ``problem`` is a code of :class:`cdcwb.model.Problem`, or None where all is well.
+    """
+
+    name: str
+    offset: int
+    length: int
+    raw: bytes
+    value: str | None = None
+    meaning: str = ""
+    children: tuple[Field, ...] = field(default=())
+    problem: str | None = None
+
+    def walk(self) -> Iterator[Field]:
+        """This node and all nodes below it, in byte order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def at(self, offset: int) -> Field | None:
+        """The innermost node that holds the byte at ``offset``, or None."""
+        if not self.offset <= offset < self.offset + self.length:
+            return None
+        for child in self.children:
+            found = child.at(offset)
+            if found is not None:
+                return found
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """How sure a format is that a capture is its own: ``confidence`` from 0 (it is not) to 1, and why."""
+
+    confidence: float
+    evidence: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """One record, taken apart. ``offset`` and ``length`` are its place in the decompressed ``file``; ``field`` is the tree of its
+    bytes, ``event`` what ``events`` would say of it, ``note`` what a reader should know besides."""
+
+    file: str
+    offset: int
+    length: int
+    record: bytes
+    field: Field
+    event: dict[str, Any]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events to read. ``images``: decode row images and keep the bytes. ``kinds``, ``tables`` (``schema.table`` or ``table``)
+    and ``transactions``: only events of these; None: all. ``drop_malformed``: leave out what cannot be understood."""
+
+    images: bool = True
+    kinds: frozenset[str] | None = None
+    tables: frozenset[str] | None = None
+    transactions: frozenset[str] | None = None
+    drop_malformed: bool = False
+
+    def allows(self, row: Mapping[str, Any]) -> bool:
+        """Is this event (a row of ``events``) among the wanted ones?"""
+        if self.drop_malformed and row["kind"] == Kind.MALFORMED:
+            return False
+        if self.kinds is not None and row["kind"] not in self.kinds:
+            return False
+        if self.transactions is not None and row["transaction_id"] not in self.transactions:
+            return False
+        if self.tables is None:
+            return True
+        table, schema = row["table_name"], row["schema_name"]
+        return table in self.tables or f"{schema}.{table}" in self.tables
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """One table as typed columns: ``columns`` (None: all), ``images`` (``before``, ``after`` or ``both``), and whether the columns
+    are those of every version (``in_force``) or of the newest only (``latest``)."""
+
+    name: str
+    columns: tuple[str, ...] | None = None
+    images: str = "both"
+    schema: str = "in_force"
+
+
+class Plan(Protocol):
+    """How a capture is read, made once and sent to the workers as text."""
+
+    splits: list[Any]
+    detected: list[dict[str, Any]]
+    facts: dict[str, Any]
+
+    def to_text(self) -> str:
+        """The plan as one line of ASCII text."""
+        ...
+
+
+class Format(Protocol):
+    """What a format's package offers. Nothing in it knows of Spark."""
+
+    name: str
+    options: Mapping[str, str]
+
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """How sure it is that these files are its own, from their beginnings."""
+        ...
+
+    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
+        """The plan of a capture; ``run`` does the work over its bytes. Raises CaptureError."""
+        ...
+
+    def plan_from_text(self, text: str) -> Plan:
+        """The plan that ``to_text`` wrote."""
+        ...
+
+    def files(self, plan: Plan) -> list[dict[str, Any]]:
+        """The files of a capture: file, file_index, size, shape, compression, problem."""
+        ...
+
+    def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
+        ...
+
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """The columns of :meth:`read_table`. Raises CaptureError for a table or column that is not there."""
+        ...
+
+    def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in one split as typed columns."""
+        ...
+
+    def table_versions(self, plan: Plan) -> pa.Table:
+        """All of :data:`cdcwb.model.TABLE_VERSIONS` but ``first_position``, which only the rows tell."""
+        ...
+
+    def problems(self, plan: Plan) -> list[dict[str, Any]]:
+        """Rows of :data:`cdcwb.model.PROBLEMS` that concern the capture, a file or a table version, not an event."""
+        ...
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """The record that holds ``offset`` in the decompressed file. Raises CaptureError where there is none."""
+        ...

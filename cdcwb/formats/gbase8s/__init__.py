@@ -1,0 +1,1 @@
+"""GBase 8s (Informix) CDC record streams. Facts and sources: docs/formats/gbase8s.md."""

@@ -1,0 +1,150 @@
+"""The column list of a table as its schema text writes it (docs/formats/gbase8s.md §5).
+
+It is what stands between the parentheses of a CREATE TABLE: ``c1 integer, c2 varchar(20,0)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.gbase8s.column_types import Column, ColumnKind, with_type
+
+__all__ = ["SchemaTextError", "parse_columns"]
+
+
+class SchemaTextError(CaptureError):
+    """A column list cannot be read; ``offset`` is the character at which it went wrong, from 0."""
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+_TOKENS: Final = re.compile(
+    r"""(?P<quoted>"[^"]*(?:""[^"]*)*")|(?P<string>'[^']*(?:''[^']*)*')|(?P<sign>[(),])|(?P<word>[^\s(),"']+)|(?P<space>\s+)"""
+)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while at < len(text):
+        found = _TOKENS.match(text, at)
+        if found is None:
+            raise SchemaTextError(f"the quotation mark {text[at]} has no partner", offset=at)
+        kind = found.lastgroup or ""
+        if kind != "space":
+            yield _Token(found.group() if kind == "sign" else kind, found.group(), at, found.end())
+        at = found.end()
+
+
+def _items(text: str) -> Iterator[list[_Token]]:
+    """The tokens of each column: what stands between commas that are in no parentheses."""
+    item: list[_Token] = []
+    opened: list[int] = []
+    for token in _tokens(text):
+        if token.kind == "(":
+            opened.append(token.start)
+        elif token.kind == ")":
+            if not opened:
+                raise SchemaTextError("a closing parenthesis without an opening one", offset=token.start)
+            opened.pop()
+        if token.kind == "," and not opened:
+            if not item:
+                raise SchemaTextError("a column is expected before this comma", offset=token.start)
+            yield item
+            item = []
+        else:
+            item.append(token)
+    if opened:
+        raise SchemaTextError("an opening parenthesis without a closing one", offset=opened[-1])
+    if not item:
+        raise SchemaTextError("a column is expected, and the text ends", offset=len(text))
+    yield item
+
+
+_CONSTRAINTS: Final = frozenset(
+    [
+        "not",
+        "null",
+        "default",
+        "primary",
+        "unique",
+        "distinct",
+        "references",
+        "check",
+        "constraint",
+        "collate",
+        "comment",
+    ]
+)
+"""Words that end a column's type; what follows says nothing about its bytes."""
+
+_NAMES: Final = ("word", "quoted")
+
+
+def _spelling(tokens: list[_Token]) -> str:
+    """A type in one spelling: lower case, one space between words and behind a parenthesis, none elsewhere."""
+    text = ""
+    for token in tokens:
+        if text and token.kind in _NAMES and text[-1] not in "(,":
+            text += " "
+        text += token.text.lower()
+    return text
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name, or with ``#2``, ``#3`` … behind it where a column of that name came before."""
+    free, count = name, 1
+    while free in taken:
+        count += 1
+        free = f"{name}#{count}"
+    taken.add(free)
+    return free
+
+
+def parse_columns(text: str) -> tuple[Column, ...]:
+    """The columns of a column list, in its order (§5).
+
+    Any case, extra white space, trailing NULs, nested parentheses, ``"delimited"`` names and constraints are read. A
+    name that was there before gets ``#2``. A type that is not known gives a column of kind UNKNOWN; it counts as fixed
+    unless a column of variable length stands before it or its name says otherwise (:func:`table_schema` asks the
+    header).
+
+    Raises SchemaTextError, with the character at which the text stops making sense, where it is no column list.
+    """
+    columns: list[Column] = []
+    taken: set[str] = set()
+    any_variable = False
+    for item in _items(text.rstrip("\0 \t\r\n")):
+        name, *rest = item
+        if name.kind not in _NAMES or name.text == '""':
+            raise SchemaTextError(f"a column name is expected, not {name.text!r}", offset=name.start)
+        if not rest:
+            raise SchemaTextError(f"the column {name.text} has no type", offset=name.end)
+        if rest[0].kind not in _NAMES:
+            raise SchemaTextError(f"a type is expected behind {name.text}, not {rest[0].text!r}", offset=rest[0].start)
+        depth, until = 0, len(rest)
+        for place, token in enumerate(rest):
+            depth += (token.kind == "(") - (token.kind == ")")
+            if place and not depth and token.kind == "word" and token.text.lower() in _CONSTRAINTS:
+                until = place
+                break
+        words = rest[:until]
+        spelled = text[words[0].start : words[-1].end]
+        plain = name.text[1:-1].replace('""', '"') if name.kind == "quoted" else name.text
+        blank = Column(
+            ordinal=len(columns) + 1,
+            name=_free_name(plain, taken),
+            type=spelled,
+            kind=ColumnKind.UNKNOWN,
+            fixed=not any_variable and "varchar" not in spelled.lower(),
+        )
+        columns.append(with_type(blank, _spelling(words)))
+        any_variable |= not columns[-1].fixed
+    return tuple(columns)

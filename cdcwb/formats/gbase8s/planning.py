@@ -1,0 +1,393 @@
+"""From files to a plan: what the capture is, where it can be split, and what the first pass over all splits tells.
+
+The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process for
+small things and for the data source on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from cdcwb.errors import MalformedRecordError, OptionError
+from cdcwb.formats import options as opt
+from cdcwb.formats.base import Run
+from cdcwb.formats.files import open_source
+from cdcwb.formats.gbase8s.dissect import Settings
+from cdcwb.formats.gbase8s.framing import Bytes, find_candidates, iter_segments
+from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version, reads_in_file
+from cdcwb.formats.gbase8s.reads import buffer_size, explained, repeated_records, walk_reads
+from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split
+from cdcwb.formats.gbase8s.schema import ColumnKind, SchemaTextError, parse_columns, read_side_file
+from cdcwb.formats.gbase8s.transactions import fold
+from cdcwb.formats.gbase8s.versions import schema_text
+
+__all__ = ["HEAD", "OPTIONS", "Options", "detect", "make_plan", "probe", "run_here"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+OPTIONS: Final[dict[str, str]] = {
+    "charset": "character set of text columns (utf-8)",
+    "byte_order": "of the size words: auto, little, big",
+    "prefix_width": "bytes of a VARCHAR's length prefix: auto, 1, 2",
+    "shape": "of the files: auto, binary, hex, xxd, hexdump",
+    "reads": "do the files hold whole read buffers? auto, line (a read per line of text), none",
+    "buffer_size": "bytes of the fixed buffer that each read fills",
+    "labels": "table names of labels: 111=schema.table,112=…, a JSON file, or a dictionary",
+    "schemas": "file with table schemas whose TABSCHEM is missing: JSON, or lines `111: c1 integer, …`",
+    "split_size": "bytes of a large file that one task reads (33554432)",
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: headers only",
+    "keys": "key columns: schema.table:c1+c2",
+}
+"""Every option of the format and what it means."""
+
+HEAD: Final = 4 << 20
+"""Wire bytes that are looked at where a whole capture would be too much."""
+
+_SAMPLE: Final = 1 << 18
+_SPLIT_SIZE: Final = 32 << 20
+_READS: Final = ("auto", "line", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a capture, checked. None: to be detected."""
+
+    charset: str = "utf-8"
+    byte_order: str | None = None
+    prefix_width: int | None = None
+    shape: str = "auto"
+    reads: str = "auto"
+    buffer_size: int | None = None
+    labels: dict[int, tuple[str | None, str]] = field(default_factory=dict)
+    schemas: dict[int, str] = field(default_factory=dict)
+    split_size: int = _SPLIT_SIZE
+    mode: str = "PERMISSIVE"
+    given: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, given: dict[str, Any]) -> Options:
+        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        opt.check_names(given, OPTIONS, "gbase8s")
+        values = {name: value for name, value in given.items() if value is not None and value != ""}
+        order = opt.as_choice("byte_order", values.get("byte_order", "auto"), ("auto", "little", "big"))
+        width = opt.as_choice("prefix_width", values.get("prefix_width", "auto"), ("auto", "1", "2"))
+        schemas = values.get("schemas", {})
+        return cls(
+            charset=opt.check_charset("charset", values.get("charset", "utf-8")),
+            byte_order=None if order == "auto" else order,
+            prefix_width=None if width == "auto" else int(width),
+            shape=opt.as_choice("shape", values.get("shape", "auto"), ("auto", "binary", "hex", "xxd", "hexdump")),
+            reads=opt.as_choice("reads", values.get("reads", "auto"), _READS),
+            buffer_size=opt.as_whole("buffer_size", values["buffer_size"], 16) if "buffer_size" in values else None,
+            labels=_labels(opt.as_names("labels", values.get("labels"))),
+            schemas=dict(schemas) if isinstance(schemas, dict) else read_side_file(str(schemas)),
+            split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
+            mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
+            given=frozenset(values),
+        )
+
+
+def _labels(names: dict[str, str]) -> dict[int, tuple[str | None, str]]:
+    out: dict[int, tuple[str | None, str]] = {}
+    for label, name in names.items():
+        schema, _, table = name.rpartition(".")
+        try:
+            out[int(label)] = (schema or None, table)
+        except ValueError:
+            raise OptionError(f"option labels: expected a whole number as label, found {label!r}") from None
+    return out
+
+
+def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+    """Runs the tasks one after the other in this process."""
+    return [function(task) for task in tasks]
+
+
+def probe(task: tuple[str, str]) -> FileEntry:
+    """What one file is: (path, shape or ``auto``) -> its entry."""
+    path, shape = task
+    source = open_source(path, shape)
+    try:
+        return FileEntry(path, source.shape, source.compression, source.size, source.length, source.problem)
+    finally:
+        source.close()
+
+
+def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
+
+    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are no record.
+    """
+    files = run(probe, [(path, options.shape) for path in paths])
+    with Stream(files) as stream:
+        mode, size, reading = _detect_reads(stream, options)
+    splits = _cut(files, mode, options.split_size)
+    scans = _scan_all(files, mode, size, splits, run)
+    detected = [_shape_row(files, options), *reading]
+    versions, in_force = _versions(scans, options)
+    settings, rows = _settings(scans, versions, options)
+    plan = Plan(files, mode, size, settings, versions, [], options.labels, [*detected, *rows])
+    plan.splits = _splits(splits, scans, in_force)
+    plan.facts = _facts(files, scans, plan.splits)
+    if options.mode == "FAILFAST":
+        _fail_fast(files, scans)
+    return plan
+
+
+def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
+    """A plan without splits for looking at what stands around the wire byte ``near``: settings and schemas as the stream's
+    first :data:`HEAD` bytes and the ones before ``near`` tell."""
+    with Stream(files) as stream:
+        mode, size, reading = _detect_reads(stream, options)
+        scans = [scan_split(stream, mode, size, 0, min(HEAD, stream.length), True)]
+        if mode == "stream" and near >= HEAD:
+            scans.append(scan_split(stream, mode, size, max(HEAD, near - HEAD), near + 1, False))
+    versions, _ = _versions(scans, options)
+    settings, rows = _settings(scans, versions, options)
+    return Plan(files, mode, size, settings, versions, [], options.labels, [*reading, *rows])
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+
+
+def _row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
+    return {"scope": scope, "setting": setting, "value": value, "evidence": evidence, "overridden": overridden}
+
+
+def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:
+    shapes = sorted({entry.shape for entry in files})
+    packed = sorted({entry.compression for entry in files if entry.compression})
+    evidence = f"content of {len(files)} file{'s' if len(files) != 1 else ''}"
+    if packed:
+        evidence += f"; packed with {' and '.join(packed)}, by their first bytes"
+    return _row("shape", ", ".join(shapes), evidence, options.shape != "auto")
+
+
+def _detect_reads(stream: Stream, options: Options) -> tuple[str, int | None, list[dict[str, Any]]]:
+    """Do records follow each other, or do the files hold read buffers with stale tails? (§1.2)"""
+    if options.buffer_size is not None:
+        value = str(options.buffer_size)
+        return "reads", options.buffer_size, [_row("buffer_size", value, "given as an option", True)]
+    if options.reads != "auto":
+        mode = "reads" if options.reads == "line" else "stream"
+        return mode, None, [_row("reads", options.reads, "given as an option", True)]
+    framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
+    sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
+    starts = _starts_in(stream, len(sample))
+    strong = _strong_starts(sample)
+    if len(starts) > 1 and stream.files[0].shape != "binary":
+        hits = sum(start in strong for start in starts)
+        if hits >= 0.8 * len(starts):
+            unit = "line" if stream.files[0].shape == "hex" else "dump"
+            evidence = f"{hits} of {len(starts)} {unit}s begin with a record"
+            return "reads", None, [_row("reads", "line", evidence, False)]
+    if all(segments.record.all() for segments in framed) and not repeated_records(sample):
+        return "stream", None, [_row("reads", "none", "records follow each other without unused bytes", False)]
+    bad, stale = explained(walk_reads(sample, None))
+    if stream.files[0].shape == "binary":
+        size = buffer_size(sample, min(stream.files[0].length, stream.length))
+        if size is not None:
+            evidence = f"a read begins at every multiple of {size} bytes; what follows its records equals earlier reads"
+            return "reads", size, [_row("buffer_size", str(size), evidence, False)]
+        if len(stream.files) > 1 and all(start in strong for start in starts):
+            walked_bad, walked_stale = explained(walk_reads(sample, np.array(starts, dtype=np.int64)))
+            if walked_stale > 0 and 10 * walked_bad <= walked_stale:
+                evidence = f"each of {len(starts)} files begins with a record, and their tails equal earlier files"
+                return "reads", None, [_row("reads", "line", evidence, False)]
+    if stale > 0 and 10 * bad <= stale:
+        evidence = f"{stale} bytes behind records equal what an earlier read left at the same place of its buffer"
+        return "inferred", None, [_row("reads", "inferred", evidence, False)]
+    return "stream", None, [_row("reads", "none", "no repeating read buffer was found", False)]
+
+
+def _strong_starts(sample: Bytes) -> set[int]:
+    found = find_candidates(sample)
+    return set(found.start[found.strong].tolist())
+
+
+def _starts_in(stream: Stream, upto: int) -> list[int]:
+    """Where reads would begin in the first ``upto`` wire bytes, as lines, dump restarts and files tell."""
+    starts: set[int] = set()
+    for index, first in enumerate(stream.starts[:-1]):
+        if first >= upto and starts:
+            break
+        if stream.files[index].length:
+            starts.add(first)
+            starts.update(first + int(at) for at in reads_in_file(stream.source(index), stream.files[index].length, None))
+    return sorted(start for start in starts if start < upto - 16)
+
+
+# --- the first pass ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _ScanTask:
+    files: list[FileEntry]
+    mode: str
+    buffer_size: int | None
+    start: int
+    stop: int
+    exact: bool
+
+
+def _scan(task: _ScanTask) -> Scan:
+    with Stream(task.files) as stream:
+        return scan_split(stream, task.mode, task.buffer_size, task.start, task.stop, task.exact)
+
+
+def _cut(files: list[FileEntry], mode: str, split_size: int) -> list[tuple[int, int, list[int]]]:
+    """Runs of the stream, with the text files whose notes belong to each. Only plain binary files are cut."""
+    texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
+    total = sum(entry.length for entry in files)
+    if mode != "stream":
+        return [(0, total, texts)]
+    cuts: list[tuple[int, int, list[int]]] = []
+    first = 0
+    for index, entry in enumerate(files):
+        size = split_size if entry.shape == "binary" and entry.compression is None else max(entry.length, 1)
+        closes = [index] if index in texts else []
+        for start in range(0, entry.length, size):
+            cuts.append((first + start, first + min(start + size, entry.length), closes))
+        if entry.length == 0 and closes:
+            cuts.append((first, first, closes))
+        first += entry.length
+    return cuts
+
+
+def _scan_all(
+    files: list[FileEntry], mode: str, size: int | None, splits: list[tuple[int, int, list[int]]], run: Run
+) -> list[Scan]:
+    """Scans every split at once, and again those that did not begin where the chain of the split before ended."""
+    tasks = [_ScanTask(files, mode, size, start, stop, at == 0) for at, (start, stop, _) in enumerate(splits)]
+    scans: list[Scan] = run(_scan, tasks)
+    while True:
+        again: list[int] = []
+        expected = 0
+        for at, (start, stop, _) in enumerate(splits):
+            begin = max(start, expected)
+            if begin >= stop:
+                scans[at] = Scan(begin, begin)
+            elif scans[at].start != begin:
+                again.append(at)
+                tasks[at] = _ScanTask(files, mode, size, begin, stop, True)
+            expected = max(begin, scans[at].end)
+        if not again:
+            return scans
+        for at, scan in zip(again, run(_scan, [tasks[at] for at in again]), strict=True):
+            scans[at] = scan
+
+
+def _splits(splits: list[tuple[int, int, list[int]]], scans: list[Scan], in_force: list[dict[int, int]]) -> list[SplitEntry]:
+    entries: list[SplitEntry] = []
+    open_before: dict[int, str] = {}
+    for (_, stop, closes), scan, versions in zip(splits, scans, in_force, strict=True):
+        entries.append(SplitEntry(scan.start, stop, dict(open_before), versions, closes))
+        open_before = fold(open_before, scan.transactions)
+    entries.append(SplitEntry(-1, -1, open_before))  # what is open at the end; taken off by _facts
+    return entries
+
+
+def _facts(files: list[FileEntry], scans: list[Scan], splits: list[SplitEntry]) -> dict[str, Any]:
+    """Bytes, records and where a client would restart (§6.7)."""
+    still_open = splits.pop().open_before
+    begins = sorted(name.partition("@")[2] for name in still_open.values() if "@~" not in name)
+    highest = max((scan.highest_commit for scan in scans), default=-1)
+    commit = f"{highest:016X}" if highest >= 0 else None
+    return {
+        "bytes": sum(entry.size for entry in files),
+        "records": sum(scan.records for scan in scans),
+        "open_transactions": len(still_open),
+        "highest_commit": commit,
+        "restart_position": begins[0] if begins else commit,
+        "restart_reason": "lowest begin of a transaction without its end"
+        if begins
+        else ("no transaction is open: at or after the highest commit" if commit else "no transaction was seen"),
+    }
+
+
+def _fail_fast(files: list[FileEntry], scans: list[Scan]) -> None:
+    found = [scan.first_malformed for scan in scans if scan.first_malformed is not None]
+    if found:
+        _, index, offset, reason = min(found)
+        raise MalformedRecordError(reason, path=files[index].path, offset=offset)
+
+
+# --- versions and settings --------------------------------------------------------------------------------------------
+
+
+def _versions(scans: list[Scan], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
+    """All table versions, and which are in force at the start of each split."""
+    versions = [
+        Version(label, 1, text.rstrip("\0"), None, None, None, "side file") for label, text in sorted(options.schemas.items())
+    ]
+    now = {version.label: 1 for version in versions}
+    numbers = {version.label: 1 for version in versions}
+    in_force: list[dict[int, int]] = []
+    for scan in scans:
+        in_force.append(dict(now))
+        for record in scan.schemas:
+            text = schema_text(record.text, options.charset)
+            counts = (record.fixed_bytes, record.fixed_columns, record.variable_columns)
+            for known in versions:
+                same = (known.fixed_bytes, known.fixed_columns, known.variable_columns) in (counts, (None, None, None))
+                if known.label == record.label and known.text == text and same:
+                    now[record.label] = known.number
+                    break
+            else:
+                number = numbers.get(record.label, 0) + 1
+                numbers[record.label] = now[record.label] = number
+                place = (record.file_index, record.offset, record.length)
+                versions.append(Version(record.label, number, text, *counts, "record", *place))
+    return versions, in_force
+
+
+def _settings(scans: list[Scan], versions: list[Version], options: Options) -> tuple[Settings, list[dict[str, Any]]]:
+    little, big = sum(scan.order.little for scan in scans), sum(scan.order.big for scan in scans)
+    example = next((scan.order.example for scan in scans if scan.order.example), "")
+    order = options.byte_order or ("big" if big > little else "little")
+    if options.byte_order:
+        evidence = "given as an option"
+    elif little + big == 0:
+        evidence = "no row record has size words that tell; little-endian is assumed"
+    else:
+        evidence = f"size words fit into the payload little-endian only in {little} rows, big-endian only in {big}; {example}"
+    rows = [_row("byte_order", order, evidence, options.byte_order is not None)]
+    one, two, example = _prefix_votes(scans, versions)
+    width = options.prefix_width or (1 if one > two else 2)
+    if options.prefix_width:
+        evidence = "given as an option"
+    elif one + two == 0:
+        evidence = "no VARCHAR value that tells; two bytes are assumed"
+    else:
+        evidence = f"size word = length + 1 in {one} VARCHAR values, length + 2 in {two}; {example}"
+    rows.append(_row("prefix_width", str(width), evidence, options.prefix_width is not None))
+    given = "charset" in options.given
+    rows.append(
+        _row("charset", options.charset, "given as an option" if given else "nothing in the stream names it; assumed", given)
+    )
+    return Settings(byte_order=order, prefix_width=width, charset=options.charset), rows
+
+
+def _prefix_votes(scans: list[Scan], versions: list[Version]) -> tuple[int, int, str]:
+    """Values with a one-byte and with a two-byte prefix, counted over the columns that some version calls VARCHAR."""
+    varchars: set[tuple[int, int, int]] = set()
+    for version in versions:
+        try:
+            columns = parse_columns(version.text)
+        except SchemaTextError:  # has no vote; its version reports the problem
+            continue
+        variable = [column for column in columns if not column.fixed]
+        varchars.update(
+            (version.label, len(variable), at) for at, column in enumerate(variable) if column.kind == ColumnKind.VARCHAR
+        )
+    votes: list[PrefixEvidence] = [
+        found for scan in scans for key, found in sorted(scan.prefixes.items()) if key in varchars
+    ]
+    example = next((found.example for found in votes if found.example), "")
+    return sum(found.one for found in votes), sum(found.two for found in votes), example

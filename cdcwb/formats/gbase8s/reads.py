@@ -1,0 +1,262 @@
+"""Captures that hold whole read buffers, their unused tails included (docs/formats/gbase8s.md §1.2).
+
+A client reads into one buffer again and again. What a read does not overwrite still holds what earlier reads left at that
+place of the buffer: stale bytes, which may even begin with an old, whole record (a ghost). A recorder that writes down the
+whole buffer writes them down as well.
+
+The walk goes read by read and keeps the image of the buffer as the reads before left it. Bytes that equal the image at
+their place are stale, even where they would frame as a record, unless no record with that sequence stood there before.
+Where the starts of the reads are not known, a read is taken to end where its unframed tail is followed by a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cdcwb.formats.gbase8s.framing import COMMON_HEADER, Bytes, Candidates, Ints, Segments, find_candidates
+from cdcwb.formats.gbase8s.text import bytes_of
+
+__all__ = ["buffer_size", "explained", "repeated_records", "walk_reads"]
+
+_SEQUENCED: Final = (1, 2, 3, 40, 41, 42, 43, 62, 119, 201)
+_DISCARD: Final = 62
+_KEY: Final = 24  # bytes that tell records apart: the common header and the sequence number
+_MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
+_MOST_SIZES: Final = 64  # buffer sizes that are tried
+
+
+@dataclass(slots=True)
+class _Found:
+    """Segments as they are found."""
+
+    start: list[int]
+    end: list[int]
+    record: list[bool]
+    reasons: dict[int, str]
+    stale: set[int]
+
+    def add(self, start: int, end: int, reason: str | None = None, stale: bool = False) -> None:
+        if start >= end:
+            return
+        if reason is not None:
+            self.reasons[len(self.start)] = reason
+            if stale:
+                self.stale.add(len(self.start))
+        self.start.append(start)
+        self.end.append(end)
+        self.record.append(reason is None)
+
+
+class _Buffer:
+    """The image of the read buffer, and which records stood where in it."""
+
+    def __init__(self) -> None:
+        self.image = bytearray()
+        self.seen: set[tuple[int, bytes]] = set()
+
+    def holds(self, place: int, there: bytes) -> bool:
+        """Do these bytes equal what earlier reads left at this place? What lies behind the image is not compared."""
+        known = self.image[place : place + len(there)]
+        return len(known) > 0 and there.startswith(known)
+
+    def overwrite(self, there: bytes) -> None:
+        there = there[:_MAX_IMAGE]
+        self.image[: len(there)] = there
+
+
+def walk_reads(buffer: Bytes, starts: Ints | None, boundaries: Ints | None = None) -> Segments:
+    """The records, stale tails and damage of a capture that holds read buffers.
+
+    ``buffer`` is the whole stream (wire bytes). ``starts`` are the places where reads begin, in rising order; with None a
+    read is taken to begin wherever a record follows unframed bytes. ``boundaries``: places where another file begins.
+    """
+    data = buffer.tobytes()
+    size = len(data)
+    found = find_candidates(buffer)
+    walk = _Walk(data, found)
+    if starts is None:
+        walk.inferred(size)
+    else:
+        edges = [int(start) for start in starts if 0 < start < size]
+        for first, last in zip([0, *edges], [*edges, size], strict=True):
+            walk.read(first, last)
+    out = walk.found
+    return Segments(
+        buffer,
+        0,
+        np.array(out.start, dtype=np.int64),
+        np.array(out.end, dtype=np.int64),
+        np.array(out.record, dtype=bool),
+        out.reasons,
+        frozenset(out.stale),
+    )
+
+
+class _Walk:
+    def __init__(self, data: bytes, candidates: Candidates) -> None:
+        self.data = data
+        self.start = candidates.start
+        self.end = candidates.end
+        self.strong = candidates.strong
+        self.strong_start = candidates.start[candidates.strong]
+        self.buffer = _Buffer()
+        self.found = _Found([], [], [], {}, set())
+        self.position = 0  # what lies before belongs to a segment
+
+    def read(self, first: int, last: int) -> None:
+        """One read buffer, ``data[first:last]``."""
+        position = max(first, self.position)  # a record of the read before may go on here
+        genuine: list[int] = []
+        while position < last:
+            index = self._candidate(position)
+            end = int(self.end[index]) if index >= 0 else -1
+            if index >= 0 and self._is_record(index, position, end, last):
+                if self._is_ghost(position - first, self.data[position : min(end, last)]):
+                    self.found.add(position, last, "equals what an earlier read left at this place of the buffer", True)
+                    position = last
+                    break
+                genuine.append(position)
+                self.found.add(position, end)
+                position = end
+                continue
+            position = self._tail(position, last, position - first)
+        self.position = max(position, last)
+        for place in genuine:
+            key = self._key(place)
+            if key is not None:
+                self.buffer.seen.add((place - first, key))
+        self.buffer.overwrite(self.data[first:last])
+
+    def inferred(self, size: int) -> None:
+        """Reads whose starts are not known: a read ends where unframed bytes are followed by a record."""
+        first = 0
+        while self.position < size:
+            position = self.position
+            index = self._candidate(position)
+            end = int(self.end[index]) if index >= 0 else -1
+            if index >= 0 and self._is_record(index, position, end, size):
+                self.found.add(position, end)
+                self.position = end
+                continue
+            following = self._next_strong(position + 1)
+            last = following if following >= 0 else size
+            self._tail(position, last, position - first)
+            self.buffer.overwrite(self.data[first:last])
+            self.position = first = last
+
+    def _tail(self, position: int, last: int, place: int) -> int:
+        """Bytes that frame as no record, up to the end of the read; returns where to go on."""
+        there = self.data[position:last]
+        if self.buffer.holds(place, there):
+            reason = "equals what an earlier read left at this place of the buffer"
+            self.found.add(position, last, reason, True)
+            return last
+        if there.count(0) == len(there):
+            self.found.add(position, last, "zero bytes behind the last record of the read", True)
+            return last
+        following = self._next_strong(position + 1)
+        stop = following if 0 <= following < last else last
+        self.found.add(
+            position, stop, "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+        )
+        return stop
+
+    def _is_record(self, index: int, position: int, end: int, last: int) -> bool:
+        """Is this candidate a record of a read that ends at ``last``?"""
+        lands = end == last or self._candidate(end) >= 0
+        if end <= last:
+            # a weak candidate, or one that holds another, must be followed by something known
+            inner = self._next_strong(position + 1)
+            return lands or (bool(self.strong[index]) and not 0 <= inner < end)
+        if end > len(self.data) or not self.strong[index]:
+            return False
+        inner = self._next_strong(position + 1)  # goes on in the next read, unless that begins with a record
+        return not 0 <= inner < end
+
+    def _is_ghost(self, place: int, there: bytes) -> bool:
+        if not self.buffer.holds(place, there) or len(self.buffer.image) < place + len(there):
+            return False
+        number = int.from_bytes(there[12:16], "big")
+        if number not in _SEQUENCED or not any(there[16:24]):  # no sequence that could be new
+            return place > 0  # a read holds at least one record
+        return (place, there[:_KEY]) in self.buffer.seen
+
+    def _key(self, place: int) -> bytes | None:
+        there = self.data[place : place + _KEY]
+        return there if len(there) == _KEY else None
+
+    def _candidate(self, position: int) -> int:
+        index = int(np.searchsorted(self.start, position))
+        return index if index < len(self.start) and self.start[index] == position else -1
+
+    def _next_strong(self, position: int) -> int:
+        index = int(np.searchsorted(self.strong_start, position))
+        return int(self.strong_start[index]) if index < len(self.strong_start) else -1
+
+
+def explained(segments: Segments) -> tuple[int, int]:
+    """Bytes of a walk that are neither record nor stale, and bytes that are stale."""
+    gaps = np.flatnonzero(~segments.record)
+    bad = stale = 0
+    for gap in gaps:
+        size = int(segments.end[gap] - segments.start[gap])
+        if int(gap) in segments.stale:
+            stale += size
+        else:
+            bad += size
+    return bad, stale
+
+
+def repeated_records(buffer: Bytes) -> bool:
+    """Does a record with a sequence number stand twice in these bytes, byte for byte?"""
+    found = find_candidates(buffer)
+    whole = found.strong & (found.end <= len(buffer)) & (found.end - found.start >= _KEY)
+    start, end = found.start[whole], found.end[whole]
+    keys = bytes_of(buffer, start, _KEY)
+    # a transaction may go back to the same savepoint twice, so a DISCARD may well stand twice
+    sequenced = np.isin(keys[:, 15], _SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
+    start, end = start[sequenced], end[sequenced]
+    _, first, inverse = np.unique(keys[sequenced], axis=0, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(start)))
+    before = first[inverse.reshape(-1)[again]]
+    return any(
+        buffer[start[one] : end[one]].tobytes() == buffer[start[other] : end[other]].tobytes()
+        for one, other in zip(again.tolist(), before.tolist(), strict=True)
+    )
+
+
+def _sizes_to_try(candidates: Candidates, size: int) -> Iterator[int]:
+    """Sizes whose multiples are all (nine in ten) places where a record could begin, smallest first."""
+    starts = candidates.start[candidates.strong]
+    tried = 0
+    for first in starts[(starts >= COMMON_HEADER) & (starts <= size // 2)]:
+        multiples = np.arange(int(first), size - COMMON_HEADER, int(first))
+        hits = np.isin(multiples, starts).mean() if len(multiples) else 0.0
+        if hits >= 0.9 and (len(multiples) >= 2 or 2 * int(first) == size):
+            yield int(first)
+            tried += 1
+            if tried == _MOST_SIZES:
+                return
+
+
+def buffer_size(sample: Bytes, size: int) -> int | None:
+    """The size of the read buffers that a binary capture consists of, or None where it does not look like that.
+
+    ``sample`` is the beginning of a file of ``size`` bytes. A size counts only if next to nothing is left unexplained: the
+    bytes of the sample are records or equal what an earlier read left.
+    """
+    found = find_candidates(sample)
+    whole = len(sample) >= size
+    best: tuple[int, int] | None = None
+    for width in _sizes_to_try(found, len(sample)):
+        usable = len(sample) if whole else len(sample) // width * width
+        bad, stale = explained(walk_reads(sample[:usable], np.arange(width, usable, width)))
+        if stale > 0 and 10 * bad <= stale and (best is None or bad < best[0]):
+            best = (bad, width)
+            if bad == 0:
+                break
+    return None if best is None else best[1]

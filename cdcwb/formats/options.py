@@ -1,0 +1,123 @@
+"""Reader options as they come from ``load``, the command line or a data source: always names and texts in the end."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cdcwb.errors import OptionError
+
+__all__ = ["MODES", "as_bool", "as_choice", "as_names", "as_whole", "check_charset", "check_names", "nearest", "parse_keys"]
+
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+"""What happens to bytes that cannot be understood: kept as events, kept as problems only, or the end of the reading."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for a name that is not known, or an empty text."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean '{found[0]}'?" if found else ""
+
+
+def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Raises OptionError that names every option that is not known and the nearest that is."""
+    known = list(known)
+    wrong = [name for name in given if name not in known]
+    if wrong:
+        hints = "".join(f" '{name}' is no option of {what}.{nearest(name, known)}" for name in wrong)
+        raise OptionError(f"{hints.strip()} There are: {', '.join(sorted(known))}.")
+
+
+def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of the given texts, upper or lower case."""
+    for choice in choices:
+        if str(value).lower() == choice.lower():
+            return choice
+    raise OptionError(f"option {name}: expected one of {', '.join(choices)}, found {value!r}.{nearest(str(value), choices)}")
+
+
+def as_bool(name: str, value: Any) -> bool:
+    """A truth value: true, false, 1, 0, yes, no."""
+    text = str(value).lower()
+    if text in ("true", "1", "yes"):
+        return True
+    if text in ("false", "0", "no"):
+        return False
+    raise OptionError(f"option {name}: expected true or false, found {value!r}")
+
+
+def as_whole(name: str, value: Any, least: int) -> int:
+    """A whole number of at least ``least``."""
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise OptionError(f"option {name}: expected a whole number of at least {least}, found {value!r}")
+    return number
+
+
+def check_charset(name: str, value: Any) -> str:
+    """The name of a text encoding that Python knows."""
+    text = str(value)
+    try:
+        info = codecs.lookup(text)
+        is_text = bool(getattr(info, "_is_text_encoding", True))
+    except LookupError:
+        is_text = False
+    if not is_text:
+        raise OptionError(f"option {name}: {text!r} is no character set known here (utf-8, gb18030, gbk, iso-8859-1 …)")
+    return text
+
+
+def as_names(name: str, value: Any) -> dict[str, str]:
+    """A map of names: a dictionary, the path of a JSON file that holds one, or ``a=x,b=y``."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, Mapping):
+        return {str(key): str(item) for key, item in value.items()}
+    text = str(value)
+    if text.lstrip().startswith("{"):
+        loaded = _json(name, text)
+    elif "=" in text and not Path(text).is_file():
+        pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+        wrong = [key for key, sign, _ in pairs if not sign]
+        if wrong:
+            raise OptionError(f"option {name}: expected a=x,b=y, found {wrong[0]!r} without '='")
+        return {key.strip(): item.strip() for key, _, item in pairs}
+    else:
+        try:
+            loaded = _json(name, Path(text).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as reason:
+            raise OptionError(f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason})") from None
+    if not isinstance(loaded, dict) or not all(isinstance(item, str) for item in loaded.values()):
+        raise OptionError(f"option {name}: expected a JSON object of texts")
+    return {str(key): item for key, item in loaded.items()}
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as reason:
+        raise OptionError(f"option {name}: not valid JSON: {reason}") from None
+
+
+def parse_keys(value: Any) -> dict[str, list[str]]:
+    """``schema.table:c1+c2``, alone, in a list, or several parted by commas or semicolons -> table -> key columns."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, Mapping):
+        return {str(t): [c] if isinstance(c, str) else [str(x) for x in c] for t, c in value.items()}
+    parts = [str(value)] if isinstance(value, str) else [str(part) for part in value]
+    keys: dict[str, list[str]] = {}
+    for part in (piece for text in parts for piece in text.replace(";", ",").split(",") if piece.strip()):
+        table, sign, columns = part.strip().rpartition(":")
+        names = [column.strip() for column in columns.split("+")]
+        if not sign or not table or not all(names):
+            raise OptionError(f"option keys: expected schema.table:c1+c2, found {part.strip()!r}")
+        keys[table] = names
+    return keys

@@ -1,0 +1,338 @@
+"""The tables of cdcwb as Arrow schemas, each field documented once, and the enumerations of their text columns.
+
+Times are ``timestamp[us, tz=UTC]``. A null image map means that there is no such image; a key that is missing in a map was
+not captured; a null value is SQL NULL. Everything here is plain Arrow: no Spark, no parsing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+__all__ = [
+    "CHANGES",
+    "COLUMN",
+    "DETECTED",
+    "EVENTS",
+    "PROBLEM",
+    "PROBLEMS",
+    "SOURCE_EVENT",
+    "TABLES",
+    "TABLE_VERSIONS",
+    "TRANSACTIONS",
+    "ChangeSource",
+    "Completeness",
+    "Kind",
+    "OffsetUnit",
+    "Operation",
+    "Outcome",
+    "Problem",
+    "Severity",
+    "describe",
+]
+
+
+class Kind(StrEnum):
+    """What a wire record is, in the words that all formats share (``events.kind``)."""
+
+    CHANGE = "change"  # a whole change in one record
+    BEFORE = "before"  # the before half of an update
+    AFTER = "after"  # the after half of an update
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    UNDO = "undo"  # takes back earlier changes of the same transaction (rollback to a savepoint)
+    SCHEMA = "schema"
+    HEARTBEAT = "heartbeat"
+    CONTROL = "control"  # file header, restart, control table, record of an unknown type
+    TOMBSTONE = "tombstone"
+    ERROR = "error"
+    FRAGMENT = "fragment"  # the rest of a record that began in the file before
+    FILLER = "filler"  # bytes that are known to carry nothing (stale buffer tails, notes)
+    MALFORMED = "malformed"
+
+
+class Operation(StrEnum):
+    """What a change does (``operation``); ``UNKNOWN(x)`` stands for what a fact sheet does not list."""
+
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    REFRESH = "REFRESH"
+    TRUNCATE = "TRUNCATE"
+    DDL = "DDL"
+
+
+class OffsetUnit(StrEnum):
+    """What ``offset`` and ``length`` count."""
+
+    BYTE = "byte"
+    ROW = "row"
+    MESSAGE = "message"
+
+
+class Outcome(StrEnum):
+    """What became of a change or a transaction."""
+
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled_back"
+    UNDONE = "undone"  # changes only: taken back by a rollback to a savepoint
+    UNDO = "undo"  # changes only: is itself the taking back of another
+    OPEN = "open"
+
+
+class Completeness(StrEnum):
+    """How much of a transaction the capture holds."""
+
+    WHOLE = "whole"
+    NO_BEGIN = "no_begin"
+    NO_END = "no_end"
+    GAPS = "gaps"
+    UNKNOWN = "unknown"
+
+
+class ChangeSource(StrEnum):
+    """Where ``changed_columns`` comes from."""
+
+    MASK = "mask"
+    IMAGES = "images"
+    LOG = "log"
+
+
+class Severity(StrEnum):
+    """How much a problem matters: ``error`` means that bytes could not be read, ``warning`` that something is missing or
+    contradicts itself, ``info`` that a reader should know it."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class _ProblemFacts(NamedTuple):
+    severity: Severity
+    title: str
+
+
+class Problem(StrEnum):
+    """The codes of ``problems``; ``.severity`` and ``.title`` say what each means."""
+
+    MALFORMED = "malformed"
+    TRUNCATED = "truncated"
+    STALE_MISMATCH = "stale_mismatch"
+    UNKNOWN_RECORD_TYPE = "unknown_record_type"
+    HEADER_SIZE = "header_size"
+    PACKET_SCHEME = "packet_scheme"
+    RESERVED_FLAGS = "reserved_flags"
+    UNEXPECTED_PAYLOAD = "unexpected_payload"
+    NO_SCHEMA = "no_schema"
+    SCHEMA_TEXT = "schema_text"
+    SCHEMA_MISMATCH = "schema_mismatch"
+    SIZE_WORDS = "size_words"
+    ROW_SIZE = "row_size"
+    VALUE = "value"
+    CHARSET = "charset"
+    UNKNOWN_TYPE = "unknown_type"
+    LOB_NOT_IN_STREAM = "lob_not_in_stream"
+    SOURCE_ERROR = "source_error"
+    TIME_RANGE = "time_range"
+    OPEN_TRANSACTION = "open_transaction"
+    NO_BEGIN = "no_begin"
+    UPDATE_HALF = "update_half"
+    REORDERED_UPDATE = "reordered_update"
+    UNDO_WITHOUT_CHANGES = "undo_without_changes"
+    NO_KEY = "no_key"
+
+    @property
+    def severity(self) -> Severity:
+        """How much this problem matters."""
+        return _FACTS[self].severity
+
+    @property
+    def title(self) -> str:
+        """A few words for headings and legends."""
+        return _FACTS[self].title
+
+
+_E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
+_FACTS: Final[dict[Problem, _ProblemFacts]] = {
+    Problem.MALFORMED: _ProblemFacts(_E, "bytes that are no record"),
+    Problem.TRUNCATED: _ProblemFacts(_E, "record cut off"),
+    Problem.STALE_MISMATCH: _ProblemFacts(_W, "unused buffer bytes that match no earlier read"),
+    Problem.UNKNOWN_RECORD_TYPE: _ProblemFacts(_W, "unknown record type"),
+    Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),
+    Problem.PACKET_SCHEME: _ProblemFacts(_W, "unknown packetization scheme"),
+    Problem.RESERVED_FLAGS: _ProblemFacts(_W, "reserved flags are set"),
+    Problem.UNEXPECTED_PAYLOAD: _ProblemFacts(_W, "payload where none belongs"),
+    Problem.NO_SCHEMA: _ProblemFacts(_W, "row without a table schema"),
+    Problem.SCHEMA_TEXT: _ProblemFacts(_W, "table schema text not understood"),
+    Problem.SCHEMA_MISMATCH: _ProblemFacts(_W, "table schema text disagrees with its header"),
+    Problem.SIZE_WORDS: _ProblemFacts(_W, "size words disagree with the payload"),
+    Problem.ROW_SIZE: _ProblemFacts(_W, "row shorter or longer than its schema says"),
+    Problem.VALUE: _ProblemFacts(_W, "bytes that are no value of the column's type"),
+    Problem.CHARSET: _ProblemFacts(_W, "text not in the given character set"),
+    Problem.UNKNOWN_TYPE: _ProblemFacts(_W, "column type whose encoding is unknown"),
+    Problem.LOB_NOT_IN_STREAM: _ProblemFacts(_I, "large object content is not in the stream"),
+    Problem.SOURCE_ERROR: _ProblemFacts(_E, "error reported by the source"),
+    Problem.TIME_RANGE: _ProblemFacts(_W, "time outside the years 1 to 9999"),
+    Problem.OPEN_TRANSACTION: _ProblemFacts(_W, "transaction without its end"),
+    Problem.NO_BEGIN: _ProblemFacts(_W, "transaction without its begin"),
+    Problem.UPDATE_HALF: _ProblemFacts(_W, "half of an update"),
+    Problem.REORDERED_UPDATE: _ProblemFacts(_I, "update halves in reversed order"),
+    Problem.UNDO_WITHOUT_CHANGES: _ProblemFacts(_I, "savepoint undo that undoes nothing"),
+    Problem.NO_KEY: _ProblemFacts(_W, "table without a key"),
+}
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_TEXTS: Final = pa.list_(pa.string())
+_MAP: Final = pa.map_(pa.string(), pa.string())
+
+PROBLEM: Final = pa.struct([("code", pa.string()), ("detail", pa.string())])
+"""One problem of one record: a code of :class:`Problem` and a sentence."""
+
+SOURCE_EVENT: Final = pa.struct([("file_index", pa.int32()), ("offset", pa.int64()), ("length", pa.int64())])
+"""The place of an event that a change was put together from."""
+
+COLUMN: Final = pa.struct(
+    [
+        ("ordinal", pa.int32()),  # from 1
+        ("name", pa.string()),
+        ("type", pa.string()),  # as the source spells it
+        ("length", pa.int32()),  # bytes
+        ("precision", pa.int32()),
+        ("scale", pa.int32()),  # null for a floating decimal
+        ("key_position", pa.int32()),  # from 1; null: not in the key, or the source does not say
+        ("nullable", pa.bool_()),  # null: the source does not say
+    ]
+)
+"""One column of a table version; what the source does not say is null."""
+
+
+def _field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"comment": meaning})
+
+
+_PLACE = [
+    _field("format", pa.string(), "format name"),
+    _field("file", pa.string(), "path or URL of the file, topic-partition or table"),
+    _field("file_index", pa.int32(), "place of the file in natural name order, from 0"),
+    _field("offset", pa.int64(), "where the record stands in the decompressed file, in offset_unit"),
+    _field("length", pa.int64(), "how long it is there, in offset_unit"),
+    _field("offset_unit", pa.string(), "byte, row or message"),
+    _field("record_type", pa.string(), "the source's own name"),
+    _field("kind", pa.string(), "what the record is: a value of Kind"),
+    _field("operation", pa.string(), "a value of Operation, null where none applies, UNKNOWN(x) where not listed"),
+    _field("position", pa.string(), "log position; text order is log order"),
+    _field("commit_position", pa.string(), "log position of the commit; in events on the commit only"),
+    _field("transaction_id", pa.string(), "unique within the capture; null where the format has no transactions"),
+    _field("event_no", pa.int64(), "place inside the transaction, where the source says so"),
+    _field("last_in_transaction", pa.bool_(), "the source says that this is the transaction's last event"),
+    _field("changed_at", _TIME, "null where the source does not know"),
+    _field("schema_name", pa.string(), "schema or owner"),
+    _field("table_name", pa.string(), "table"),
+    _field("table_version", pa.string(), "key into table_versions"),
+    _field("change_mask", pa.string(), "as the source wrote it"),
+    _field("column_mask", pa.string(), "as the source wrote it"),
+    _field("changed_columns", _TEXTS, "null where the source says nothing"),
+    _field("present_columns", _TEXTS, "null where the source says nothing"),
+    _field("key", _MAP, "key columns and values; null where none is known"),
+    _field("before", _MAP, "before image; null map: none; missing key: not captured; null value: NULL"),
+    _field("after", _MAP, "after image, likewise"),
+    _field("headers", _MAP, "every header field of the source, by its own name"),
+]
+_RAW = _field("raw", pa.binary(), "the record as captured, fragments joined; null with images=False")
+_PROBLEMS = _field("problems", pa.list_(PROBLEM), "null where all is well")
+
+EVENTS: Final = pa.schema([*_PLACE, _RAW, _PROBLEMS])
+"""One row per wire record; capture order is (file_index, offset)."""
+
+CHANGES: Final = pa.schema(
+    [
+        *_PLACE,
+        _PROBLEMS,
+        _field("source_events", pa.list_(SOURCE_EVENT), "the events it was put together from, in capture order"),
+        _field("outcome", pa.string(), "a value of Outcome; null for REFRESH and the event log"),
+        _field("committed_at", _TIME, "time of the commit"),
+        _field("change_source", pa.string(), "where changed_columns comes from: a value of ChangeSource"),
+    ]
+)
+"""One row per logical change; place and position are those of the after record."""
+
+TRANSACTIONS: Final = pa.schema(
+    [
+        _field("transaction_id", pa.string(), "as in events"),
+        _field("begin_position", pa.string(), "log position of the begin; null where the begin is missing"),
+        _field("end_position", pa.string(), "log position of the commit or rollback; null where it is missing"),
+        _field("began_at", _TIME, "null where the source does not know"),
+        _field("ended_at", _TIME, "null where the source does not know (gbase8s: a rollback has no time)"),
+        _field("outcome", pa.string(), "committed, rolled_back or open"),
+        _field("completeness", pa.string(), "a value of Completeness"),
+        _field("changes", pa.map_(pa.string(), pa.int64()), "logical changes by operation, undone ones included"),
+        _field("tables", _TEXTS, "tables touched (schema.table, or table), in name order"),
+        _field("bytes", pa.int64(), "lengths of its events, added up"),
+        _field("user", pa.string(), "who did it, as the source names them"),
+    ]
+)
+"""One row per transaction."""
+
+TABLE_VERSIONS: Final = pa.schema(
+    [
+        _field("table_version", pa.string(), "the source's schema id, else label@1, label@2 …"),
+        _field("schema_name", pa.string(), "schema or owner"),
+        _field("table_name", pa.string(), "table"),
+        _field("first_position", pa.string(), "log position of the first row it applies to; null where there is none"),
+        _field("first_event", SOURCE_EVENT, "the event that brought it; null where it came from beside the capture"),
+        _field("columns", pa.list_(COLUMN), "in ordinal order"),
+        _field("origin", pa.string(), "record, registry, side file, DDL or inferred"),
+        _field("schema_text", pa.string(), "the schema's own text"),
+        _field("lineage", _MAP, "server, task, id, time, where the source says so"),
+    ]
+)
+"""One row per version of a table."""
+
+PROBLEMS: Final = pa.schema(
+    [
+        _field("severity", pa.string(), "a value of Severity"),
+        _field("code", pa.string(), "a value of Problem"),
+        _field("sentence", pa.string(), "what was expected and what was found"),
+        _field("file", pa.string(), "null where it concerns the whole capture"),
+        _field("offset", pa.int64(), "null where it concerns the whole capture"),
+        _field("length", pa.int64(), "null where it concerns the whole capture"),
+        _field("first_bytes", pa.string(), "up to 32 bytes as lower-case hex"),
+        _field("transaction_id", pa.string(), "null where it concerns none"),
+        _field("table", pa.string(), "schema.table, or table; null where it concerns none"),
+    ]
+)
+"""One row per problem."""
+
+DETECTED: Final = pa.schema(
+    [
+        _field("scope", pa.string(), "capture, a file, or a table"),
+        _field("setting", pa.string(), "the option that overrides it"),
+        _field("value", pa.string(), "what was concluded"),
+        _field("evidence", pa.string(), "from which records, in a sentence"),
+        _field("overridden", pa.bool_(), "an option was given, so nothing was concluded"),
+    ]
+)
+"""What was detected, once, before anything was decoded."""
+
+TABLES: Final[dict[str, pa.Schema]] = {
+    "events": EVENTS,
+    "changes": CHANGES,
+    "transactions": TRANSACTIONS,
+    "table_versions": TABLE_VERSIONS,
+    "problems": PROBLEMS,
+    "detected": DETECTED,
+}
+"""Every table of a capture by the name of its property."""
+
+
+def describe(table: str) -> str:
+    """The columns of a table as text: a line each with name, type and meaning.
+
+    Raises KeyError for a name that :data:`TABLES` does not hold.
+    """
+    rows = [(f.name, str(f.type), (f.metadata or {}).get(b"comment", b"").decode()) for f in TABLES[table]]
+    width = max(len(name) for name, _, _ in rows)
+    return "\n".join(f"{name:<{width}}  {kind}  {meaning}" for name, kind, meaning in rows)

@@ -1,0 +1,11 @@
+"""Notebooks become reports: run over a capture by papermill, rendered into one HTML file that opens offline.
+
+A notebook takes from here what it puts on its page (:mod:`cdcwb.report.show`), the check of its parameters, and
+:func:`record` for the facts that others read.
+"""
+
+from cdcwb.report.facts import read_facts, record
+from cdcwb.report.parameters import check_parameters
+from cdcwb.report.runner import execute, notebook_path, notebooks, run_report
+
+__all__ = ["check_parameters", "execute", "notebook_path", "notebooks", "read_facts", "record", "run_report"]

@@ -1,0 +1,65 @@
+"""Named facts in the outputs of a notebook, so that a test, the index page or a script reads numbers instead of
+text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb.words import plural
+
+__all__ = ["MIME", "read_facts", "record"]
+
+MIME: Final = "application/vnd.cdcwb.facts+json"
+_EXACT: Final = 1 << 53
+
+
+def record(facts: Mapping[str, Any]) -> None:
+    """Store facts in the output of the notebook cell that runs now.
+
+    Values may be whatever JSON holds, times (stored as ISO 8601) and missing values of any library (stored as null).
+    Numbers that a browser would round (from 2^53 on) are stored as text.
+    """
+    from IPython.display import display
+
+    plain = {str(name): _plain(value) for name, value in facts.items()}
+    display({MIME: plain, "text/plain": f"{plural(len(plain), 'fact')} recorded"}, raw=True)
+
+
+def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """All facts that an executed notebook (a file, or its contents) recorded, in order.
+
+    Raises ValueError for a fact that is recorded twice: two cells would speak of different things under one name.
+    """
+    content: Any = notebook
+    if isinstance(notebook, str | Path):
+        content = json.loads(Path(notebook).read_text(encoding="utf-8"))
+    facts: dict[str, Any] = {}
+    for cell in content["cells"]:
+        for output in cell.get("outputs", ()):
+            for name, value in output.get("data", {}).get(MIME, {}).items():
+                if name in facts:
+                    raise ValueError(f"the fact '{name}' is recorded twice")
+                facts[name] = value
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # pandas.NA, NaT, NaN
+        return None
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy
+        return _plain(value.tolist())
+    if isinstance(value, int):
+        return value if abs(value) < _EXACT else str(value)
+    return float(value)

@@ -1,0 +1,47 @@
+"""The index page over a folder of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from cdcwb.report.html import render, write_whole
+from cdcwb.words import moment, size
+
+__all__ = ["Entry", "write_index"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One report: ``file`` is its name in the folder of the index, ``facts`` are (name, value) in words."""
+
+    title: str
+    capture: str
+    file: str
+    made: datetime
+    tone: str = ""
+    sentences: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = field(default=())
+
+
+def write_index(folder: Path, entries: Iterable[Entry], made: datetime, version: str) -> Path:
+    """Write ``index.html`` into ``folder``; everything in the entries is escaped. Returns its path."""
+    rows = [
+        {
+            "title": entry.title,
+            "capture": entry.capture,
+            "href": quote(entry.file),
+            "made": moment(entry.made.replace(microsecond=0)),
+            "tone": entry.tone,
+            "sentences": entry.sentences,
+            "facts": entry.facts,
+            "size": size((folder / entry.file).stat().st_size),
+        }
+        for entry in entries
+    ]
+    target = folder / "index.html"
+    write_whole(target, render("index.html", entries=rows, made=moment(made.replace(microsecond=0)), version=version))
+    return target

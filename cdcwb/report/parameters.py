@@ -1,0 +1,109 @@
+"""The parameters that notebooks share, checked at once: everything that is wrong is said in one message."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cdcwb.errors import OptionError
+from cdcwb.formats import FORMATS
+from cdcwb.formats.options import nearest
+
+__all__ = ["Parameters", "check_parameters"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What a notebook was asked for. ``path`` is absolute; times are aware; None and empty mean: no limit."""
+
+    path: str
+    format: str
+    options: dict[str, Any]
+    tables: list[str]
+    time_from: datetime | None
+    time_to: datetime | None
+    folder: Path | None
+    limits: list[str] = field(default_factory=list)
+    """What was left out by ``tables`` and the times, in words; empty where the whole capture is looked at."""
+
+
+def check_parameters(
+    path: str,
+    format: str = "auto",
+    options: str = "{}",
+    tables: list[str] | None = None,
+    time_from: str = "",
+    time_to: str = "",
+    folder: str = "",
+) -> Parameters:
+    """The parameters of a notebook as its cell has them (plain texts and lists), understood.
+
+    A relative ``path`` is looked for in the working folder and then beside the folder of the notebooks, so that the
+    examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
+    8601, UTC where they have no zone. Raises OptionError that names everything that is wrong.
+    """
+    wrong: list[str] = []
+    found = _find(path, wrong)
+    begin, end = _time("time_from", time_from, wrong), _time("time_to", time_to, wrong)
+    if begin is not None and end is not None and begin > end:
+        wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
+    names = _tables(tables, wrong)
+    target = Path(folder).expanduser().absolute() if folder else None
+    if target is not None and target.exists() and not target.is_dir():
+        wrong.append(f"folder: '{target}' is a file")
+    understood = _options(options, wrong)
+    if format not in ("", "auto", *FORMATS):
+        wrong.append(f"format: there is no '{format}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}")
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    limits = [f"tables {', '.join(names)}"] if names else []
+    limits += [f"from {begin.isoformat()}"] if begin is not None else []
+    limits += [f"to {end.isoformat()}"] if end is not None else []
+    return Parameters(found, format or "auto", understood, names, begin, end, target, limits)
+
+
+def _find(path: Any, wrong: list[str]) -> str:
+    if not isinstance(path, str) or not path:
+        wrong.append("path: name a file or folder")
+        return ""
+    given = Path(path).expanduser()
+    beside = Path(__file__).parents[2] / given
+    for place in (given.absolute(), beside):
+        if place.exists():
+            return str(place)
+    wrong.append(f"path: there is no file or folder '{given.absolute()}'")
+    return ""
+
+
+def _options(text: str, wrong: list[str]) -> dict[str, Any]:
+    try:
+        options = json.loads(text or "{}")
+    except (TypeError, ValueError) as error:
+        wrong.append(f"options: expected a JSON object, found {text!r} ({error})")
+        return {}
+    if not isinstance(options, dict):
+        wrong.append(f"options: expected a JSON object, found {text!r}")
+        return {}
+    return options
+
+
+def _tables(tables: Any, wrong: list[str]) -> list[str]:
+    if isinstance(tables, list | tuple) and all(isinstance(name, str) and name for name in tables):
+        return list(tables)
+    if tables:
+        wrong.append(f"tables: expected a list of names, found {tables!r}")
+    return []
+
+
+def _time(name: str, text: str, wrong: list[str]) -> datetime | None:
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        wrong.append(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {text!r}")
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

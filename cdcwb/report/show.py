@@ -1,0 +1,149 @@
+"""What a notebook puts on its page: a verdict, cards, tables, charts and notes, as HTML in which everything captured is
+escaped. The same outputs are shown by JupyterLab and become the report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from cdcwb.charts.theme import CONFIG
+from cdcwb.words import count, duration, moment, plural, size, tally, visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from cdcwb.analysis.health import Health
+
+__all__ = ["FIGURE_MIME", "cards", "chart", "note", "table", "table_html", "verdict"]
+
+FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
+_CELL: Final = 160  # characters of a table cell that are shown
+_NUMBERS: Final = ("number", "duration", "size")
+_TEXTS: Final = ("position", "transaction_id", "code", "first_bytes", "setting", "value")
+
+
+def verdict(health: Health) -> None:
+    """The two sentences about a capture, in the colour and under the word of their tone."""
+    _html(
+        f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(health.what)}</p>'
+        f"<p>{escape(visible(health.verdict, 600))}</p></div>",
+        f"{health.what} {health.verdict}",
+    )
+
+
+def cards(values: Iterable[tuple[str, str, str]]) -> None:
+    """A few figures side by side: title, value and a line below it each. All three are escaped."""
+    values = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
+    parts = [
+        f"<div><dt>{escape(title)}</dt><dd><b>{escape(value)}</b><span>{escape(line)}</span></dd></div>"
+        for title, value, line in values
+    ]
+    _html(f'<dl class="cdcwb-cards">{"".join(parts)}</dl>', "\n".join(f"{t}: {v} ({n})" for t, v, n in values))
+
+
+def note(text: str) -> None:
+    """A sentence below a chart or table, or in the place of one."""
+    _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
+
+
+def table(frame: pd.DataFrame, columns: Mapping[str, str], *, total: int | None = None, none: str = "None.") -> None:
+    """The columns of a small frame under their headings (``{"bytes": "in the capture"}``), as :func:`table_html`.
+
+    ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
+    in the place of an empty table.
+    """
+    rows = records(frame)
+    if not rows:
+        note(none)
+        return
+    html = table_html(rows, columns)
+    if total is not None and total > len(rows):
+        html += f'<p class="cdcwb-note">{escape(count(len(rows)))} of {escape(count(total))} shown.</p>'
+    _html(html, f"a table of {plural(len(rows), 'row')}")
+
+
+def chart(figure: go.Figure, instead: str) -> None:
+    """A figure. ``instead`` is HTML that says the same in numbers (:func:`table_html`), shown where script may not
+    run."""
+    from IPython.display import display
+
+    content = json.loads(figure.to_json()) | {"config": CONFIG}
+    display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"}, raw=True)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame of Arrow columns as plain Python values: null is None, numbers keep every digit."""
+    rows: list[dict[str, Any]] = pa.Table.from_pandas(frame, preserve_index=False).to_pylist()
+    return rows
+
+
+def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    """Rows as an HTML table: numbers with separators and to the right, times in UTC, counts by name largest first.
+
+    The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place.
+    """
+    rows = list(rows)
+    kinds = {name: _kind(name, [row[name] for row in rows]) for name in columns}
+    head = "".join(
+        f'<th scope="col"{_class(kinds[name])}>{escape(heading)}{" (UTC)" if kinds[name] == "time" else ""}</th>'
+        for name, heading in columns.items()
+    )
+    body = "".join(
+        "<tr>" + "".join(f"<td{_class(kinds[n])}>{_cell(row[n], kinds[n])}</td>" for n in columns) + "</tr>"
+        for row in rows
+    )
+    table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="cdcwb-scroll">{table}</div>'
+
+
+def _kind(name: str, values: list[Any]) -> str:
+    sample = next((value for value in values if value is not None), None)
+    if isinstance(sample, datetime):
+        return "time"
+    if isinstance(sample, bool):
+        return "flag"
+    if isinstance(sample, int):
+        return "duration" if name.endswith("_us") else "size" if name == "bytes" else "number"
+    if isinstance(sample, list | tuple):
+        return "tally" if any(isinstance(pair, tuple) for value in values for pair in value or ()) else "list"
+    return "mono" if name.endswith(_TEXTS) else "text"
+
+
+def _class(kind: str) -> str:
+    return ' class="number"' if kind in _NUMBERS else ' class="mono"' if kind in ("mono", "time") else ""
+
+
+def _cell(value: Any, kind: str) -> str:
+    if value is None:
+        return '<span class="null">—</span>'
+    if kind == "time":
+        text = moment(value).removesuffix(" UTC")
+    elif kind == "duration":
+        text = duration(value)
+    elif kind == "size":
+        text = size(value)
+    elif kind == "number":
+        text = count(value)
+    elif kind == "flag":
+        text = "yes" if value else "no"
+    elif kind == "tally":
+        text = tally(value)
+    elif kind == "list":
+        text = ", ".join(value) or "none"
+    else:
+        text = str(value)
+    shown = visible(text, _CELL)
+    return escape(shown)
+
+
+def _html(html: str, text: str) -> None:
+    from IPython.display import display
+
+    display({"text/html": html, "text/plain": text}, raw=True)

@@ -1,0 +1,51 @@
+"""Work that a format hands out, done by Spark in parallel."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdcwb.formats.base import Run
+
+__all__ = ["runner"]
+
+
+def runner(spark: SparkSession) -> Run:
+    """A function that maps a function over tasks in Spark, a partition for each, and gives the results in their order.
+
+    A CaptureError that a task raises is raised here with its class: exceptions lose it on the way from a worker, so it
+    travels as a row.
+    """
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        if not tasks:
+            return []
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for index in batch.column(0).to_pylist():
+                    try:
+                        result = (True, function(tasks[index]))
+                    except CaptureError as reason:
+                        result = (False, reason)
+                    yield pa.RecordBatch.from_pydict(
+                        {"task": pa.array([index], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
+                    )
+
+        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, "task long, result binary")
+        done = {row.task: pickle.loads(bytes(row.result)) for row in frame.collect()}
+        for index in range(len(tasks)):
+            fine, result = done[index]
+            if not fine:
+                raise result
+        return [done[index][1] for index in range(len(tasks))]
+
+    return run

@@ -1,0 +1,118 @@
+"""A part of a table: by table, transaction, time and condition."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.spark.assemble import table_label
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["select"]
+
+
+def select(
+    frame: DataFrame,
+    *,
+    tables: frozenset[str] | None,
+    transactions: frozenset[str] | None,
+    time_from: dt.datetime | None,
+    time_to: dt.datetime | None,
+    where: str | None,
+    ends: DataFrame | None,
+    events: DataFrame,
+) -> DataFrame:
+    """The rows of any table of a capture that the filters let through.
+
+    ``ends`` are the capture's transactions, which give a time to rows that bear none. A row without any time is in no window.
+    ``events`` are the capture's events, for a condition that names columns of theirs.
+    """
+    if tables is not None:
+        frame = _of_tables(frame, tables)
+    if transactions is not None and "transaction_id" in frame.columns:
+        frame = frame.filter(F.col("transaction_id").isin(*sorted(transactions)))
+    if (time_from is not None or time_to is not None) and ends is not None:
+        frame = _in_window(frame, time_from, time_to, ends)
+    return frame if where is None else _where(frame, where, events)
+
+
+def _of_tables(frame: DataFrame, tables: frozenset[str]) -> DataFrame:
+    names = sorted(tables)
+    if "table_name" in frame.columns:
+        plain = [name for name in names if "." not in name]
+        if len(plain) == len(names):
+            return frame.filter(F.col("table_name").isin(*names))
+        return frame.filter(F.col("table_name").isin(*names) | table_label().isin(*names))
+    if "tables" in frame.columns:  # transactions: those that touch one of them
+        mine = [F.exists("tables", lambda table, name=name: (table == name) | table.endswith(f".{name}")) for name in names]
+        return frame.filter(_any(mine))
+    if "table" in frame.columns:
+        return frame.filter(_any([(F.col("table") == name) | F.col("table").endswith(f".{name}") for name in names]))
+    return frame
+
+
+def _any(conditions: list[Column]) -> Column:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = result | condition
+    return result
+
+
+def _in_window(frame: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None, ends: DataFrame) -> DataFrame:
+    def inside(moment: Column) -> Column:
+        result = F.lit(True)
+        if time_from is not None:
+            result = result & (moment >= F.lit(time_from))
+        if time_to is not None:
+            result = result & (moment < F.lit(time_to))
+        return result
+
+    if "ended_at" in frame.columns:
+        return frame.filter(inside(F.coalesce("ended_at", "began_at")))
+    if "transaction_id" not in frame.columns:
+        return frame
+    dated = ends.select(
+        F.col("transaction_id").alias("_transaction"), F.coalesce("ended_at", "began_at").alias("_ended_at")
+    )
+    joined = frame.join(dated, F.col("transaction_id") == F.col("_transaction"), "left")
+    own = F.col("changed_at") if "changed_at" in frame.columns else F.lit(None).cast("timestamp")
+    return joined.filter(inside(F.coalesce("_ended_at", own))).drop("_transaction", "_ended_at")
+
+
+def _where(frame: DataFrame, condition: str, events: DataFrame) -> DataFrame:
+    """The rows for which a condition holds. A table that has not all its columns, but the transaction's, keeps the rows of the
+    transactions that have an event for which it holds."""
+    try:
+        return _filtered(frame, condition)
+    except OptionError as reason:
+        if "transaction_id" not in frame.columns:
+            raise
+        try:
+            matching = _filtered(events, condition)
+        except OptionError:
+            raise reason from None
+    names = matching.select(F.col("transaction_id").alias("_transaction")).distinct()
+    return frame.join(names, F.col("transaction_id") == F.col("_transaction"), "left_semi")
+
+
+def _filtered(frame: DataFrame, condition: str) -> DataFrame:
+    try:
+        filtered = frame.filter(F.expr(condition))
+        _ = filtered.schema  # a remote session looks at a condition only here
+    except (AnalysisException, ParseException) as reason:
+        text = str(reason)
+        if "UNRESOLVED_COLUMN" in text:
+            found = re.search(r"name `?([^`]+)`", text)
+            name = found.group(1) if found else condition
+            hint = nearest(name, frame.columns)
+            raise OptionError(f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}.") from None
+        raise OptionError(f"where: {text.splitlines()[0]}") from None
+    return filtered

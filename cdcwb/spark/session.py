@@ -1,0 +1,191 @@
+"""The Spark session of cdcwb: the one that is running, or a quiet local one that fits the machine.
+
+Whatever the user or the cluster has decided stays: settings in ``PYSPARK_SUBMIT_ARGS``, in ``spark-defaults.conf`` or
+given to ``spark-submit`` win over those chosen here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cdcwb import machine
+from cdcwb.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+__all__ = ["driver_memory", "get_spark"]
+
+_RUNTIME: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",  # PySpark 4.1 and later
+}
+"""What cdcwb needs of any session, its own or one that is there already."""
+
+_JAVA_OPTIONS: Final = " ".join(
+    [
+        # Half the time of G1 for the many short jobs of a report, and no slower in long ones (2 cores).
+        "-XX:+UseParallelGC",
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+    ]
+)
+_CHATTER: Final = b"WARNING: Using incubator modules: jdk.incubator.vector"
+"""The JVM prints it at every start because of how Spark calls it, and has no switch to keep it back."""
+
+_ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Python loggers that write every exception of a query to standard error as well, with the JVM's stack."""
+
+
+def get_spark(app_name: str = "cdcwb") -> SparkSession:
+    """The running Spark session, classic or Connect; where there is none, a new one named ``app_name``.
+
+    A session that is running keeps its settings, but for three that cdcwb needs and that can change at run time: time
+    zone UTC, Arrow, and filter pushdown into Python data sources where its Spark has it. A new one is local unless
+    ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration says otherwise; it runs its workers with this Python, listens
+    on the loopback address only, has no web page, and says nothing but errors.
+
+    Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start.
+    """
+    session = _running() or _start(app_name)
+    for key, value in _RUNTIME.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
+def driver_memory(total: int) -> int:
+    """MiB of heap for the JVM on a machine with ``total`` bytes: two fifths, at least 1 GiB and at most 8 GiB.
+
+    The rest is for the Python workers, one a core, and for the files' pages. Spark spills to disk beyond it.
+    """
+    return min(max(total * 2 // 5 >> 20, 1024), 8192)
+
+
+def _running() -> SparkSession | None:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+def _start(app_name: str) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    for name in _ECHOES:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    environ = os.environ
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
+    if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is there already
+        return SparkSession.builder.appName(app_name).getOrCreate()
+
+    given = _given_settings()
+    given.setdefault("spark.app.name", app_name)
+    given.setdefault("spark.master", environ.get("MASTER") or "local[*]")
+    conf = SparkConf(loadDefaults=False).setAll(list({**_own_settings(given["spark.master"]), **given}.items()))
+    gateway = None if SparkContext._gateway else _start_jvm(conf)  # a stopped session leaves its JVM running
+    SparkContext(conf=conf, gateway=gateway)
+    return SparkSession.builder.getOrCreate()
+
+
+def _own_settings(master: str) -> dict[str, str]:
+    """What suits a session on ``master``, for settings that nobody has given."""
+    settings = {"spark.ui.showConsoleProgress": "false", "spark.driver.extraJavaOptions": _JAVA_OPTIONS}
+    if master.startswith("local"):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": str(max(16, 8 * machine.cores())),
+        }
+        if "SPARK_DRIVER_MEMORY" not in os.environ:
+            settings["spark.driver.memory"] = f"{driver_memory(machine.memory_bytes())}m"
+    return settings
+
+
+def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings that a JVM started now would get from ``spark-defaults.conf`` and ``PYSPARK_SUBMIT_ARGS``."""
+    given: dict[str, str] = {}
+    home = environ.get("SPARK_HOME")
+    folder = environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    defaults = Path(folder, "spark-defaults.conf") if folder else None
+    if defaults and defaults.is_file():
+        for line in defaults.read_text(encoding="utf-8").splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                key, *value = re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1)
+                given[key] = "".join(value)
+    arguments = shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    flags = {"--master": "spark.master", "--driver-memory": "spark.driver.memory", "--name": "spark.app.name"}
+    flags |= {"--driver-java-options": "spark.driver.extraJavaOptions"}
+    for flag, value in pairwise(arguments):
+        if flag in ("--conf", "-c"):
+            key, _, text = value.partition("=")
+            given[key] = text
+        elif flag in flags:
+            given[flags[flag]] = value
+    return given
+
+
+def _start_jvm(conf: SparkConf) -> JavaGateway:
+    """Start the driver's JVM on a Java that Spark supports, with its chatter kept off standard error."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    java, seen = machine.find_java()
+    if java is None:
+        raise MissingDependencyError(machine.java_missing(seen))
+    os.environ["JAVA_HOME"] = str(java.home)
+    reading, writing = os.pipe()
+    held: list[bytes] = []
+    started = threading.Event()
+    listener = threading.Thread(target=_listen, args=(reading, held, started), name="cdcwb-jvm", daemon=True)
+    listener.start()
+    try:
+        gateway: JavaGateway = launch_gateway(conf, {"stdout": writing, "stderr": writing})
+    except PySparkRuntimeError as error:
+        failure = str(error)
+    else:
+        started.set()
+        return gateway
+    finally:
+        os.close(writing)
+    listener.join(timeout=5)
+    reason = " ".join(line.decode(errors="replace").strip() for line in held[:3]) or failure
+    raise MissingDependencyError(f"Java {java.version} did not start: {reason}", path=str(java.home))
+
+
+def _listen(reading: int, held: list[bytes], started: threading.Event) -> None:
+    """Take lines from the descriptor ``reading`` until its other ends are closed, and drop the chatter.
+
+    The rest is held back until the JVM has ``started``, and then goes to standard error as it comes. Works on bare
+    descriptors: a buffered file would be locked by this thread while the interpreter shuts down.
+    """
+    rest = b""
+    while piece := os.read(reading, 1 << 16):
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line.strip() and line.rstrip() != _CHATTER:
+                held.append(line)
+        if held and started.is_set():
+            with suppress(OSError):  # standard error may be gone; the pipe has to be emptied all the same
+                os.write(2, b"\n".join([*held, b""]))
+            held.clear()
+    os.close(reading)

@@ -1,0 +1,94 @@
+"""Numbers, sizes, times and captured text in words, the same on the page, in pictures and in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+__all__ = ["count", "duration", "joined", "moment", "plural", "size", "tally", "visible"]
+
+_UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
+# C0 and C1 controls, DEL, separators that end a line, and the marks that reorder the text around them.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def count(number: int) -> str:
+    """``183220`` as ``183,220``."""
+    return f"{number:,}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """``1 transaction``, ``2,000 transactions``, ``no transactions``; ``many`` where adding an s is not enough."""
+    if number == 1:
+        return f"1 {one}"
+    return f"{count(number) if number else 'no'} {many or one + 's'}"
+
+
+def joined(parts: Sequence[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def size(number: int) -> str:
+    """Bytes in words: exact below 1,000, then three digits in powers of 1,000 (``12.4 MB``)."""
+    if number < 1000:
+        return plural(number, "byte") if number else "0 bytes"
+    value = float(number)
+    for unit in _UNITS:
+        value /= 1000
+        if value < 999.5 or unit == _UNITS[-1]:
+            break
+    return f"{value:.3g} {unit}" if value < 100 else f"{value:,.0f} {unit}"
+
+
+def duration(microseconds: int) -> str:
+    """A span of time in full: ``0 s``, ``0.000250 s``, ``1 h 2 min 3.5 s``, ``-4 s``, ``3 d 0 h 0 min 0 s``."""
+    sign = "-" if microseconds < 0 else ""
+    seconds, micros = divmod(abs(microseconds), 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    fraction = f".{micros:06d}" if micros else ""
+    if micros and seconds:
+        fraction = fraction.rstrip("0")
+    parts = [(days, "d"), (hour, "h"), (minute, "min")]
+    while parts and not parts[0][0]:
+        parts.pop(0)
+    return sign + " ".join([*(f"{value:,} {unit}" for value, unit in parts), f"{second}{fraction} s"])
+
+
+def moment(time: datetime | None, missing: str = "not known") -> str:
+    """A time as ``2025-03-23 10:57:19 UTC``, with its six digits of a second where they are not zero."""
+    if time is None:
+        return missing
+    utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return utc.replace(tzinfo=None).isoformat(sep=" ") + " UTC"
+
+
+def tally(numbers: Mapping[str, int] | Sequence[tuple[str, int]] | None) -> str:
+    """Counts by name as ``INSERT 3, UPDATE 1``; largest first, then by name; ``none`` where there is nothing."""
+    pairs = list(numbers.items()) if isinstance(numbers, Mapping) else list(numbers or [])
+    pairs.sort(key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{name} {count(number)}" for name, number in pairs) or "none"
+
+
+def visible(text: object, limit: int = 120) -> str:
+    r"""Captured text on one line: characters that do not show or that reorder their neighbours become escapes
+    (``\x1b``, ``\u202e``), and what is longer than ``limit`` characters ends in ``…``.
+
+    This makes text readable, not safe: whoever writes HTML, SQL or a path escapes it there.
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        code = ord(match.group())
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    plain = str(text)
+    shown = _UNSEEN.sub(escape, plain[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

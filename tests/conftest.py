@@ -1,0 +1,88 @@
+"""What all tests share: one time zone, which tests are chosen, and two fixtures that cost something or may be missing.
+
+``--full`` adds the tests marked ``full``. The tests marked ``samples`` read the sample captures of the folder that the
+environment variable ``CDCWB_SAMPLES`` names, and are left out where it is not set.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+HERE = Path(__file__).parent
+MARKS_BY_FOLDER = {"spark": pytest.mark.spark, "notebooks": pytest.mark.notebook, "browser": pytest.mark.browser}
+
+# The same examples on every run and machine, and no limit on the time of one: the machine may be busy.
+settings.register_profile("normal", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("full", settings.get_profile("normal"), derandomize=False, max_examples=2_000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the tests marked full as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("full" if config.getoption("--full") else "normal")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    left_out = []
+    if not config.getoption("--full"):
+        left_out.append("left out: tests marked full (--full runs them)")
+    if samples_folder() is None:
+        left_out.append("left out: tests marked samples (CDCWB_SAMPLES names no folder)")
+    return left_out
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = set()
+    if not config.getoption("--full"):
+        left_out.add("full")
+    if samples_folder() is None:
+        left_out.add("samples")
+    chosen, dropped = [], []
+    for item in items:
+        mark = MARKS_BY_FOLDER.get(item.path.relative_to(HERE).parts[0])
+        if mark is not None:
+            item.add_marker(mark)
+        (dropped if any(item.get_closest_marker(name) for name in left_out) else chosen).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = chosen
+
+
+def samples_folder() -> Path | None:
+    """The folder of sample captures, or None."""
+    folder = os.environ.get("CDCWB_SAMPLES")
+    return Path(folder).resolve() if folder and Path(folder).is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The folder of sample captures; for tests marked ``samples``."""
+    folder = samples_folder()
+    assert folder is not None, "a test that uses samples has to be marked so"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that cdcwb makes, with few shuffle partitions since the data is small."""
+    from cdcwb.spark.session import get_spark
+
+    session = get_spark("cdcwb-tests")
+    session.conf.set("spark.sql.shuffle.partitions", "4")
+    yield session
+    session.stop()

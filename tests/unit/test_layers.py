@@ -1,0 +1,108 @@
+"""The promises of the house that can be read off the source: imports run one way, and some things are never used."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "cdcwb").rglob("*.py"))
+
+# From the outside in: a module may import from its own room and from the layers below, never from a neighbour in the same
+# layer and never upwards.
+LAYERS = (
+    ("cli",),
+    ("report", "explore"),
+    ("analysis", "charts"),
+    ("__init__",),  # cdcwb itself, the public face
+    ("capture",),
+    ("spark", "xds"),
+    ("formats",),
+    ("model",),
+    ("errors", "machine", "words"),
+)
+# Beside the layers: what reads nothing of a capture. synth writes captures and knows no decoder.
+BESIDE = {"doctor": {"machine", "errors"}, "synth": {"model", "errors", "words"}}
+
+
+def place(module: str) -> str:
+    """The room a module is in: the name after ``cdcwb``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules of cdcwb that a file imports, for its types alone included."""
+    rooms = {entry.stem for entry in (ROOT / "cdcwb").iterdir()}
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "cdcwb":
+            names = [f"cdcwb.{alias.name}" if alias.name in rooms else "cdcwb" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        yield from (name for name in names if name.partition(".")[0] == "cdcwb")
+
+
+def allowed(room: str) -> set[str]:
+    """The rooms that modules of a room may import from."""
+    if room in BESIDE:
+        return {room} | BESIDE[room]
+    (depth,) = (number for number, layer in enumerate(LAYERS) if room in layer)
+    below = {name for layer in LAYERS[depth + 1 :] for name in layer}
+    return {room} | below | (set(BESIDE) if room == "cli" else set())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_run_one_way(path: Path) -> None:
+    room = place(name_of(path))
+    wrong = sorted(name for name in imports(path) if place(name) not in allowed(room))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", ["cdcwb", "cdcwb.cli", "cdcwb.doctor", "cdcwb.formats", "cdcwb.spark.session"])
+def test_importing_does_not_load_spark(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_spark_is_used_by_its_dataframe_interface_alone(path: Path) -> None:
+    """No RDD, no JVM objects, no caching: the same code has to run on Spark Connect, and at any size."""
+    used = {node.attr for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Attribute)}
+    assert used.isdisjoint({"rdd", "_jvm", "_jdf", "_sc", "cache", "persist"})
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_window_runs_over_a_whole_capture(path: Path) -> None:
+    """``Window`` is always partitioned: without, one task would get every row."""
+    tree = ast.parse(path.read_bytes())
+    first = {id(node.value): node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    windows = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "Window"]
+    assert {first.get(id(node)) for node in windows} <= {
+        "partitionBy",
+        "unboundedPreceding",
+        "unboundedFollowing",
+        "currentRow",
+    }
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_kept_without_outputs(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code
+    assert [cell["source"] for cell in code if cell["outputs"] or cell["execution_count"] is not None] == []
