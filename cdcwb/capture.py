@@ -41,18 +41,18 @@ def register(spark: SparkSession) -> None:
 
 
 def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None, **options: Any) -> Capture:
-    """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, or a folder
-    that :meth:`Capture.save` wrote.
+    """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, or a
+    folder that :meth:`Capture.save` wrote.
 
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``
-    (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session to use;
-    None: the running one, or a new local one.
+    (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
+    to use; None: the running one, or a new local one.
 
     A first pass over the files runs in Spark before this returns; the DataFrames are read when they are used.
 
-    Raises CaptureError where the files cannot be read or are not recognised, an option is wrong, or (FAILFAST) for the first
-    bytes that cannot be understood; MissingDependencyError without a usable Java.
+    Raises CaptureError where the files cannot be read or are not recognised, an option is wrong, or (FAILFAST) for the
+    first bytes that cannot be understood; MissingDependencyError without a usable Java.
     """
     saved = _saved_at(path)
     if saved is not None:
@@ -68,7 +68,13 @@ def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None
 
     plan = fmt.plan(files, {name: value for name, value in options.items() if value is not None}, runner(session))
     evidence = "; ".join(recognition.evidence)
-    row = {"scope": "capture", "setting": "format", "value": fmt.name, "evidence": evidence, "overridden": format != "auto"}
+    row = {
+        "scope": "capture",
+        "setting": "format",
+        "value": fmt.name,
+        "evidence": evidence,
+        "overridden": format != "auto",
+    }
     return Capture(_Live(session, fmt, plan, [row, *plan.detected], images, mode, keys), None)
 
 
@@ -198,7 +204,7 @@ class _Saved:
 
     def table(self, request: TableRequest) -> DataFrame:
         raise CaptureError(
-            "a saved capture holds text images, no bytes to decode into typed columns: load the files it was saved from",
+            "a saved capture holds text images, no typed columns: load the files it was saved from",
             path=str(self.folder),
         )
 
@@ -222,11 +228,12 @@ class _Filters:
 
 
 class Capture:
-    """A capture, opened by :func:`load`. Each table is a Spark DataFrame with exactly the columns of :mod:`cdcwb.model`.
+    """A capture, opened by :func:`load`. Each table is a Spark DataFrame with exactly the columns of
+    :mod:`cdcwb.model`.
 
-    ``events`` has a row for each wire record, ``changes`` one for each logical change, ``transactions``, ``table_versions`` and
-    ``problems`` what their names say, ``detected`` what was concluded about the capture before it was decoded. Nothing is
-    cached: a DataFrame that is used twice is read twice.
+    ``events`` has a row for each wire record, ``changes`` one for each logical change, ``transactions``,
+    ``table_versions`` and ``problems`` what their names say, ``detected`` what was concluded about the capture before
+    it was decoded. Nothing is cached: a DataFrame that is used twice is read twice.
     """
 
     def __init__(self, tables: _Live | _Saved, filters: _Filters | None) -> None:
@@ -264,8 +271,8 @@ class Capture:
 
     @property
     def headers(self) -> DataFrame:
-        """``events`` without images and raw bytes: several times as fast, for what needs no values. Problems of values are
-        not seen."""
+        """``events`` without images and raw bytes: several times as fast, for what needs no values. Problems of values
+        are not seen."""
         return self._looked_at(self._tables.events(False))
 
     @property
@@ -299,9 +306,10 @@ class Capture:
         """One table's row records with real types, decoded straight from the bytes into the columns asked for.
 
         ``name`` is ``schema.table``, or ``table``. The result has file_index, offset, kind, operation, position,
-        transaction_id and table_version, and the structures ``before`` and ``after`` (``images``: both, before or after; null
-        where there is no such image) with a field for each of ``columns`` (None: all). Each row is decoded with the version in
-        force at its place; ``schema="latest"`` gives only the newest version's columns, with its types.
+        transaction_id and table_version, and the structures ``before`` and ``after`` (``images``: both, before or
+        after; null where there is no such image) with a field for each of ``columns`` (None: all). Each row is decoded
+        with the version in force at its place; ``schema="latest"`` gives only the newest version's columns, with its
+        types.
 
         Raises CaptureError, with what there is, for a table or column that is not there.
         """
@@ -320,10 +328,11 @@ class Capture:
     ) -> Capture:
         """The same capture with only a part of its rows.
 
-        ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included) and
-        ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what its source dates in that window: for rows
-        that bear no time of their own (gbase8s) that is the end of their transaction. ``where`` is a Spark SQL condition;
-        a table that has not all the columns it names keeps the rows of the transactions that have an event for which it holds.
+        ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included)
+        and ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what its source dates in that
+        window: for rows that bear no time of their own (gbase8s) that is the end of their transaction. ``where`` is a
+        Spark SQL condition; a table that has not all the columns it names keeps the rows of the transactions that have
+        an event for which it holds.
 
         Raises OptionError for a time that is none.
         """

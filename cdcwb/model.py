@@ -1,7 +1,7 @@
 """The tables of cdcwb as Arrow schemas, each field documented once, and the enumerations of their text columns.
 
-Times are ``timestamp[us, tz=UTC]``. A null image map means that there is no such image; a key that is missing in a map was
-not captured; a null value is SQL NULL. Everything here is plain Arrow: no Spark, no parsing.
+Times are ``timestamp[us, tz=UTC]``. A null image map means that there is no such image; a key that is missing in a map
+was not captured; a null value is SQL NULL. Everything here is plain Arrow: no Spark, no parsing.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class ChangeSource(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a problem matters: ``error`` means that bytes could not be read, ``warning`` that something is missing or
-    contradicts itself, ``info`` that a reader should know it."""
+    """How much a problem matters: ``error`` means that bytes could not be read, ``warning`` that something is missing
+    or contradicts itself, ``info`` that a reader should know it."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -112,11 +112,11 @@ class Severity(StrEnum):
 
 class _ProblemFacts(NamedTuple):
     severity: Severity
-    title: str
+    heading: str
 
 
 class Problem(StrEnum):
-    """The codes of ``problems``; ``.severity`` and ``.title`` say what each means."""
+    """The codes of ``problems``; ``.severity`` and ``.heading`` say what each means."""
 
     MALFORMED = "malformed"
     TRUNCATED = "truncated"
@@ -150,9 +150,9 @@ class Problem(StrEnum):
         return _FACTS[self].severity
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """A few words for headings and legends."""
-        return _FACTS[self].title
+        return _FACTS[self].heading
 
 
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.gbase8s.plan import Plan
 from cdcwb.formats.gbase8s.planning import Options, make_plan
@@ -20,7 +20,7 @@ def plan_of(path: str | Path, **options: Any) -> Plan:
     return Plan.from_text(make_plan(list_files(str(path)), Options.parse(options)).to_text())
 
 
-def read(path: str | Path, wanted: Wanted = Wanted(), **options: Any) -> pa.Table:
+def read(path: str | Path, wanted: Wanted = EVERYTHING, **options: Any) -> pa.Table:
     """All events of a gbase8s capture in capture order."""
     plan = plan_of(path, **options)
     batches = [batch for split in plan.splits for batch in read_events(plan, split, wanted)]
@@ -30,7 +30,9 @@ def read(path: str | Path, wanted: Wanted = Wanted(), **options: Any) -> pa.Tabl
 def ledger(table: pa.Table) -> dict[str, int]:
     """Bytes of each file that are in events; raises AssertionError where events leave a hole or overlap."""
     ends: dict[str, int] = {}
-    for file, offset, length in zip(*(table.column(name).to_pylist() for name in ("file", "offset", "length")), strict=True):
+    for file, offset, length in zip(
+        *(table.column(name).to_pylist() for name in ("file", "offset", "length")), strict=True
+    ):
         assert offset == ends.get(file, 0), f"{file}: {offset} follows {ends.get(file, 0)}"
         assert length >= 0
         ends[file] = offset + length

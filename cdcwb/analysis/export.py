@@ -1,4 +1,5 @@
-"""A view of a capture as one file: JSON lines, Parquet or CSV, of any size, in the order of :mod:`cdcwb.analysis.order`.
+"""A view of a capture as one file: JSON lines, Parquet or CSV, of any size, in the order of
+:mod:`cdcwb.analysis.order`.
 
 Spark orders the rows and writes them in parts to a temporary folder beside the target; the parts are joined in order,
 piece by piece, and the file is renamed into place. So a file appears whole or not at all, and no row is collected.
@@ -7,10 +8,12 @@ piece by piece, and the file is renamed into place. So a file appears whole or n
     UTF-8, one object a line, every column present (null where null), maps as objects with their null values, arrays as
     lists, times as ``2025-03-23T10:57:19.000000Z``, binary as lower-case hex.
 ``csv``
-    RFC 4180 in UTF-8 with a header line: lines end in CR LF, a field that holds a comma, a quote or a line end is quoted. NULL
-    is an empty field, an empty text is ``""``; maps, arrays and structs are JSON text; times and binary as in jsonl.
+    RFC 4180 in UTF-8 with a header line: lines end in CR LF, a field that holds a comma, a quote or a line end is
+    quoted. NULL is an empty field, an empty text is ``""``; maps, arrays and structs are JSON text; times and binary as
+    in jsonl.
 ``parquet``
-    One file with exactly the schema of :mod:`cdcwb.model` (times in microseconds UTC, binary as it is), each column with its meaning.
+    One file with exactly the schema of :mod:`cdcwb.model` (times in microseconds UTC, binary as it is), each column
+    with its meaning.
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str]) -> int:
     cannot be written, or one that the capture is read from.
     """
     if view not in model.TABLES:
-        raise OptionError(f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}.")
+        raise OptionError(
+            f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}."
+        )
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
     rows = ordered(capture, view)
     with _beside(target) as (parts, whole):
@@ -71,7 +76,7 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str]) -> int:
             lines.write.option("lineSep", end).option("compression", "none").text(_local(parts))
             _join_text(_parts(parts, target), whole, _header(rows, end) if kind == "csv" else b"")
         size = whole.stat().st_size
-        os.replace(whole, target)
+        whole.replace(target)
     return size
 
 
@@ -80,17 +85,19 @@ def check_target(to: str | os.PathLike[str], inputs: list[str]) -> Path:
 
     Raises OptionError before any work is done.
     """
-    target = Path(os.path.abspath(os.fspath(to)))
+    target = Path(to).absolute()
     kind = target.suffix[1:].lower()
     if kind not in KINDS or target.suffix != target.suffix.lower():
-        raise OptionError(f"expected a file that ends in .{', .'.join(KINDS)}, found '{target.name}'.{nearest(kind, KINDS)}")
+        raise OptionError(
+            f"expected a file that ends in .{', .'.join(KINDS)}, found '{target.name}'.{nearest(kind, KINDS)}"
+        )
     if target.is_dir():
         raise OptionError(f"'{target}' is a folder, not a file")
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}'")
     if not os.access(target.parent, os.W_OK):
         raise OptionError(f"the folder '{target.parent}' cannot be written")
-    if target.exists() and any(os.path.exists(path) and os.path.samefile(path, target) for path in inputs):
+    if target.exists() and any(Path(path).exists() and target.samefile(path) for path in inputs):
         raise OptionError(f"'{target}' belongs to the capture that is read; nothing is written over it")
     return target
 
@@ -113,14 +120,16 @@ def _hex(rows: DataFrame, name: str) -> Column:
 
 
 def _csv_field(rows: DataFrame, name: str) -> Column:
-    """One field as RFC 4180 writes it. Spark's own CSV writer neither keeps line ends in values nor blanks around them."""
+    """One field as RFC 4180 writes it. Spark's own CSV writer neither keeps line ends in values nor blanks around
+    them."""
     from pyspark.sql import functions as F
 
     kind = rows.schema[name].dataType.typeName()
     if kind in ("map", "array", "struct"):
         text = F.to_json(rows[name], _JSON)
     elif kind == "timestamp":
-        text = F.when(rows[name].isNotNull(), F.to_csv(F.struct(rows[name]), _JSON))  # in UTC whatever the session's zone
+        in_utc = F.to_csv(F.struct(rows[name]), _JSON)  # whatever the session's zone
+        text = F.when(rows[name].isNotNull(), in_utc)
     elif kind == "binary":
         text = _hex(rows, name)
     else:

@@ -1,8 +1,8 @@
 """The order of rows when a view leaves Spark, which itself promises none.
 
-Events and changes by (file_index, offset); transactions by the position of their begin, or of their first record where the
-begin is missing; table versions by the event that brought them, those from beside the capture first; problems first those
-of the whole capture, then by file and offset; detected settings by scope (the capture first) and setting.
+Events and changes by (file_index, offset); transactions by the position of their begin, or of their first record where
+the begin is missing; table versions by the event that brought them, those from beside the capture first; problems first
+those of the whole capture, then by file and offset; detected settings by scope (the capture first) and setting.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def ordered(capture: Capture, view: str) -> DataFrame:
 
 
 def with_file_index(capture: Capture, rows: DataFrame) -> DataFrame:
-    """``rows`` with the column file_index: the place of their ``file`` in natural name order (a2 before a10), null for none."""
+    """``rows`` with the column file_index: the place of their ``file`` in natural name order (a2 before a10), null for
+    none."""
     from pyspark.sql import functions as F
 
     known = {str(entry["file"]): int(entry["file_index"]) for entry in capture.files}

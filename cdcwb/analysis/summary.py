@@ -30,17 +30,18 @@ _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.W
 
 
 def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None, *, whole: bool = True) -> Facts:
-    """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is unknown.
+    """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is
+    unknown.
 
-    ``format`` · ``files`` (a list: file, file_index, size, shape, compression, events, ledger) · ``bytes`` (decompressed) ·
-    ``ledger`` (``closes``, or a sentence that says what is missing; null unless ``whole``) ·
-    ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` · ``events``, ``events_by_kind``, ``events_by_record_type`` ·
-    ``changes``, ``changes_by_operation``, ``changes_by_outcome`` · ``transactions``, ``transactions_by_outcome``,
+    ``format`` · ``files`` (a list: file, file_index, size, shape, compression, events, ledger) · ``bytes``
+    (decompressed) · ``ledger`` (``closes``, or a sentence that says what is missing; null unless ``whole``) ·
+    ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` · ``events``, ``events_by_kind``, ``events_by_record_type``
+    · ``changes``, ``changes_by_operation``, ``changes_by_outcome`` · ``transactions``, ``transactions_by_outcome``,
     ``transactions_by_completeness``, ``open_transactions`` · ``first_time``, ``last_time``, ``first_position``,
-    ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by operation) · ``table_versions`` ·
-    ``restart_position``, ``highest_commit`` (null where the format has none) · ``problems``, ``problems_by_severity``,
-    ``problems_by_code`` (a list: severity, code, title, count and the first places) · ``detected`` (a list of rows) ·
-    ``healthy`` (no problem that is more than information, and the ledger is not open).
+    ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by operation) ·
+    ``table_versions`` · ``restart_position``, ``highest_commit`` (null where the format has none) · ``problems``,
+    ``problems_by_severity``, ``problems_by_code`` (a list: severity, code, title, count and the first places) ·
+    ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, and the ledger is not open).
 
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
@@ -103,7 +104,8 @@ def _events(capture: Capture, whole: bool) -> Facts:
 
 
 def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -> list[Facts]:
-    """Each file with its number of events and its ledger: ``closes``, or what is missing from or too much for its size."""
+    """Each file with its number of events and its ledger: ``closes``, or what is missing from or too much for its
+    size."""
     events: Counter[int] = Counter()
     lengths: Counter[int] = Counter()
     for row in rows:
@@ -122,7 +124,8 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
 
 
 def _ledger(files: list[Facts]) -> str:
-    """``closes`` when every file's events add up to its size, else the first file where they do not, and how many more."""
+    """``closes`` when every file's events add up to its size, else the first file where they do not, and how many
+    more."""
     wrong = [entry for entry in files if entry["ledger"] != "closes"]
     if not wrong:
         return "closes"
@@ -134,7 +137,11 @@ def _changes(capture: Capture) -> Facts:
     """One job for the changes, and one for the few table versions."""
     from pyspark.sql import functions as F
 
-    rows = capture.changes.groupBy("schema_name", "table_name", "operation", "outcome").agg(F.count("*").alias("changes")).collect()
+    rows = (
+        capture.changes.groupBy("schema_name", "table_name", "operation", "outcome")
+        .agg(F.count("*").alias("changes"))
+        .collect()
+    )
     versions = capture.table_versions.groupBy("schema_name", "table_name").agg(F.count("*").alias("versions")).collect()
     tables: dict[str, Facts] = {}
     for row in [*versions, *rows]:
@@ -190,10 +197,18 @@ def _problems(capture: Capture) -> Facts:
     for row in sorted(rows, key=lambda row: row.place):
         entry = codes.setdefault(
             (row.severity, row.code),
-            {"severity": row.severity, "code": row.code, "title": _title(row.code), "count": row["count"], "places": []},
+            {
+                "severity": row.severity,
+                "code": row.code,
+                "title": _title(row.code),
+                "count": row["count"],
+                "places": [],
+            },
         )
         entry["places"].append({name: row[name] for name in ("file", "offset", "length", "sentence")})
-    by_code = sorted(codes.values(), key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"]))
+    by_code = sorted(
+        codes.values(), key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"])
+    )
     return {
         "problems": sum(entry["count"] for entry in by_code),
         "problems_by_severity": _counts(by_code, "severity", "count"),
@@ -202,7 +217,7 @@ def _problems(capture: Capture) -> Facts:
 
 
 def _title(code: str) -> str:
-    return Problem(code).title if code in list(Problem) else code
+    return Problem(code).heading if code in list(Problem) else code
 
 
 def _counts(rows: Iterable[Any], name: str, number: str) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""The facts of :func:`cdcwb.analysis.summary.summarize` as a page of text; captured text in it is made visible and harmless."""
+"""The facts of :func:`cdcwb.analysis.summary.summarize` as a page of text; captured text in it is made visible and
+harmless."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def health(facts: dict[str, Any]) -> str:
             if everyone
             else f"{count(whole)} of {plural(facts['transactions'], 'transaction')} whole"
         )
-    parts.append("no problems" if not facts["problems"] else f"nothing worse than {plural(facts['problems'], 'remark')}")
+    parts.append(
+        "no problems" if not facts["problems"] else f"nothing worse than {plural(facts['problems'], 'remark')}"
+    )
     return f"Healthy: {joined(parts)}."
 
 

@@ -83,24 +83,29 @@ def overview(capture: Tables) -> dict[str, Any]:
     """Numbers about all transactions; one Spark job.
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
-    ``transactions_whole``, ``_no_begin``, ``_no_end``; ``changes`` (undone ones included), ``bytes``, ``without_time``
-    (neither begin nor end is known); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins
-    and ends), ``longest_us`` (of those whose both ends are known): None where nothing is known.
+    ``transactions_whole``, ``_no_begin``, ``_no_end``; ``transactions_without_time`` (neither begin nor end is known);
+    ``transaction_changes`` (undone ones included), ``transaction_bytes``; ``first_time``, ``last_time``,
+    ``first_position``, ``last_position`` (of begins and ends), ``longest_us`` (of those whose both ends are known): None
+    where nothing is known; ``whole_seconds``: no time has a fraction of a second.
     """
     rows = _rows(capture)
-    groups = _pandas(
-        rows.groupBy("outcome", "completeness").agg(
+    groups = (
+        rows.groupBy("outcome", "completeness")
+        .agg(
             F.count("*").alias("transactions"),
-            F.sum("changes_total").alias("changes"),
-            F.sum("bytes").alias("bytes"),
-            F.count_if(F.coalesce("began_at", "ended_at").isNull()).alias("without_time"),
+            F.sum("changes_total").alias("transaction_changes"),
+            F.sum("bytes").alias("transaction_bytes"),
+            F.count_if(F.coalesce("began_at", "ended_at").isNull()).alias("transactions_without_time"),
             F.min(F.least("began_at", "ended_at")).alias("first_time"),
             F.max(F.greatest("began_at", "ended_at")).alias("last_time"),
             F.min(F.least("first_position", "end_position")).alias("first_position"),
             F.max(F.greatest("first_position", "end_position")).alias("last_position"),
             F.max("duration_us").alias("longest_us"),
+            F.bool_and(_whole("began_at") & _whole("ended_at")).alias("whole_seconds"),
         )
-    ).to_dict("records")
+        .toArrow()
+        .to_pylist()
+    )
 
     facts: dict[str, Any] = {"transactions": sum(g["transactions"] for g in groups)}
     for key, values in (
@@ -109,12 +114,13 @@ def overview(capture: Tables) -> dict[str, Any]:
     ):
         for value in values:
             facts[f"transactions_{value}"] = sum(g["transactions"] for g in groups if g[key] == value)
-    for name in ("changes", "bytes", "without_time"):
-        facts[name] = sum(_known([g[name] for g in groups]))
+    for name in ("transaction_changes", "transaction_bytes", "transactions_without_time"):
+        facts[name] = sum(g[name] for g in groups)
     for name in ("first_time", "first_position"):
-        facts[name] = min(_known([g[name] for g in groups]), default=None)
+        facts[name] = min((g[name] for g in groups if g[name] is not None), default=None)
     for name in ("last_time", "last_position", "longest_us"):
-        facts[name] = max(_known([g[name] for g in groups]), default=None)
+        facts[name] = max((g[name] for g in groups if g[name] is not None), default=None)
+    facts["whole_seconds"] = all(g["whole_seconds"] for g in groups)
     return facts
 
 
@@ -145,16 +151,17 @@ def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
     return _pandas(rows.orderBy(F.col("outcome") != Outcome.OPEN, "first_position", "transaction_id").limit(limit))
 
 
-def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120) -> Histogram:
+def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120, least_us: int = 1) -> Histogram:
     """How many transactions began when, by how long they took or what became of them: all of them, however many there
     are.
 
-    ``first`` and ``last`` bound the times of begin; at most ``bins`` bins of a round width, counted from ``first``.
+    ``first`` and ``last`` bound the times of begin; at most ``bins`` bins of a round width of at least
+    ``least_us`` microseconds, counted from ``first``.
     Transactions without a time of begin are left out.
     """
     start = F.unix_micros(F.lit(first))
     span = round((last - first).total_seconds() * _SECOND)
-    width = next((w for w in _WIDTHS if span < w * bins), span // bins + 1)
+    width = next((w for w in _WIDTHS if w >= least_us and span < w * bins), span // bins + 1)
     band = F.lit(_LONGEST)
     for below, name in reversed(_DURATIONS):
         band = F.when(F.col("duration_us") < below, name).otherwise(band)
@@ -245,8 +252,9 @@ def _last_if_null(name: str) -> Column:
     return F.struct(F.col(name).isNull(), F.col(name))
 
 
-def _known(values: list[Any]) -> list[Any]:
-    return [value for value in values if not pd.isna(value)]
+def _whole(name: str) -> Column:
+    """Whether a time is in whole seconds; true where there is none."""
+    return F.coalesce(F.unix_micros(name) % _SECOND == 0, F.lit(True))
 
 
 def _pandas(frame: DataFrame) -> pd.DataFrame:

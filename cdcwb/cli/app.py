@@ -21,7 +21,9 @@ __all__ = ["cli", "main"]
 class NearestGroup(click.Group):
     """A group that names the nearest command when one is not known."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             names = self.list_commands(ctx)
@@ -37,12 +39,21 @@ class NearestGroup(click.Group):
 def cli() -> None:
     """Open what change data capture leaves behind, down to the byte.
 
-    Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb,
-    4 a threshold is broken.
+    Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb. 4
+    is kept for broken thresholds.
     """
 
 
-for _command in (look.identify, look.inspect, read.summary, read.export, make.report, read.save, make.synth, look.doctor):
+for _command in (
+    look.identify,
+    look.inspect,
+    read.summary,
+    read.export,
+    make.report,
+    read.save,
+    make.synth,
+    look.doctor,
+):
     cli.add_command(_command)
 
 

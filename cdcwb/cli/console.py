@@ -1,8 +1,8 @@
 """What reaches the terminal: escaped text, JSON for programs, and progress on standard error.
 
-Captured data is hostile. Nothing read from a capture (values, table names, file names) is printed unless it went through
-:func:`safe` or :func:`to_json`, so no control sequence in it can move the cursor, recolour or retitle the terminal, or
-reorder what is read. rich's markup is never used.
+Captured data is hostile. Nothing read from a capture (values, table names, file names) is printed unless it went
+through :func:`safe` or :func:`to_json`, so no control sequence in it can move the cursor, recolour or retitle the
+terminal, or reorder what is read. rich's markup is never used.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ QUIET_SECONDS: Final = 2.0
 
 
 def safe(text: object) -> str:
-    r"""``text`` on one line with every character that a terminal would obey written as an escape (``\x1b``, ``\u202e``)."""
+    r"""``text`` on one line with every character that a terminal would obey written as an escape (``\x1b``,
+    ``\u202e``)."""
     return visible(text, sys.maxsize)
 
 
 def jsonable(value: Any) -> Any:
-    """``value`` in what JSON has: times as ``2025-03-23T10:57:19.000000Z``, bytes as lower-case hex, tuples as lists."""
+    """``value`` in what JSON has: times as ``2025-03-23T10:57:19.000000Z``, bytes as lower-case hex, tuples as
+    lists."""
     if isinstance(value, datetime):
         utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -72,8 +74,8 @@ def print_lines(lines: list[str]) -> None:
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Collection[int] = ()) -> None:
-    """Write a table to standard output: on a terminal it fits the width and the ``marked`` rows stand out; elsewhere every row
-    is one line, columns two blanks apart. The caller has made the cells :func:`safe`."""
+    """Write a table to standard output: on a terminal it fits the width and the ``marked`` rows stand out; elsewhere
+    every row is one line, columns two blanks apart. The caller has made the cells :func:`safe`."""
     if not sys.stdout.isatty():
         table = [head, *rows]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -94,14 +96,18 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Colle
 
 
 class Step(Protocol):
-    """What :func:`working` hands out: call it with what is being done now and, where it is known, how much of it is done."""
+    """What :func:`working` hands out: call it with what is being done now and, where it is known, how much of it is
+    done."""
 
-    def __call__(self, text: str, done: int | None = None, total: int | None = None) -> None: ...
+    def __call__(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Show ``text``, and ``done`` of ``total`` where they are given."""
+
 
 
 @contextmanager
 def working(text: str) -> Iterator[Step]:
-    """Show on standard error what is being done, how far Spark is and for how long, once it takes more than two seconds.
+    """Show on standard error what is being done, how far Spark is and for how long, once it takes more than two
+    seconds.
 
     Shows nothing when standard error is not a terminal.
     """

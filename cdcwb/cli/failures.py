@@ -1,7 +1,7 @@
 """What went wrong, as one sentence and an exit code; never a stack trace for input that cannot be used.
 
-A condition of ``--where`` can be wrong only for some row (``position > 5``), so Spark reports it while it runs; what a worker
-process raises arrives as text. All of it ends here as the sentence a person needs.
+A condition of ``--where`` can be wrong only for some row (``position > 5``), so Spark reports it while it runs; what a
+worker process raises arrives as text. All of it ends here as the sentence a person needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from cdcwb.cli.console import safe
 from cdcwb.errors import CaptureError
 
-__all__ = ["BROKEN", "FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "sentence"]
+__all__ = ["FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "sentence"]
 
 FINE: Final = 0
 PROBLEMS: Final = 1
@@ -22,8 +22,6 @@ UNUSABLE: Final = 2
 """The input or the arguments cannot be used."""
 INTERNAL: Final = 3
 """cdcwb itself failed: a mistake of ours, so the stack trace is shown."""
-BROKEN: Final = 4
-"""A threshold is broken."""
 
 _ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -59,6 +57,11 @@ def _of_expression(failure: BaseException) -> bool:
     """Whether Spark blames an expression; the only one that a user can write is ``--where``."""
     from pyspark import errors
 
-    kinds = (errors.AnalysisException, errors.NumberFormatException, errors.DateTimeException, errors.ArithmeticException)
+    kinds = (
+        errors.AnalysisException,
+        errors.NumberFormatException,
+        errors.DateTimeException,
+        errors.ArithmeticException,
+    )
     condition = getattr(failure, "getCondition", lambda: None)() or ""
     return bool(condition) and isinstance(failure, kinds) and not condition.startswith("INTERNAL")

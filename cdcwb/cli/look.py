@@ -24,6 +24,7 @@ class Offset(click.ParamType):
     name = "N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The offset, from 0."""
         try:
             offset = value if isinstance(value, int) else int(value.replace(",", "").replace("_", ""), 0)
         except ValueError:
@@ -91,7 +92,11 @@ def _print_inspection(found: Inspection, everything: bool) -> None:
             safe(f"{found.file}, offset {found.offset} (0x{found.offset:X}), {plural(found.length, 'byte')}"),
             safe(", ".join(facts) or found.field.name),
             *([safe(found.note)] if found.note else []),
-            *(() if same else (f"{plural(len(found.record), 'byte')} written as text; offsets count from the record's start",)),
+            *(
+                ()
+                if same
+                else (f"{plural(len(found.record), 'byte')} written as text; offsets count from the record's start",)
+            ),
             *(safe(f"problem {problem['code']}: {problem['detail']}") for problem in event.get("problems") or ()),
             "",
         ]
@@ -119,7 +124,12 @@ def doctor(as_json: bool) -> int:
     print_rows(
         ("", "what", "found", "needed"),
         [
-            (marks[check.ok] if not check.optional or check.ok else "optional", check.name, safe(check.found), check.needed)
+            (
+                marks[check.ok] if not check.optional or check.ok else "optional",
+                check.name,
+                safe(check.found),
+                check.needed,
+            )
             for check in checks
         ],
         [number for number, check in enumerate(checks) if not check.ok and not check.optional],

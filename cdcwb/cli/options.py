@@ -13,7 +13,9 @@ from cdcwb.formats.options import nearest
 
 __all__ = [
     "Filters",
+    "KeyValue",
     "NearestChoice",
+    "Time",
     "as_json",
     "filters",
     "format_and_options",
@@ -34,6 +36,7 @@ class NearestChoice(click.Choice):
     """A choice whose error names the nearest match."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """One of the choices."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -47,6 +50,7 @@ class KeyValue(click.ParamType):
     name = "KEY=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The key without blanks around it, and the value as it stands."""
         if isinstance(value, tuple):
             return value
         key, sign, text = str(value).partition("=")
@@ -61,6 +65,7 @@ class Time(click.ParamType):
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The time in UTC."""
         if isinstance(value, datetime):
             return value
         try:
@@ -110,7 +115,12 @@ def format_and_options(command: Command) -> Command:
         help="An option of the format's reader, such as charset=gb18030; may be repeated.",
     )(command)
     return click.option(
-        "--format", "format_name", metavar="NAME", default="auto", show_default=True, help="Format name; auto: by content."
+        "--format",
+        "format_name",
+        metavar="NAME",
+        default="auto",
+        show_default=True,
+        help="Format name; auto: by content.",
     )(command)
 
 
@@ -122,12 +132,15 @@ def as_json(command: Command) -> Command:
 def strict(command: Command) -> Command:
     """``--strict``: exit code 1 when the capture has problems."""
     return click.option(
-        "--strict", is_flag=True, help="End with exit code 1 when the capture has a problem of severity warning or error."
+        "--strict",
+        is_flag=True,
+        help="End with exit code 1 when the capture has a problem of severity warning or error.",
     )(command)
 
 
 def filters(command: Command) -> Command:
-    """The options that narrow a capture; the command gets them as the keyword ``filters``, empty when none was given."""
+    """The options that narrow a capture; the command gets them as the keyword ``filters``, empty when none was
+    given."""
     from functools import wraps
 
     @wraps(command)
@@ -141,11 +154,21 @@ def filters(command: Command) -> Command:
         (
             click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated."),
             click.option(
-                "--transaction", "transactions", metavar="ID", multiple=True, help="Only this transaction; may be repeated."
+                "--transaction",
+                "transactions",
+                metavar="ID",
+                multiple=True,
+                help="Only this transaction; may be repeated.",
             ),
-            click.option("--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."),
-            click.option("--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."),
-            click.option("--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."),
+            click.option(
+                "--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."
+            ),
+            click.option(
+                "--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
+            ),
+            click.option(
+                "--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."
+            ),
         )
     ):
         wrapped = decorate(wrapped)

@@ -36,7 +36,9 @@ Pairs = tuple[tuple[str, str], ...]
 @format_and_options
 @strict
 @as_json
-def summary(paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool) -> int:
+def summary(
+    paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool
+) -> int:
     """Say what a capture holds and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import summary_lines
@@ -54,7 +56,9 @@ def summary(paths: tuple[str, ...], filters: Filters, format_name: str, pairs: P
 @click.command()
 @paths
 @click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="Which table of the capture.")
-@click.option("--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.jsonl, FILE.parquet or FILE.csv.")
+@click.option(
+    "--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.jsonl, FILE.parquet or FILE.csv."
+)
 @filters
 @format_and_options
 @strict

@@ -28,13 +28,16 @@ def tree_lines(root: Field, *, start: int = 0, everything: bool = False) -> list
     """The lines of a field tree, in byte order; ``start`` is added to every offset.
 
     A group shows its name and its children the bytes, so every byte of the record stands there once. A long field shows
-    its first 64 bytes and a long value its first 200 characters, and both say how much is left out, unless ``everything``.
+    its first 64 bytes and a long value its first 200 characters, and both say how much is left out, unless
+    ``everything``.
     """
     return list(_lines(root, 0, start, everything))
 
 
 def _lines(field: Field, depth: int, start: int, everything: bool) -> Iterator[TreeLine]:
-    pieces = [] if field.children else [field.raw[at : at + BYTES_A_LINE] for at in range(0, field.length, BYTES_A_LINE)]
+    pieces = (
+        [] if field.children else [field.raw[at : at + BYTES_A_LINE] for at in range(0, field.length, BYTES_A_LINE)]
+    )
     shown = pieces if everything else pieces[:_MOST_LINES]
     rows = [piece.hex(" ") for piece in shown]
     if len(shown) < len(pieces):

@@ -1,5 +1,5 @@
-"""The formats by name, and what can be told of a capture without Spark: what it is (:func:`identify`) and one record of it
-(:func:`inspect`)."""
+"""The formats by name, and what can be told of a capture without Spark: what it is (:func:`identify`) and one record of
+it (:func:`inspect`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import UnknownFormatError
@@ -74,10 +75,8 @@ def identify(path: Paths, format: str = "auto", **options: Any) -> Identificatio
         shape, compression = source.shape, source.compression
     finally:
         source.close()
-    size = sum(os.path.getsize(file) for file in files)
-    return Identification(
-        fmt.name, shape, compression, recognition.confidence, recognition.evidence, len(files), size
-    )
+    size = sum(Path(file).stat().st_size for file in files)
+    return Identification(fmt.name, shape, compression, recognition.confidence, recognition.evidence, len(files), size)
 
 
 def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **options: Any) -> Inspection:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from cdcwb.model import Kind
 
-__all__ = ["Field", "Format", "Inspection", "Plan", "Recognition", "Run", "TableRequest", "Wanted"]
+__all__ = ["EVERYTHING", "Field", "Format", "Inspection", "Plan", "Recognition", "Run", "TableRequest", "Wanted"]
 
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Maps a function over tasks: in this process, or in Spark. Function, tasks and results pickle."""
@@ -21,8 +21,8 @@ class Field:
     """One node of a dissected record: a run of bytes, what they hold and what that means.
 
     ``offset`` and ``length`` count bytes from the start of the record; ``raw`` is exactly those bytes. ``value`` is the
-    decoded value as text (None: SQL NULL, or a group that has no value of its own). ``meaning`` is a sentence for a person.
-    ``problem`` is a code of :class:`cdcwb.model.Problem`, or None where all is well.
+    decoded value as text (None: SQL NULL, or a group that has no value of its own). ``meaning`` is a sentence for a
+    person. ``problem`` is a code of :class:`cdcwb.model.Problem`, or None where all is well.
     """
 
     name: str
@@ -61,8 +61,8 @@ class Recognition:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """One record, taken apart. ``offset`` and ``length`` are its place in the decompressed ``file``; ``field`` is the tree of its
-    bytes, ``event`` what ``events`` would say of it, ``note`` what a reader should know besides."""
+    """One record, taken apart. ``offset`` and ``length`` are its place in the decompressed ``file``; ``field`` is the
+    tree of its bytes, ``event`` what ``events`` would say of it, ``note`` what a reader should know besides."""
 
     file: str
     offset: int
@@ -75,8 +75,9 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events to read. ``images``: decode row images and keep the bytes. ``kinds``, ``tables`` (``schema.table`` or ``table``)
-    and ``transactions``: only events of these; None: all. ``drop_malformed``: leave out what cannot be understood."""
+    """Which events to read. ``images``: decode row images and keep the bytes. ``kinds``, ``tables`` (``schema.table``
+    or ``table``) and ``transactions``: only events of these; None: all. ``drop_malformed``: leave out what cannot be
+    understood."""
 
     images: bool = True
     kinds: frozenset[str] | None = None
@@ -98,10 +99,14 @@ class Wanted:
         return table in self.tables or f"{schema}.{table}" in self.tables
 
 
+EVERYTHING: Final = Wanted()
+"""All events, with their images."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """One table as typed columns: ``columns`` (None: all), ``images`` (``before``, ``after`` or ``both``), and whether the columns
-    are those of every version (``in_force``) or of the newest only (``latest``)."""
+    """One table as typed columns: ``columns`` (None: all), ``images`` (``before``, ``after`` or ``both``), and whether
+    the columns are those of every version (``in_force``) or of the newest only (``latest``)."""
 
     name: str
     columns: tuple[str, ...] | None = None

@@ -11,7 +11,17 @@ from typing import Any
 
 from cdcwb.errors import OptionError
 
-__all__ = ["MODES", "as_bool", "as_choice", "as_names", "as_whole", "check_charset", "check_names", "nearest", "parse_keys"]
+__all__ = [
+    "MODES",
+    "as_bool",
+    "as_choice",
+    "as_names",
+    "as_whole",
+    "check_charset",
+    "check_names",
+    "nearest",
+    "parse_keys",
+]
 
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 """What happens to bytes that cannot be understood: kept as events, kept as problems only, or the end of the reading."""
@@ -37,7 +47,9 @@ def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if str(value).lower() == choice.lower():
             return choice
-    raise OptionError(f"option {name}: expected one of {', '.join(choices)}, found {value!r}.{nearest(str(value), choices)}")
+    raise OptionError(
+        f"option {name}: expected one of {', '.join(choices)}, found {value!r}.{nearest(str(value), choices)}"
+    )
 
 
 def as_bool(name: str, value: Any) -> bool:
@@ -93,7 +105,9 @@ def as_names(name: str, value: Any) -> dict[str, str]:
         try:
             loaded = _json(name, Path(text).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as reason:
-            raise OptionError(f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason})") from None
+            raise OptionError(
+                f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason})"
+            ) from None
     if not isinstance(loaded, dict) or not all(isinstance(item, str) for item in loaded.values()):
         raise OptionError(f"option {name}: expected a JSON object of texts")
     return {str(key): item for key, item in loaded.items()}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from cdcwb.report.facts import MIME as FACTS_MIME
-from cdcwb.report.show import FIGURE_MIME
+from cdcwb.report.show import FIGURE_MIME, STYLE
 from cdcwb.words import moment, size
 
 __all__ = ["SIZE_LIMIT", "Page", "page", "render", "title_of", "write_whole"]
@@ -85,7 +85,7 @@ def render(template: str, **values: Any) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template(template).render(style=_asset("page.css"), **values)
+    return environment.get_template(template).render(style=_asset("show.css") + _asset("page.css"), **values)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -118,6 +118,8 @@ def _blocks(notebook: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if output["output_type"] == "stream" and output["name"] == "stdout":
                 yield {"kind": "text", "text": _text(output["text"])}
             data = output.get("data", {})
+            if output.get("metadata", {}).get("cdcwb") == STYLE:
+                continue  # the page has it already
             if FIGURE_MIME in data:
                 charts += 1
                 yield {

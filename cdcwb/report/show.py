@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -21,12 +22,22 @@ if TYPE_CHECKING:
 
     from cdcwb.analysis.health import Health
 
-__all__ = ["FIGURE_MIME", "cards", "chart", "note", "table", "table_html", "verdict"]
+__all__ = ["FIGURE_MIME", "STYLE", "cards", "chart", "note", "records", "style", "table", "table_html", "verdict"]
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
+STYLE: Final = "style"
+Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
 _NUMBERS: Final = ("number", "duration", "size")
 _TEXTS: Final = ("position", "transaction_id", "code", "first_bytes", "setting", "value")
+
+
+def style() -> None:
+    """The look of what the functions of this module put out, for JupyterLab; a report has it in its head."""
+    from IPython.display import display
+
+    css = resources.files("cdcwb.report").joinpath("show.css").read_text(encoding="utf-8")
+    display({"text/html": f"<style>{css}</style>", "text/plain": ""}, raw=True, metadata={"cdcwb": STYLE})
 
 
 def verdict(health: Health) -> None:
@@ -53,13 +64,14 @@ def note(text: str) -> None:
     _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
 
 
-def table(frame: pd.DataFrame, columns: Mapping[str, str], *, total: int | None = None, none: str = "None.") -> None:
-    """The columns of a small frame under their headings (``{"bytes": "in the capture"}``), as :func:`table_html`.
+def table(rows: Rows, columns: Mapping[str, str], *, total: int | None = None, none: str = "None.") -> None:
+    """The columns of a small frame, or of a list of rows, under their headings (``{"bytes": "in the capture"}``), as
+    :func:`table_html`.
 
     ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
     in the place of an empty table.
     """
-    rows = records(frame)
+    rows = rows if isinstance(rows, list) else records(rows)
     if not rows:
         note(none)
         return

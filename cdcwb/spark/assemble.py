@@ -55,9 +55,9 @@ def assemble_changes(events: DataFrame, headers: DataFrame, keys: Mapping[str, S
 def _pair_halves(rows: DataFrame) -> DataFrame:
     """Before and after halves of updates joined into the row of the after half.
 
-    Halves of one transaction and table that follow each other, with no other change of that table between them, make a run
-    that alternates. They are paired from its start; an even run that begins with an after half holds reordered pairs, and in an
-    odd one that begins so the first stands alone.
+    Halves of one transaction and table that follow each other, with no other change of that table between them, make a
+    run that alternates. They are paired from its start; an even run that begins with an after half holds reordered
+    pairs, and in an odd one that begins so the first stands alone.
     """
     own = Window.partitionBy("transaction_id", "schema_name", "table_name")
     order = own.orderBy("file_index", "offset")
@@ -107,14 +107,20 @@ def _join_columns(joined: DataFrame) -> DataFrame:
     found = F.concat(
         F.coalesce("_other_problems", F.array().cast(joined.schema["problems"].dataType)),
         F.coalesce("problems", F.array().cast(joined.schema["problems"].dataType)),
-        F.when(alone, F.array(_problem(Problem.UPDATE_HALF, F.concat(F.lit("the "), missing, F.lit(" half is missing")))))
+        F.when(
+            alone, F.array(_problem(Problem.UPDATE_HALF, F.concat(F.lit("the "), missing, F.lit(" half is missing"))))
+        )
         .when(
             F.col("_first") & (F.col("kind") == str(Kind.AFTER)),
             F.array(_problem(Problem.REORDERED_UPDATE, F.lit("the after half stands before the before half"))),
         )
         .otherwise(F.array().cast(joined.schema["problems"].dataType)),
     )
-    events = F.when(F.col("_second"), F.array(there, here)).when(F.col("_first"), F.array(here, there)).otherwise(F.array(here))
+    events = (
+        F.when(F.col("_second"), F.array(there, here))
+        .when(F.col("_first"), F.array(here, there))
+        .otherwise(F.array(here))
+    )
     return joined.withColumns(
         {
             "source_events": events,
@@ -151,8 +157,10 @@ def _with_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
     place = _place()
     undone = F.exists(
         "_undos",
-        lambda undo: (F.struct(undo["file_index"].alias("file_index"), undo["offset"].alias("offset")) > place)
-        & (undo["position"] <= F.col("position")),
+        lambda undo: (
+            (F.struct(undo["file_index"].alias("file_index"), undo["offset"].alias("offset")) > place)
+            & (undo["position"] <= F.col("position"))
+        ),
     )
     return joined.withColumns(
         {
@@ -174,13 +182,19 @@ def _outcome(begins: Column, commits: Column, rolls_back: Column) -> Column:
 
 
 def _with_keys(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Fills ``key`` of the tables that the option names key columns for; the after image's values where there is one."""
+    """Fills ``key`` of the tables that the option names key columns for; the after image's values where there is
+    one."""
     key: Column = F.col("key")
     image = F.coalesce("after", "before")
     for table, columns in keys.items():
         named = (table_label() == table) | (F.col("table_name") == table)
-        key = F.when(named, F.map_filter(image, lambda name, _, wanted=tuple(columns): name.isin(*wanted))).otherwise(key)
+        key = F.when(named, _entries(image, tuple(columns))).otherwise(key)
     return changes.withColumn("key", key)
+
+
+def _entries(image: Column, names: tuple[str, ...]) -> Column:
+    """The entries of a map that have one of the names."""
+    return F.map_filter(image, lambda name, _: name.isin(*names))
 
 
 def assemble_transactions(headers: DataFrame, changes: DataFrame) -> DataFrame:
@@ -263,5 +277,3 @@ def _open_ones(transactions: DataFrame, severity: Column) -> DataFrame:
     nothing = {name: F.lit(None) for name in ("file", "offset", "length", "first_bytes")}
     only = F.when(F.size("tables") == 1, F.col("tables")[0])
     return conform(rows.withColumns({**nothing, "severity": severity[F.col("code")], "table": only}), "problems")
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, ParseException
@@ -32,8 +33,8 @@ def select(
 ) -> DataFrame:
     """The rows of any table of a capture that the filters let through.
 
-    ``ends`` are the capture's transactions, which give a time to rows that bear none. A row without any time is in no window.
-    ``events`` are the capture's events, for a condition that names columns of theirs.
+    ``ends`` are the capture's transactions, which give a time to rows that bear none. A row without any time is in no
+    window. ``events`` are the capture's events, for a condition that names columns of theirs.
     """
     if tables is not None:
         frame = _of_tables(frame, tables)
@@ -52,11 +53,15 @@ def _of_tables(frame: DataFrame, tables: frozenset[str]) -> DataFrame:
             return frame.filter(F.col("table_name").isin(*names))
         return frame.filter(F.col("table_name").isin(*names) | table_label().isin(*names))
     if "tables" in frame.columns:  # transactions: those that touch one of them
-        mine = [F.exists("tables", lambda table, name=name: (table == name) | table.endswith(f".{name}")) for name in names]
-        return frame.filter(_any(mine))
+        return frame.filter(_any([F.exists("tables", partial(_is_named, name)) for name in names]))
     if "table" in frame.columns:
-        return frame.filter(_any([(F.col("table") == name) | F.col("table").endswith(f".{name}") for name in names]))
+        return frame.filter(_any([_is_named(name, F.col("table")) for name in names]))
     return frame
+
+
+def _is_named(name: str, table: Column) -> Column:
+    """Is a text ``schema.table`` or ``table`` the table of that name?"""
+    return (table == name) | table.endswith(f".{name}")
 
 
 def _any(conditions: list[Column]) -> Column:
@@ -66,7 +71,9 @@ def _any(conditions: list[Column]) -> Column:
     return result
 
 
-def _in_window(frame: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None, ends: DataFrame) -> DataFrame:
+def _in_window(
+    frame: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None, ends: DataFrame
+) -> DataFrame:
     def inside(moment: Column) -> Column:
         result = F.lit(True)
         if time_from is not None:
@@ -88,8 +95,8 @@ def _in_window(frame: DataFrame, time_from: dt.datetime | None, time_to: dt.date
 
 
 def _where(frame: DataFrame, condition: str, events: DataFrame) -> DataFrame:
-    """The rows for which a condition holds. A table that has not all its columns, but the transaction's, keeps the rows of the
-    transactions that have an event for which it holds."""
+    """The rows for which a condition holds. A table that has not all its columns, but the transaction's, keeps the rows
+    of the transactions that have an event for which it holds."""
     try:
         return _filtered(frame, condition)
     except OptionError as reason:
@@ -113,6 +120,8 @@ def _filtered(frame: DataFrame, condition: str) -> DataFrame:
             found = re.search(r"name `?([^`]+)`", text)
             name = found.group(1) if found else condition
             hint = nearest(name, frame.columns)
-            raise OptionError(f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}.") from None
+            raise OptionError(
+                f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}."
+            ) from None
         raise OptionError(f"where: {text.splitlines()[0]}") from None
     return filtered

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["READER_OPTIONS", "register", "source_name"]
 
 READER_OPTIONS = ("path", "plan", "images", "mode", "pushdown", "table", "columns", "table_images", "table_schema")
-"""Options of every source, besides those of its format; all but the first, ``images`` and ``mode`` are set by ``load``."""
+"""Options of every source, besides those of its format; all but the first, ``images`` and ``mode`` are set by
+``load``."""
 
 
 def source_name(format: str) -> str:
@@ -87,20 +88,22 @@ class _Reader(DataSourceReader):
 
 
 class _FilteringReader(_Reader):
-    """Skips events before they are decoded. Spark looks at every filter again, so it may let too many through, never too few."""
+    """Skips events before they are decoded. Spark looks at every filter again, so it may let too many through, never
+    too few."""
 
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  (Spark's name)
         """Takes note of equality filters on kind, table_name and transaction_id."""
         names = {"kind": "kinds", "table_name": "tables", "transaction_id": "transactions"}
         for one in filters:
-            column = getattr(one, "attribute", ())
+            column: tuple[str, ...] = getattr(one, "attribute", ())
             target = names.get(column[0]) if len(column) == 1 else None
             values = _values(one)
             if target is None or values is None:
                 continue
             before = getattr(self.wanted, target)
             chosen = values if before is None else before & values
-            self.wanted = replace(self.wanted, **{target: chosen})
+            changed: dict[str, Any] = {target: chosen}
+            self.wanted = replace(self.wanted, **changed)
         return filters
 
 
@@ -121,7 +124,9 @@ def _stop_at_malformed(batch: pa.RecordBatch) -> None:
     if model.Kind.MALFORMED in kinds:
         at = kinds.index(model.Kind.MALFORMED)
         detail = batch.column("problems")[at].as_py()[0]["detail"]
-        raise MalformedRecordError(detail, path=batch.column("file")[at].as_py(), offset=batch.column("offset")[at].as_py())
+        raise MalformedRecordError(
+            detail, path=batch.column("file")[at].as_py(), offset=batch.column("offset")[at].as_py()
+        )
 
 
 def _request(options: dict[str, str]) -> TableRequest | None:
@@ -161,8 +166,8 @@ def _source_of(format: str) -> type[DataSource]:
 
         Name: ``cdcwb-`` and the format's name.
 
-        Options: those of the format (``cdcwb.formats.get_format(name).options``), ``images=false`` for headers only, and
-        ``mode``: PERMISSIVE, DROPMALFORMED or FAILFAST.
+        Options: those of the format (``cdcwb.formats.get_format(name).options``), ``images=false`` for headers only,
+        and ``mode``: PERMISSIVE, DROPMALFORMED or FAILFAST.
 
         Partitioning: a partition for each split; large binary files are split, text and packed files are not.
 

@@ -70,7 +70,7 @@ class Options:
     shape: str = _option("binary", "how the files hold the records", of=SHAPES)
     cut_records: bool = _option(False, "each file but the last ends inside a record, which continues in the next")
     buffer_size: int = _option(1024, "reads and buffers: bytes of the read buffer", 64, 1 << 24)
-    ghosts: bool = _option(True, "reads and buffers: stale tails often begin with a whole old record")
+    ghosts: bool = _option(True, "reads and buffers: stale tails begin with a whole old record now and then")
     group: int = _option(4, "hex and reads: bytes between two blanks; 0: no blanks", 0, 1 << 20)
     line_bytes: int = _option(32, "hex: bytes in a line", 1, 1 << 20)
     notes: bool = _option(False, "hex and reads: remarks between the digits")

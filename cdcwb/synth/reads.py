@@ -20,6 +20,7 @@ __all__ = ["Read", "plan"]
 
 _ALONE: Final = 201  # TIMEOUT: nothing else was there to be read
 _FLUSH: Final = 0.35
+_CHANCE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ def plan(
         if length:
             equals_old = buffer.content[length : length + len(record)] == record
             must = number == _ALONE or follows_alone or equals_old
-            wish = rng.random() < (0.8 if ghosts and length in buffer.records else _FLUSH)
+            # a ghost: the read would end, or one with this record alone would, where an old record begins
+            is_chance = ghosts and (length in buffer.records or len(record) in buffer.records)
+            wish = rng.random() < (_CHANCE if is_chance else _FLUSH)
             fits = length + len(record) <= buffer_size
             if must or (wish and not (is_due and cut_records)) or (not fits and not cut_records and rng.random() < 0.5):
                 yield emit(is_due and not cut_records)

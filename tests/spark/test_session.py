@@ -15,7 +15,7 @@ from cdcwb.spark.session import get_spark
 
 
 def run(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code`` in a Python of its own, with no session, on one core and half a GiB."""
+    """Run ``code`` in a Python of its own, with no session, on one core."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
@@ -61,13 +61,15 @@ def test_times_are_utc(spark: SparkSession) -> None:
     assert rows == [{"at": datetime(2025, 3, 23, 10, 57, 19, tzinfo=UTC)}]
 
 
-def test_a_new_session_is_local_quiet_and_without_a_web_page() -> None:
-    done = run("""
+def test_a_new_session_is_local_and_quiet_and_what_the_user_has_set_wins() -> None:
+    done = run(
+        """
         from cdcwb.spark.session import get_spark
         spark = get_spark("mine")
         context = spark.sparkContext
         print(spark.range(3).mapInArrow(lambda batches: batches, "id long").count())
         print(context.master, context.appName, context.uiWebUrl, context.getConf().get("spark.driver.host"))
+        print(spark.conf.get("spark.sql.shuffle.partitions"), context.getConf().get("spark.driver.memory"))
         try:
             spark.sql("select nothing from range(3)")
         except Exception as error:
@@ -83,22 +85,12 @@ def test_a_new_session_is_local_quiet_and_without_a_web_page() -> None:
             print(type(error).__name__)
         spark.stop()
         print(get_spark().sparkContext.appName)
-    """)
-    expected = "3\nlocal[1] mine None 127.0.0.1\nAnalysisException\nPythonException\ncdcwb\n"
-    assert (done.stderr, done.stdout) == ("", expected)
-    assert done.returncode == 0
-
-
-def test_what_the_user_has_set_wins() -> None:
-    done = run(
-        """
-        from cdcwb.spark.session import get_spark
-        spark = get_spark()
-        print(spark.conf.get("spark.sql.shuffle.partitions"), spark.sparkContext.getConf().get("spark.driver.memory"))
         """,
         PYSPARK_SUBMIT_ARGS="--conf spark.sql.shuffle.partitions=3 --driver-memory 700m pyspark-shell",
     )
-    assert (done.stderr, done.stdout) == ("", "3 700m\n")
+    expected = "3\nlocal[1] mine None 127.0.0.1\n3 700m\nAnalysisException\nPythonException\ncdcwb\n"
+    assert (done.stderr, done.stdout) == ("", expected)
+    assert done.returncode == 0
 
 
 def test_a_jvm_that_does_not_start_says_why_in_one_line() -> None:

@@ -1,4 +1,5 @@
-"""The fast reader and the readable dissection say the same of every record, clean or damaged, and the ledger always closes."""
+"""The fast reader and the readable dissection say the same of every record, clean or damaged, and the ledger always
+closes."""
 
 from __future__ import annotations
 
@@ -9,13 +10,24 @@ from typing import Any
 import pytest
 
 from cdcwb import synth
+from cdcwb.formats.base import Wanted
 from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.versions import Versions
-from cdcwb.formats.base import Wanted
 from cdcwb.synth.mutate import mutate
 from tests.local import ledger, plan_of, read
 
-SAYS = ("record_type", "kind", "operation", "position", "commit_position", "changed_at", "before", "after", "headers", "problems")
+SAYS = (
+    "record_type",
+    "kind",
+    "operation",
+    "position",
+    "commit_position",
+    "changed_at",
+    "before",
+    "after",
+    "headers",
+    "problems",
+)
 
 
 def _as_dict(value: Any) -> Any:
@@ -129,6 +141,6 @@ def test_records_before_and_behind_damage_are_still_read(tmp_path: Path) -> None
     file.write_bytes(data)
     damaged = read(file)
     positions = clean.column("position").to_pylist()
-    assert damaged.column("position").to_pylist() == positions[:150] + [None] + positions[151:]
+    assert damaged.column("position").to_pylist() == [*positions[:150], None, *positions[151:]]
     assert damaged.column("kind").to_pylist()[150] == "malformed"
     ledger(damaged)

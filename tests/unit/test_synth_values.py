@@ -62,7 +62,7 @@ VECTORS: list[tuple[Column, Value, str, str | None]] = [
     (decimal(4, 2), Decimal("12.34"), "c10c22", "12.34"),
     (decimal(4, 2), Decimal("-12.34"), "3e5742", "-12.34"),
     (decimal(4, 2), None, "000000", None),
-    (decimal(10, 2), Decimal("250"), "c20232000000", "250.00"),
+    (decimal(10, 2), Decimal(250), "c20232000000", "250.00"),
     (decimal(10, 2), Decimal("-0.05"), "3f5f00000000", "-0.05"),
     (decimal(10, 2), Decimal(0), "800000000000", "0.00"),
     (decimal(4, 3), Decimal("9.999"), "c109635a", "9.999"),
@@ -70,7 +70,8 @@ VECTORS: list[tuple[Column, Value, str, str | None]] = [
     (decimal(None, None), Decimal("1E+3"), "c20a0000000000000000", "1000"),
     (decimal(None, None), Decimal("-1E-3"), "405a0000000000000000", "-0.001"),
     (decimal(None, None, "money"), Decimal("1.5"), "c10132000000000000", "1.50"),
-    (moment("year", "fraction", 5), datetime(2024, 1, 2, 3, 4, 5, 123450), "c7141801020304050c2232", "2024-01-02T03:04:05.12345"),
+    (moment("year", "fraction", 5), datetime(2024, 1, 2, 3, 4, 5, 123450), "c7141801020304050c2232",
+     "2024-01-02T03:04:05.12345"),
     (moment("hour", "second"), datetime(2000, 1, 1, 12, 34, 56), "c30c2238", "12:34:56"),
     (moment("hour", "fraction", 5), datetime(2000, 1, 1, 0, 33, 11, 317730), "c2210b1f4d1e00", "00:33:11.31773"),
     (moment("day", "minute"), datetime(2000, 1, 12, 3, 4), "c30c0304", "12T03:04"),
@@ -83,7 +84,8 @@ VECTORS: list[tuple[Column, Value, str, str | None]] = [
     (moment("hour", "fraction", 4), datetime(2000, 1, 1, 0, 0, 0, 1200), "bf0c00000000", "00:00:00.0012"),
     (moment("fraction", "fraction", 5), datetime(2000, 1, 1, 0, 0, 0, 123450), "c00c2232", ".12345"),
     (moment("year", "second"), None, "0000000000000000", None),
-    (interval("day", "fraction", 1), 5 * DAY + 12 * HOUR + 34 * MINUTE + 56 * SECOND + 50_000, "c4050c223832", "5 12:34:56.5"),
+    (interval("day", "fraction", 1), 5 * DAY + 12 * HOUR + 34 * MINUTE + 56 * SECOND + 50_000, "c4050c223832",
+     "5 12:34:56.5"),
     (interval("day", "second", lead=3), 105 * DAY, "c50105000000", "105 00:00:00"),
     (interval("year", "month"), -43, "3d605d00", "-3-07"),
     (interval("month", "month"), 11, "c10b", "11"),
@@ -127,7 +129,10 @@ def test_text_is_written_in_the_chosen_charset() -> None:
 
 def test_a_large_object_is_a_prefix_and_its_locator() -> None:
     column = Column("c", Type.LOB)
-    assert gbase8s_values.encoder(column, "utf-8", 2)(bytes(71) + b"\x07") == bytes.fromhex("00000048") + bytes(71) + b"\x07"
+    assert (
+        gbase8s_values.encoder(column, "utf-8", 2)(bytes(71) + b"\x07")
+        == bytes.fromhex("00000048") + bytes(71) + b"\x07"
+    )
     assert gbase8s_values.encoder(column, "utf-8", 2)(None) == bytes(76)
 
 

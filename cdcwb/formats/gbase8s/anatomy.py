@@ -108,7 +108,7 @@ def _word_count(kind: RecordType, size: int, schema: TableSchema | None) -> tupl
     if size > expected:
         return wanted, [(Problem.HEADER_SIZE, f"expected a header of {expected} bytes, found {size}")]
     if room < wanted:
-        return room, [(Problem.SIZE_WORDS, f"expected {wanted} size words, found {room}")]
+        return room, [(Problem.SIZE_WORDS, f"expected {wanted} as the number of size words, found {room}")]
     return wanted, []
 
 

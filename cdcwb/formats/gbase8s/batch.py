@@ -102,7 +102,8 @@ def positions(sequence: npt.NDArray[np.uint64], null: Bools | None = None) -> pa
 
 
 def times(buffer: Bytes, headers: Headers) -> tuple[Ints, Bools, Bools]:
-    """Begin and commit times: Unix seconds, whether the record has one, and whether it lies outside the years 1 to 9999."""
+    """Begin and commit times: Unix seconds, whether the record has one, and whether it lies outside the years 1 to
+    9999."""
     has = (headers.number == 1) | (headers.number == 2)
     seconds = np.zeros(len(headers.start), dtype=np.int64)
     at = headers.start[has] + 28
@@ -179,7 +180,13 @@ def _row_headers(
     for count in np.unique(counts):
         some = records[counts == count]
         names = [*_COMMON, "sequence_number", "transaction_id", "user_data", "flags"]
-        values = [*_common(slots, some), slots.sequence[some], slots.transaction[some], slots.label[some], slots.zero[some]]
+        values = [
+            *_common(slots, some),
+            slots.sequence[some],
+            slots.transaction[some],
+            slots.label[some],
+            slots.zero[some],
+        ]
         if count:
             words = size_words(buffer, headers.start[some], int(count), byte_order)
             texts = [integers(words[:, column]) for column in range(int(count))]

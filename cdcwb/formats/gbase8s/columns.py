@@ -1,8 +1,9 @@
 """Whole columns of row images at a time (docs/formats/gbase8s.md §4).
 
-Each decoder takes the bytes of one column of many rows and gives a :class:`Decoded`: text as ``events`` shows it, a typed
-array as ``Capture.table`` gives it, and ``odd``, true for the rows whose bytes are not plainly a value of the type. Odd rows
-are decoded again one by one (``dissect``), which knows every rare form and says what is wrong; their slots here are not used.
+Each decoder takes the bytes of one column of many rows and gives a :class:`Decoded`: text as ``events`` shows it, a
+typed array as ``Capture.table`` gives it, and ``odd``, true for the rows whose bytes are not plainly a value of the
+type. Odd rows are decoded again one by one (``dissect``), which knows every rare form and says what is wrong; their
+slots here are not used.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.gbase8s.schema import Column, ColumnKind
-from cdcwb.formats.gbase8s.text import as_text, from_matrix, hex_digits, integers, slices
+from cdcwb.formats.gbase8s.text import from_matrix, hex_digits, integers, slices
 
 __all__ = ["Decoded", "arrow_type", "decode_fixed", "decode_variable"]
 
@@ -146,7 +147,7 @@ def _float(size: int) -> Callable[[Bytes], Decoded]:
 
 def _boolean(matrix: Bytes) -> Decoded:
     """Two bytes: 1 where NULL, then 0 or 1 (§4.1)."""
-    null = (matrix[:, 0] == 1) & (matrix[:, 1] == 0)
+    null = (matrix == [1, 0]).all(axis=1)
     odd = ~null & ((matrix[:, 0] != 0) | (matrix[:, 1] > 1))
     array = pa.array(matrix[:, 1] == 1, mask=null)
     return Decoded(odd, lambda: pc.cast(array, pa.string()), lambda: array)
@@ -154,7 +155,7 @@ def _boolean(matrix: Bytes) -> Decoded:
 
 def _lob(matrix: Bytes) -> Decoded:
     """76 bytes: a prefix and the locator, zeroed for NULL; the content is not in the stream (§4.1)."""
-    null = ~matrix[:, _LOB_PREFIX:].any(axis=1)
+    null = (matrix[:, _LOB_PREFIX:] == [0]).all(axis=1)
     width = matrix.shape[1]
     start = np.arange(len(null), dtype=np.int64) * width
     flat = np.ascontiguousarray(matrix).reshape(-1)
@@ -184,9 +185,11 @@ _PLAIN: Final[dict[ColumnKind, Callable[[Bytes], Decoded]]] = {
 def _char(matrix: Bytes, charset: str) -> Decoded:
     """Padded with spaces; NULL begins with 00 (§4.1)."""
     count, width = matrix.shape
-    null = matrix[:, 0] == 0 if width else _none(count)
+    null: Bools = matrix[:, 0] == 0 if width else _none(count)
     padded = matrix[:, ::-1] == _SPACE
-    trailing = np.where(padded.all(axis=1), width, np.argmin(padded, axis=1)) if width else np.zeros(count, dtype=np.int64)
+    trailing = (
+        np.where(padded.all(axis=1), width, np.argmin(padded, axis=1)) if width else np.zeros(count, dtype=np.int64)
+    )
     start = np.arange(count, dtype=np.int64) * width
     flat = np.ascontiguousarray(matrix).reshape(-1)
     return _encoded(slices(flat, start, start + width - trailing, null), charset)
@@ -245,7 +248,20 @@ def _encoded(raw: pa.Array, charset: str) -> Decoded:
 
 
 _ASCII_BASED: Final = frozenset(
-    ["ascii", "gbk", "gb2312", "gb18030", "cp936", "big5", "iso-8859-1", "iso8859-1", "latin-1", "latin1", "iso-8859-15", "cp1252"]
+    [
+        "ascii",
+        "gbk",
+        "gb2312",
+        "gb18030",
+        "cp936",
+        "big5",
+        "iso-8859-1",
+        "iso8859-1",
+        "latin-1",
+        "latin1",
+        "iso-8859-15",
+        "cp1252",
+    ]
 )
 """Character sets in which a byte below 80 that follows no other byte is ASCII."""
 
@@ -295,8 +311,8 @@ def _unpack(matrix: Bytes) -> _Packed:
 
 
 def _laid_out(packed: _Packed, whole: int, fraction: int) -> tuple[Bytes, Bools]:
-    """The digits on a grid of ``whole`` base-100 places before the point and ``fraction`` behind it; and the rows that do
-    not fit there."""
+    """The digits on a grid of ``whole`` base-100 places before the point and ``fraction`` behind it; and the rows that
+    do not fit there."""
     count, size = packed.digits.shape
     grid = np.zeros((count, whole + fraction), dtype=np.uint8)
     odd = np.zeros(count, dtype=bool)
@@ -484,5 +500,7 @@ def _moment(
     micros = np.zeros(len(good), dtype=np.int64)
     for place in range(digits):
         micros += (fraction_digits[:, place].astype(np.int64) - 48) * 10 ** (5 - place)
-    moments = days.astype("datetime64[us]") + (seconds * 1_000_000 + np.where(good, micros, 0)).astype("timedelta64[us]")
+    moments = days.astype("datetime64[us]") + (seconds * 1_000_000 + np.where(good, micros, 0)).astype(
+        "timedelta64[us]"
+    )
     return pa.array(moments, mask=null)

@@ -129,6 +129,7 @@ def _row_image(
 def _schema_problems(record: bytes, anatomy: Anatomy, settings: Settings) -> Problems:
     problems: Problems = []
     if text_codec(record[anatomy.header_end : anatomy.payload_end], settings.charset) is None:
-        problems.append((Problem.CHARSET, f"expected a schema text in utf-8 or {settings.charset}, found other bytes"))
+        tried = " or ".join(dict.fromkeys(("utf-8", settings.charset)))
+        problems.append((Problem.CHARSET, f"expected a schema text in {tried}, found other bytes"))
     schema = _schema_of(record, anatomy, 1, settings)
     return problems if schema is None else problems + list(schema.problems)

@@ -46,10 +46,10 @@ class GBase8s:
                     continue
                 first = sample[int(strong[0]) : int(strong[0]) + 16].tobytes().hex(" ", 4)
                 offset, _ = source.places(strong[:1], strong[:1] + 16)
+                place = f"{path}: {len(strong)} record headers in the first {len(sample)} wire bytes"
                 evidence = [
                     source.evidence,
-                    f"{path}: {len(strong)} record headers in the first {len(sample)} wire bytes, "
-                    f"the first at offset {int(offset[0])}: {first}",
+                    f"{place}, the first at offset {int(offset[0])}: {first}",
                 ]
                 known = np.isin(found.end[found.strong], np.append(strong, len(sample))).any()
                 return Recognition(0.99 if known or len(strong) > 1 else 0.9, evidence)
@@ -113,7 +113,8 @@ class GBase8s:
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Files that are cut off, schema texts that are not understood, large objects whose content is not in the stream."""
+        """Files that are cut off, schema texts that are not understood, large objects whose content is not in the
+        stream."""
         rows: list[dict[str, Any]] = []
         for entry in plan.files:
             if entry.problem:
@@ -130,7 +131,9 @@ class GBase8s:
                 rows.append(_problem(code, sentence, **place))
             for column in schema.columns if schema else ():
                 if column.kind == ColumnKind.LOB:
-                    sentence = f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream"
+                    sentence = (
+                        f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream"
+                    )
                     rows.append(_problem(Problem.LOB_NOT_IN_STREAM, sentence, **place))
         return rows
 

@@ -1,9 +1,9 @@
 """Where the records of a GBase 8s CDC stream begin and end (docs/formats/gbase8s.md §1).
 
-A record is a 16-byte common header (four big-endian 32-bit words: header size, payload size, packetization scheme, record
-number), the rest of its header, and its payload; the next record starts directly after. Nothing else marks a boundary, so a
-damaged length would lose everything behind it. Framing therefore works on *candidates*, every place whose bytes could be
-a common header, found for a whole buffer at once:
+A record is a 16-byte common header (four big-endian 32-bit words: header size, payload size, packetization scheme,
+record number), the rest of its header, and its payload; the next record starts directly after. Nothing else marks a
+boundary, so a damaged length would lose everything behind it. Framing therefore works on *candidates*, every place
+whose bytes could be a common header, found for a whole buffer at once:
 
 * a **strong** candidate has scheme 66, a known record number, exactly the header size that belongs to it (§1.3) and no
   payload where none belongs;
@@ -48,7 +48,8 @@ SCHEME: Final = 66
 """``CDC_PKTSCHEME_LRECBINARY``, the only packetization scheme there is (§1.1)."""
 
 GAP_PIECE: Final = 1 << 20
-"""A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without bound."""
+"""A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without
+bound."""
 
 WINDOW: Final = 8 << 20
 """Bytes framed at a time; a record longer than that widens the window for itself."""
@@ -170,9 +171,9 @@ def iter_segments(
 ) -> Iterator[Segments]:
     """The records and gaps that begin in ``[start, stop)`` of a stream, window by window.
 
-    ``read(a, b)`` gives the wire bytes of a range; ``length`` is that of the stream. ``boundaries`` are the places where
-    another file begins: no gap reaches across one. ``start`` must be the end of the segment before (0 at first). The last
-    segment may end behind ``stop``: its end is where the next split goes on.
+    ``read(a, b)`` gives the wire bytes of a range; ``length`` is that of the stream. ``boundaries`` are the places
+    where another file begins: no gap reaches across one. ``start`` must be the end of the segment before (0 at first).
+    The last segment may end behind ``stop``: its end is where the next split goes on.
     """
     position = start
     size = window
@@ -319,15 +320,15 @@ def _gap_reason(buffer: Bytes, position: int) -> str:
 def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
     """The same segments with gaps cut at file boundaries and into pieces of :data:`GAP_PIECE` bytes."""
     cuts: dict[int, list[int]] = {}
-    for gap in np.flatnonzero(~segments.record):
-        first, last = int(segments.start[gap]), int(segments.end[gap])
+    for hole in np.flatnonzero(~segments.record).tolist():
+        first, last = int(segments.start[hole]), int(segments.end[hole])
         places = set(range(first + GAP_PIECE, last, GAP_PIECE))
         if boundaries is not None:
             lo = int(np.searchsorted(boundaries, segments.base + first, side="right"))
             hi = int(np.searchsorted(boundaries, segments.base + last, side="left"))
             places.update(int(b) - segments.base for b in boundaries[lo:hi])
         if places:
-            cuts[int(gap)] = sorted(places)
+            cuts[hole] = sorted(places)
     if not cuts:
         return segments
     pieces = np.ones(len(segments.start), dtype=np.int64)
@@ -340,15 +341,15 @@ def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
         at = int(first_piece[gap])
         start[at + 1 : at + 1 + len(places_in_gap)] = places_in_gap
         end[at : at + len(places_in_gap)] = places_in_gap
-    gaps = np.flatnonzero(~segments.record[origin])
+    holes = np.flatnonzero(~segments.record[origin]).tolist()
     return Segments(
         segments.buffer,
         segments.base,
         start,
         end,
         segments.record[origin],
-        {int(i): segments.reasons[int(origin[i])] for i in gaps},
-        frozenset(int(i) for i in gaps if int(origin[i]) in segments.stale),
+        {hole: segments.reasons[int(origin[hole])] for hole in holes},
+        frozenset(hole for hole in holes if int(origin[hole]) in segments.stale),
     )
 
 

@@ -72,6 +72,4 @@ def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
     label[labelled] = signed_32(buffer, start[labelled] + 28)
     schema = small == 200
     label[schema] = signed_32(buffer, start[schema] + 16)
-    return Headers(
-        start, end, size, payload, small, known, sequenced, transactional, row, sequence, transaction, label
-    )
+    return Headers(start, end, size, payload, small, known, sequenced, transactional, row, sequence, transaction, label)

@@ -1,4 +1,5 @@
-"""Row images of many records at once: which bytes hold which column, decoded column by column (docs/formats/gbase8s.md §3, §4)."""
+"""Row images of many records at once: which bytes hold which column, decoded column by column (docs/formats/gbase8s.md
+§3, §4)."""
 
 from __future__ import annotations
 
@@ -51,10 +52,10 @@ def decode_images(
 ) -> RowImages:
     """The row images of the records that begin at ``start`` (rising) and are all rows of ``schema``.
 
-    ``header_size`` and ``payload_size`` are those of the records. ``wanted`` names the columns to decode (None: all); the
-    others cost nothing. A record whose sizes contradict the schema is odd.
+    ``header_size`` and ``payload_size`` are those of the records. ``wanted`` names the columns to decode (None: all);
+    the others cost nothing. A record whose sizes contradict the schema is odd.
     """
-    names = set(column.name for column in schema.columns) if wanted is None else set(wanted)
+    names = {column.name for column in schema.columns} if wanted is None else set(wanted)
     count = schema.variable_columns
     fits = header_size == _HEADER + 4 * count
     if schema.decodable < len(schema.columns):
@@ -64,9 +65,13 @@ def decode_images(
     good = good[schema.fixed_bytes + words.sum(axis=1) == payload_size[good]]
     odd = np.ones(len(rows), dtype=bool)
     if len(good) < len(rows):  # only plain rows can be laid out; the others are decoded one by one
-        inner = decode_images(
-            buffer, rows[good], start[good], header_size[good], payload_size[good], schema, settings, names
-        ) if len(good) else None
+        inner = (
+            decode_images(
+                buffer, rows[good], start[good], header_size[good], payload_size[good], schema, settings, names
+            )
+            if len(good)
+            else None
+        )
         if inner is None:
             return RowImages(rows, odd, [], [])
         odd[good] = inner.odd

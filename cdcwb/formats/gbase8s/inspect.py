@@ -8,7 +8,7 @@ import numpy as np
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Field, Inspection
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.files import Source
 from cdcwb.formats.gbase8s.dissect import dissect, event
 from cdcwb.formats.gbase8s.framing import Segments
 from cdcwb.formats.gbase8s.headers import read_headers
@@ -19,12 +19,13 @@ from cdcwb.formats.gbase8s.versions import Versions
 
 __all__ = ["inspect_record"]
 
+
 def inspect_record(path: str, offset: int, options: Options) -> Inspection:
     """The record (or gap) that holds ``offset`` of the decompressed file.
 
-    In a large file the settings are those that its first bytes tell, and the schema is the last TABSCHEM of the label in what
-    was looked at: the start of the file and the bytes before the record. Raises CaptureError where the file ends before
-    ``offset``.
+    In a large file the settings are those that its first bytes tell, and the schema is the last TABSCHEM of the label
+    in what was looked at: the start of the file and the bytes before the record. Raises CaptureError where the file
+    ends before ``offset``.
     """
     entry = probe((path, options.shape))
     if not 0 <= offset < entry.size:
@@ -41,7 +42,8 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
 
 
 def _wire_place(source: Source, length: int, offset: int) -> int:
-    """The wire byte whose digits (or whose byte) stand at ``offset``; the next one for notes between digits; -1 behind all."""
+    """The wire byte whose digits (or whose byte) stand at ``offset``; the next one for notes between digits; -1 behind
+    all."""
     low, high = 0, length
     while low < high:
         middle = (low + high) // 2
@@ -66,7 +68,9 @@ def _segment_at(stream: Stream, plan: Plan, place: int) -> tuple[Segments, int]:
 
 def _schemas_before(plan: Plan, segments: Segments, index: int) -> Versions:
     """The versions of the plan, with those in force whose TABSCHEM stands before the record."""
-    return Versions(plan, {version.label: version.number for version in plan.versions if _before(version, segments, index)})
+    return Versions(
+        plan, {version.label: version.number for version in plan.versions if _before(version, segments, index)}
+    )
 
 
 def _before(version: Any, segments: Segments, index: int) -> bool:
@@ -90,12 +94,22 @@ def _inspection(
     schema = versions.schema(label, number)
     note = ""
     if headers.row[0]:
-        note = f"decoded with table version {label}@{number}" if schema else f"no table schema of label {label} was seen"
+        note = (
+            f"decoded with table version {label}@{number}" if schema else f"no table schema of label {label} was seen"
+        )
     return Inspection(
-        entry.path, place, length, there, dissect(there, schema, plan.settings), event(there, schema, plan.settings), note
+        entry.path,
+        place,
+        length,
+        there,
+        dissect(there, schema, plan.settings),
+        event(there, schema, plan.settings),
+        note,
     )
 
 
 def _note(path: str, offset: int, entry: FileEntry) -> Inspection:
     text = "text behind the last digit of the last record"
-    return Inspection(path, offset, entry.size - offset, b"", Field("filler", 0, 0, b"", None, text), {"kind": "filler"}, text)
+    return Inspection(
+        path, offset, entry.size - offset, b"", Field("filler", 0, 0, b"", None, text), {"kind": "filler"}, text
+    )

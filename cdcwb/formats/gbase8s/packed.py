@@ -89,7 +89,7 @@ def _clock(column: Column, raw: bytes) -> _Clock | None:
             raise NoValueError(f"expected a value of {column.type}, found more digits than it has")
     fraction = "".join(f"{digit:02d}" for digit in grid[whole:])
     if fraction[column.fraction :].strip("0"):
-        raise NoValueError(f"expected {column.fraction} digits of a fraction, found {fraction}")
+        raise NoValueError(f"expected a value of {column.type}, found the fraction .{fraction}")
     fields: dict[int, int] = {}
     at = 0
     start, end = column.start or 0, min(column.end or 0, _SECOND)
@@ -115,7 +115,7 @@ def _check(fields: dict[int, int], limits: dict[int, tuple[int, int]]) -> None:
     for code, number in fields.items():
         least, most = limits.get(code, (0, number))
         if not least <= number <= most:
-            raise NoValueError(f"expected a {_NAMES[code]} of {least} to {most}, found {number}")
+            raise NoValueError(f"expected {_NAMES[code]} {least} to {most}, found {number}")
 
 
 def _joined(first: str, rest: dict[int, int], before_hour: str, fraction: str) -> str:
@@ -141,7 +141,7 @@ def datetime_text(column: Column, raw: bytes) -> str | None:
         leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
         most = 28 if month == 2 and not leap else _LONGEST[month - 1]
         if fields[_DAY] > most:
-            raise NoValueError(f"expected a day of 1 to {most} in month {month}, found {fields[_DAY]}")
+            raise NoValueError(f"expected day 1 to {most} in month {month}, found {fields[_DAY]}")
     if not fields:
         return "." + clock.fraction
     code = next(iter(fields))

@@ -1,8 +1,9 @@
-"""What has to be known before a capture can be read in pieces: files, settings, table schemas, splits and what crosses them.
+"""What has to be known before a capture can be read in pieces: files, settings, table schemas, splits and what crosses
+them.
 
-A plan is made once, by ``load`` from a first pass that runs in Spark, or by the data source itself; it travels to the workers as
-one text. Everything in it is small: it grows with the number of files, splits, schema texts and transactions that are
-open at a split's start, never with the number of records.
+A plan is made once, by ``load`` from a first pass that runs in Spark, or by the data source itself; it travels to the
+workers as one text. Everything in it is small: it grows with the number of files, splits, schema texts and transactions
+that are open at a split's start, never with the number of records.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class FileEntry:
 
 @dataclass(slots=True)
 class Version:
-    """One schema text of one label. ``first_*``: the place of the TABSCHEM that brought it, in its decompressed file; -1 for a
-    side file. Counts are those of the header, None for a side file."""
+    """One schema text of one label. ``first_*``: the place of the TABSCHEM that brought it, in its decompressed file;
+    -1 for a side file. Counts are those of the header, None for a side file."""
 
     label: int
     number: int
@@ -57,8 +58,8 @@ class Version:
 class SplitEntry:
     """A run of the stream, ``[start, stop)`` in wire bytes over all files: the segments that begin in it.
 
-    ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force there.
-    ``closes``: indices of the text files whose notes (text between the digits of records) belong to this split.
+    ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force
+    there. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this split.
     """
 
     start: int
@@ -70,8 +71,8 @@ class SplitEntry:
 
 @dataclass(slots=True)
 class Plan:
-    """How a capture is read. ``mode`` is ``stream`` (records follow each other), ``reads`` (read buffers with known starts) or
-    ``inferred`` (read buffers whose starts follow from their unframed tails)."""
+    """How a capture is read. ``mode`` is ``stream`` (records follow each other), ``reads`` (read buffers with known
+    starts) or ``inferred`` (read buffers whose starts follow from their unframed tails)."""
 
     files: list[FileEntry]
     mode: str
@@ -120,7 +121,8 @@ class Plan:
 class Stream:
     """The files of a capture as one run of wire bytes, in which a record may begin in one file and end in another.
 
-    A file is opened when its bytes are first asked for. ``boundaries`` are the places where each file but the first begins.
+    A file is opened when its bytes are first asked for. ``boundaries`` are the places where each file but the first
+    begins.
     """
 
     def __init__(self, files: list[FileEntry]) -> None:

@@ -1,7 +1,7 @@
 """From files to a plan: what the capture is, where it can be split, and what the first pass over all splits tells.
 
-The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process for
-small things and for the data source on its own.
+The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process
+for small things and for the data source on its own.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
 
 
 def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
-    """A plan without splits for looking at what stands around the wire byte ``near``: settings and schemas as the stream's
-    first :data:`HEAD` bytes and the ones before ``near`` tell."""
+    """A plan without splits for looking at what stands around the wire byte ``near``: settings and schemas as the
+    stream's first :data:`HEAD` bytes and the ones before ``near`` tell."""
     with Stream(files) as stream:
         mode, size, reading = _detect_reads(stream, options)
         scans = [scan_split(stream, mode, size, 0, min(HEAD, stream.length), True)]
@@ -219,7 +219,9 @@ def _starts_in(stream: Stream, upto: int) -> list[int]:
             break
         if stream.files[index].length:
             starts.add(first)
-            starts.update(first + int(at) for at in reads_in_file(stream.source(index), stream.files[index].length, None))
+            starts.update(
+                first + int(at) for at in reads_in_file(stream.source(index), stream.files[index].length, None)
+            )
     return sorted(start for start in starts if start < upto - 16)
 
 
@@ -283,7 +285,9 @@ def _scan_all(
             scans[at] = scan
 
 
-def _splits(splits: list[tuple[int, int, list[int]]], scans: list[Scan], in_force: list[dict[int, int]]) -> list[SplitEntry]:
+def _splits(
+    splits: list[tuple[int, int, list[int]]], scans: list[Scan], in_force: list[dict[int, int]]
+) -> list[SplitEntry]:
     entries: list[SplitEntry] = []
     open_before: dict[int, str] = {}
     for (_, stop, closes), scan, versions in zip(splits, scans, in_force, strict=True):
@@ -324,7 +328,8 @@ def _fail_fast(files: list[FileEntry], scans: list[Scan]) -> None:
 def _versions(scans: list[Scan], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
     """All table versions, and which are in force at the start of each split."""
     versions = [
-        Version(label, 1, text.rstrip("\0"), None, None, None, "side file") for label, text in sorted(options.schemas.items())
+        Version(label, 1, text.rstrip("\0"), None, None, None, "side file")
+        for label, text in sorted(options.schemas.items())
     ]
     now = {version.label: 1 for version in versions}
     numbers = {version.label: 1 for version in versions}
@@ -356,7 +361,9 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
     elif little + big == 0:
         evidence = "no row record has size words that tell; little-endian is assumed"
     else:
-        evidence = f"size words fit into the payload little-endian only in {little} rows, big-endian only in {big}; {example}"
+        evidence = (
+            f"size words fit into the payload little-endian only in {little} rows, big-endian only in {big}; {example}"
+        )
     rows = [_row("byte_order", order, evidence, options.byte_order is not None)]
     one, two, example = _prefix_votes(scans, versions)
     width = options.prefix_width or (1 if one > two else 2)
@@ -369,7 +376,12 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
     rows.append(_row("prefix_width", str(width), evidence, options.prefix_width is not None))
     given = "charset" in options.given
     rows.append(
-        _row("charset", options.charset, "given as an option" if given else "nothing in the stream names it; assumed", given)
+        _row(
+            "charset",
+            options.charset,
+            "given as an option" if given else "nothing in the stream names it; assumed",
+            given,
+        )
     )
     return Settings(byte_order=order, prefix_width=width, charset=options.charset), rows
 
@@ -384,7 +396,9 @@ def _prefix_votes(scans: list[Scan], versions: list[Version]) -> tuple[int, int,
             continue
         variable = [column for column in columns if not column.fixed]
         varchars.update(
-            (version.label, len(variable), at) for at, column in enumerate(variable) if column.kind == ColumnKind.VARCHAR
+            (version.label, len(variable), at)
+            for at, column in enumerate(variable)
+            if column.kind == ColumnKind.VARCHAR
         )
     votes: list[PrefixEvidence] = [
         found for scan in scans for key, found in sorted(scan.prefixes.items()) if key in varchars

@@ -1,8 +1,8 @@
 """The fast path: the records of a split as Arrow batches of ``events``, many at a time (docs/formats/gbase8s.md).
 
-Records that are plainly clean are decoded column by column. Whatever is not (unknown types, longer headers, rows without a
-schema, values that are none …) goes through :func:`cdcwb.formats.gbase8s.dissect.event`, one by one, so that both paths say
-the same about it.
+Records that are plainly clean are decoded column by column. Whatever is not (unknown types, longer headers, rows
+without a schema, values that are none …) goes through :func:`cdcwb.formats.gbase8s.dissect.event`, one by one, so that
+both paths say the same about it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s import batch
 from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.framing import Bools, Ints, Segments, big_endian_32
@@ -47,7 +47,7 @@ _BEFORE: Final = (41, 42)
 _AFTER: Final = (40, 43)
 
 
-def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = Wanted()) -> Iterator[pa.RecordBatch]:
+def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
     """The events of one split in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
     with plan.stream() as stream:
         state = SplitState(plan, stream, split, wanted)
@@ -86,7 +86,7 @@ class SplitState:
     def __post_init__(self) -> None:
         self.open_before = dict(self.split.open_before)
         self.versions = Versions(self.plan, self.split.in_force)
-        self.text_end = {index: 0 for index in self.split.closes}
+        self.text_end = dict.fromkeys(self.split.closes, 0)
         self.late = []
         for index in self.split.closes:
             covered = min(max(self.split.start - self.stream.starts[index], 0), self.plan.files[index].length)
@@ -131,7 +131,9 @@ class SplitState:
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=model.EVENTS)
 
-    def decode(self, chunk: Chunk, plain: Bools, columns: frozenset[str] | None = None) -> tuple[list[RowImages], Bools]:
+    def decode(
+        self, chunk: Chunk, plain: Bools, columns: frozenset[str] | None = None
+    ) -> tuple[list[RowImages], Bools]:
         """Row images of the plain row records, a :class:`RowImages` for each table version; and which are odd."""
         headers = chunk.headers
         odd = np.zeros(len(headers.start), dtype=bool)
@@ -162,7 +164,9 @@ class SplitState:
         """Records that the filters let through."""
         keep = np.ones(len(chunk.records), dtype=bool)
         if self.wanted.kinds is not None:
-            keep &= np.isin(chunk.headers.number, [number for number, kind in _KINDS.items() if kind in self.wanted.kinds])
+            keep &= np.isin(
+                chunk.headers.number, [number for number, kind in _KINDS.items() if kind in self.wanted.kinds]
+            )
         if self.wanted.transactions is not None:
             good = np.array([name in self.wanted.transactions for name in chunk.names] + [False])
             keep &= good[chunk.transaction]
@@ -183,7 +187,9 @@ class SplitState:
         nothing = {name: pa.nulls(count, model.EVENTS.field(name).type) for name in _ALWAYS_NULL}
         transaction = chunk.transaction[quick]
         labelled = headers.row | (headers.number == 119)
-        schema_name, table_name, table_version = self.versions.name_arrays(headers.label, chunk.version[quick], labelled)
+        schema_name, table_name, table_version = self.versions.name_arrays(
+            headers.label, chunk.version[quick], labelled
+        )
         file_index, offset, length = self.places(segments, headers.start, headers.end)
         paths = pa.array([entry.path for entry in self.plan.files], pa.string())
         columns: dict[str, pa.Array] = {
@@ -255,7 +261,8 @@ class SplitState:
     # --- one by one ---------------------------------------------------------------------------------------------------
 
     def _slow_rows(self, chunk: Chunk, odd: Bools, first: int, last: int) -> list[tuple[int, dict[str, Any]]]:
-        """Gaps, fragments, notes between text records, and the records that are not plain: (segment, event) in order."""
+        """Gaps, fragments, notes between text records, and the records that are not plain: (segment, event) in
+        order."""
         segments = chunk.segments
         index, offset, length = self.places(segments, segments.start[first:last], segments.end[first:last])
         ends = np.array(self.stream.starts)[index + 1]
@@ -384,8 +391,8 @@ def is_plain(chunk: Chunk) -> Bools:
 def _merged(
     fast: pa.RecordBatch | None, order: Ints, slow: list[tuple[int, dict[str, Any]]]
 ) -> Iterator[pa.RecordBatch]:
-    """Both kinds of events in capture order. ``order`` holds the segment of each fast one, ``slow`` twice that (and one more
-    for what stands behind it)."""
+    """Both kinds of events in capture order. ``order`` holds the segment of each fast one, ``slow`` twice that (and one
+    more for what stands behind it)."""
     if not slow:
         if fast is not None and len(fast):
             yield fast

@@ -1,8 +1,8 @@
 """Captures that hold whole read buffers, their unused tails included (docs/formats/gbase8s.md §1.2).
 
-A client reads into one buffer again and again. What a read does not overwrite still holds what earlier reads left at that
-place of the buffer: stale bytes, which may even begin with an old, whole record (a ghost). A recorder that writes down the
-whole buffer writes them down as well.
+A client reads into one buffer again and again. What a read does not overwrite still holds what earlier reads left at
+that place of the buffer: stale bytes, which may even begin with an old, whole record (a ghost). A recorder that writes
+down the whole buffer writes them down as well.
 
 The walk goes read by read and keeps the image of the buffer as the reads before left it. Bytes that equal the image at
 their place are stale, even where they would frame as a record, unless no record with that sequence stood there before.
@@ -71,8 +71,8 @@ class _Buffer:
 def walk_reads(buffer: Bytes, starts: Ints | None, boundaries: Ints | None = None) -> Segments:
     """The records, stale tails and damage of a capture that holds read buffers.
 
-    ``buffer`` is the whole stream (wire bytes). ``starts`` are the places where reads begin, in rising order; with None a
-    read is taken to begin wherever a record follows unframed bytes. ``boundaries``: places where another file begins.
+    ``buffer`` is the whole stream (wire bytes). ``starts`` are the places where reads begin, in rising order; with None
+    a read is taken to begin wherever a record follows unframed bytes. ``boundaries``: places where another file begins.
     """
     data = buffer.tobytes()
     size = len(data)
@@ -161,7 +161,9 @@ class _Walk:
         following = self._next_strong(position + 1)
         stop = following if 0 <= following < last else last
         self.found.add(
-            position, stop, "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+            position,
+            stop,
+            "bytes that are no record and differ from what earlier reads left at this place of the buffer",
         )
         return stop
 
@@ -246,8 +248,8 @@ def _sizes_to_try(candidates: Candidates, size: int) -> Iterator[int]:
 def buffer_size(sample: Bytes, size: int) -> int | None:
     """The size of the read buffers that a binary capture consists of, or None where it does not look like that.
 
-    ``sample`` is the beginning of a file of ``size`` bytes. A size counts only if next to nothing is left unexplained: the
-    bytes of the sample are records or equal what an earlier read left.
+    ``sample`` is the beginning of a file of ``size`` bytes. A size counts only if next to nothing is left unexplained:
+    the bytes of the sample are records or equal what an earlier read left.
     """
     found = find_candidates(sample)
     whole = len(sample) >= size

@@ -183,7 +183,9 @@ def _note_evidence(scan: Scan, stream: Stream, segments: Segments, headers: Head
             setattr(scan.order, order, getattr(scan.order, order) + int(mask.sum()))
             chosen = some[mask]
             if not scan.order.example:
-                scan.order.example = _order_example(stream, segments, headers, int(chosen[0]), little[mask][0], big[mask][0])
+                scan.order.example = _order_example(
+                    stream, segments, headers, int(chosen[0]), little[mask][0], big[mask][0]
+                )
             _note_prefixes(scan, segments, headers, chosen, values[mask])
     return len(rows)
 

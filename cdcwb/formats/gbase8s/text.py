@@ -1,7 +1,8 @@
 """Text columns made from matrices of characters and from slices of a buffer, without a Python object per value.
 
-Arrow reads a string array as one run of bytes and the places where values begin and end. Laid over a buffer with start and
-end offsets in turn, every second slot of such an array is a wanted value, and the slots between are what is skipped.
+Arrow reads a string array as one run of bytes and the places where values begin and end. Laid over a buffer with start
+and end offsets in turn, every second slot of such an array is a wanted value, and the slots between are what is
+skipped.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def hex_digits(matrix: Bytes, *, upper: bool = False) -> Bytes:
 
 def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
     """The ``size`` bytes from each start, as a matrix with a row for each."""
-    return buffer[start[:, None] + np.arange(size)]
+    there: Bytes = buffer[start[:, None] + np.arange(size)]
+    return there
 
 
 def integers(values: Ints, null: Bools | None = None) -> pa.Array:

@@ -1,8 +1,8 @@
 """Which transaction a record belongs to (docs/formats/gbase8s.md §6.2).
 
 Transactions interleave, and their ids are used again. A transaction is named by its id and the position of its begin,
-``39@0000000B01746018``; without a begin by the position of its first record, ``39@~0000000B01746050``. What is open at the end
-of one run of records is handed to the next as a dictionary of id -> name.
+``39@0000000B01746018``; without a begin by the position of its first record, ``39@~0000000B01746050``. What is open at
+the end of one run of records is handed to the next as a dictionary of id -> name.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ENDS: Final = (2, 3)
 class TransactionSummary:
     """What a run of records does to the open transactions, without knowing which were open before it.
 
-    ``ended``: ids that are closed after it. ``opened``: id -> name of those it leaves open and whose begin (or first record
-    after an end) it holds. ``touched``: id -> position of the first record, for those it leaves open and whose first record
-    here is no begin: they belong to what was open before, or start there.
+    ``ended``: ids that are closed after it. ``opened``: id -> name of those it leaves open and whose begin (or first
+    record after an end) it holds. ``touched``: id -> position of the first record, for those it leaves open and whose
+    first record here is no begin: they belong to what was open before, or start there.
     """
 
     ended: list[int] = field(default_factory=list)
@@ -67,11 +67,13 @@ def _groups(types: Ints, numbers: Ints) -> _Groups:
     )
 
 
-def assign(types: Ints, numbers: Ints, positions: npt.NDArray[np.uint64], open_before: dict[int, str]) -> tuple[list[str], Ints]:
+def assign(
+    types: Ints, numbers: Ints, positions: npt.NDArray[np.uint64], open_before: dict[int, str]
+) -> tuple[list[str], Ints]:
     """The transaction of each record: (names, index into them per record). ``open_before`` is brought up to date.
 
-    ``types`` are record numbers, ``numbers`` transaction ids, ``positions`` sequence numbers; all in capture order and only
-    for records that belong to a transaction.
+    ``types`` are record numbers, ``numbers`` transaction ids, ``positions`` sequence numbers; all in capture order and
+    only for records that belong to a transaction.
     """
     if len(types) == 0:
         return [], np.empty(0, dtype=np.int64)

@@ -37,15 +37,18 @@ _IMAGES: Final = {"before": (41, 42), "after": (40, 43)}
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
-    """Columns of :func:`read_table`: where the row stands, then ``before`` and ``after`` as structures of typed columns.
+    """Columns of :func:`read_table`: where the row stands, then ``before`` and ``after`` as structures of typed
+    columns.
 
-    A column whose type differs between versions is text. Raises CaptureError naming what there is for a table or column that
-    is not there.
+    A column whose type differs between versions is text. Raises CaptureError naming what there is for a table or column
+    that is not there.
     """
     types = _column_types(plan, request)
     images = _images(request)
     image = pa.struct(list(types.items()))
-    return pa.schema([*(model.EVENTS.field(name) for name in _FROM_EVENTS), *(pa.field(name, image) for name in images)])
+    return pa.schema(
+        [*(model.EVENTS.field(name) for name in _FROM_EVENTS), *(pa.field(name, image) for name in images)]
+    )
 
 
 def _images(request: TableRequest) -> tuple[str, ...]:
@@ -63,7 +66,9 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
     if not mine:
         known = sorted({name for label in labels for name in versions.table_names(label)})
         hint = nearest(request.name, known)
-        raise CaptureError(f"there is no table {request.name!r} with a schema.{hint} There are: {', '.join(known) or 'none'}.")
+        raise CaptureError(
+            f"there is no table {request.name!r} with a schema.{hint} There are: {', '.join(known) or 'none'}."
+        )
     schemas = [versions.schema(version.label, version.number) for version in plan.versions if version.label in mine]
     if request.schema == "latest":
         schemas = schemas[-1:]
@@ -139,7 +144,8 @@ def _typed_batch(
             index[place[slow]] = size + np.arange(len(slow))
         columns[name] = pa.concat_arrays(parts).take(pa.array(index))
     yield pa.RecordBatch.from_arrays(
-        [*_place_columns(state, chunk, rows), *_image_columns(headers.number[rows], columns, types, request)], schema=schema
+        [*_place_columns(state, chunk, rows), *_image_columns(headers.number[rows], columns, types, request)],
+        schema=schema,
     )
 
 

@@ -191,7 +191,8 @@ def _lvarchar(raw: bytes) -> bytes | None:
     if data == b"\1":
         return None
     if data[0] != 0:
-        raise NoValueError(f"expected the flag 00, or 01 without data, found {data[0]:02x} and {len(data) - 1} bytes")
+        behind = " with data" if len(data) > 1 else ""
+        raise NoValueError(f"expected the flag 00, or 01 without data, found {data[0]:02x}{behind}")
     return data[1:].removesuffix(b"\0")
 
 

@@ -1,4 +1,5 @@
-"""The table versions of a capture while it is read: which one is in force at which record (docs/formats/gbase8s.md §5)."""
+"""The table versions of a capture while it is read: which one is in force at which record (docs/formats/gbase8s.md
+§5)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ __all__ = ["Versions", "schema_text"]
 
 
 def schema_text(payload: bytes, charset: str) -> str:
-    """The text of a TABSCHEM payload without its trailing NUL; UTF-8, else the capture's character set, else Latin-1 (§5)."""
+    """The text of a TABSCHEM payload without its trailing NUL; UTF-8, else the capture's character set, else Latin-1
+    (§5)."""
     text = payload.rstrip(b"\0")
     for codec in ("utf-8", charset):
         try:

@@ -1,11 +1,12 @@
-"""Text files as units, lines and runs of hex digits, with numpy: what hex text and dumps are read from.
+"""Text files as units, lines and runs of hex digits: what hex text and dumps are read from.
 
-A unit is what stands for one ASCII character: one byte, or two in UTF-16. Everything here counts units from the start of
-the file (a byte order mark included), so that ``unit * Text.unit`` is a byte offset.
+A unit is what stands for one ASCII character: one byte, or two in UTF-16. Everything here counts units from the start
+of the file (a byte order mark included), so that ``unit * Text.unit`` is a byte offset.
 
 Works on bytes, not on decoded text, because places must come out as byte offsets. Only ASCII matters (hex digits are
 ASCII); whatever is not ASCII is note characters. That holds for UTF-8 and Latin-1 as they are. In GBK and GB18030 the
-second byte of a character may be an ASCII letter or digit, so in lines that are no valid UTF-8 whole characters are masked.
+second byte of a character may be an ASCII letter or digit, so in lines that are no valid UTF-8 whole characters are
+masked.
 """
 
 from __future__ import annotations
@@ -21,21 +22,38 @@ from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError
 
-__all__ = ["NIBBLE", "PIECE", "SPACE", "Bytes", "Ints", "Piece", "Scan", "Text", "blank", "counts", "decimal", "scan", "within"]
+__all__ = [
+    "NEWLINE",
+    "NIBBLE",
+    "PIECE",
+    "SPACE",
+    "Bytes",
+    "Flags",
+    "Ints",
+    "Piece",
+    "Scan",
+    "Text",
+    "blank",
+    "counts",
+    "decimal",
+    "scan",
+    "within",
+]
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 PIECE: Final = 1 << 22
 """Units that are looked at together: what bounds the memory of a scan."""
 SPACE: Final = 0x20
-_NEWLINE: Final = 0x0A
-_MASKED: Final = b"\xc0\x80"  # stands for a masked character: a first byte, which counts as a character, and one that does not
+NEWLINE: Final = 0x0A
+_MASKED: Final = b"\xc0\x80"  # stands for a masked character: a first byte, which is counted, and another, which is not
 
 _BLANK, _BREAK, _HEX, _OTHER = range(4)
 _KIND: Final = np.full(256, _OTHER, np.uint8)
 _KIND[list(b" \t\v\f")] = _BLANK
-_KIND[_NEWLINE] = _BREAK
+_KIND[NEWLINE] = _BREAK
 _KIND[list(b"0123456789abcdefABCDEF")] = _HEX
 
 NIBBLE: Final = np.zeros(256, np.uint8)
@@ -160,7 +178,7 @@ class Scan:
     run_start: Ints
     run_end: Ints
     first: Ints
-    pure: NDArray[np.bool_]
+    pure: Flags
     notes: Ints
 
     def line_of(self, runs: Ints) -> Ints:
@@ -204,7 +222,7 @@ def scan(text: Bytes) -> Scan:
     return Scan(line_start, line_end, run_start, run_end, first, pure, np.flatnonzero(kind == _OTHER))
 
 
-def within(size: int, start: Ints, stop: Ints) -> NDArray[np.bool_]:
+def within(size: int, start: Ints, stop: Ints) -> Flags:
     """Which of ``size`` things lie in one of the ranges (disjoint)."""
     edge = np.zeros(size + 1, np.int8)
     np.add.at(edge, start, 1)
@@ -218,12 +236,12 @@ def blank(text: Bytes, start: Ints, stop: Ints) -> None:
         text[within(text.size, start, stop)] = SPACE
 
 
-def decimal(text: Bytes) -> NDArray[np.bool_]:
+def decimal(text: Bytes) -> Flags:
     """Which units are the digits 0 to 9."""
     return (text >= 0x30) & (text <= 0x39)
 
 
-def counts(flags: NDArray[np.bool_], start: Ints, stop: Ints) -> Ints:
+def counts(flags: Flags, start: Ints, stop: Ints) -> Ints:
     """How many flags are set in each of the ranges."""
     total = np.concatenate(([0], np.cumsum(flags, dtype=np.int64)))
     return total[stop] - total[start]

@@ -1,20 +1,18 @@
 """A text that spells bytes in hex digits, as a source of wire bytes with a place for every byte.
 
-What :mod:`~cdcwb.formats.hextext` and :mod:`~cdcwb.formats.dumps` find in a text is a list of runs of digits. From it come
-the wire bytes and, for any range of them, the place of its digits in the file. A table of runs (8 to 12 bytes a run) is
-kept instead of a place for every digit.
+What is found in a text is a list of runs of digits. From it come the wire bytes and, for any range of them, the place
+of its digits in the file. A table of runs (8 to 16 bytes a run) is kept instead of a place for every digit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdcwb.formats.textlines import NIBBLE, PIECE, Bytes, Ints, Text
+from cdcwb.formats.hextext.lines import NIBBLE, PIECE, Bytes, Ints, Text
 
 __all__ = ["Digits", "TextSource", "place_type"]
 
@@ -27,9 +25,9 @@ def _none() -> Ints:
 class Digits:
     """The runs of digits of a text that are data, in order; two digits make a byte, also across runs.
 
-    ``starts`` are units of the text, ``widths`` digits. ``lines`` and ``reads`` are indices of the runs that begin a line
-    and a read. ``stars`` are the runs that stand for left-out lines of a dump: each of ``widths / 2`` bytes, which repeat
-    the ``periods`` bytes before it. ``characters`` are all characters of the text that are no white space.
+    ``starts`` are units of the text, ``widths`` digits. ``lines`` and ``reads`` are indices of the runs that begin a
+    line and a read. ``stars`` are the runs that stand for left-out lines of a dump: each of ``widths / 2`` bytes, which
+    repeat the ``periods`` bytes before it. ``characters`` counts all characters of the text that are no white space.
     """
 
     starts: NDArray[Any]
@@ -41,6 +39,17 @@ class Digits:
     periods: Ints = field(default_factory=_none)
     problem: str | None = None
 
+    @property
+    def length(self) -> int:
+        """How many bytes the digits spell; stars not counted."""
+        stars = int(self.widths[self.stars].sum(dtype=np.int64))
+        return (int(self.widths.sum(dtype=np.int64)) - stars) // 2
+
+    @property
+    def share(self) -> float:
+        """Digits that are data per character that is no white space."""
+        return 2 * self.length / self.characters if self.characters else 0.0
+
 
 def place_type(most: int) -> type[np.unsignedinteger[Any]]:
     """The smaller of two unsigned types for places up to ``most``: four bytes below 4 GiB, else eight."""
@@ -48,7 +57,7 @@ def place_type(most: int) -> type[np.unsignedinteger[Any]]:
 
 
 class TextSource:
-    """One text file as wire bytes: a :class:`cdcwb.formats.files.Source`."""
+    """One text file as wire bytes; what it offers is said at :class:`cdcwb.formats.files.Source`."""
 
     def __init__(
         self,
@@ -75,7 +84,7 @@ class TextSource:
         self._before = np.zeros(digits.widths.size + 1, place_type(total))  # digits before every run
         np.cumsum(digits.widths, dtype=self._before.dtype, out=self._before[1:])
         wire = _spelled(text, digits)
-        self.data_share = 2 * wire.size / digits.characters if digits.characters else 0.0
+        self.data_share = digits.share
         self._wire = _repeated(wire, digits, self._before) if digits.stars.size else wire
         self._wire.flags.writeable = False
         self.length = int(self._wire.size)
@@ -93,8 +102,8 @@ class TextSource:
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """Where wire ranges stand in the decompressed file: (offset of the first digit, end of the last one) in bytes.
 
-        A byte that a ``*`` of a dump stands for has the place of the ``*``. An empty range has an empty place: where its
-        first byte stands, or after the last digit of the file.
+        A byte that a ``*`` of a dump stands for has the place of the ``*``. An empty range has an empty place: where
+        its first byte stands, or after the last digit of the file.
         """
         first = np.clip(np.asarray(start, np.int64), 0, self.length)
         last = np.clip(np.asarray(stop, np.int64), first, self.length)
@@ -121,10 +130,10 @@ class TextSource:
         self._starts = self._before = np.zeros(1, np.uint32)
         self.length = 0
 
-    def __enter__(self) -> TextSource:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -133,7 +142,7 @@ def _spelled(text: Text, digits: Digits) -> Bytes:
     starts, widths = digits.starts, digits.widths
     if digits.stars.size:
         starts, widths = np.delete(starts, digits.stars), np.delete(widths, digits.stars)
-    wire = np.empty(int(widths.sum(dtype=np.int64)) // 2, np.uint8)
+    wire = np.empty(digits.length, np.uint8)
     done = 0  # digits
     bounds = np.searchsorted(starts, np.arange(0, text.units + PIECE, PIECE, dtype=np.int64).astype(starts.dtype))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

@@ -1,0 +1,81 @@
+"""The tables that many questions are asked of, read from the capture once.
+
+Nothing of a capture is cached: a DataFrame that is used ten times is decoded ten times. A page of questions takes a snapshot
+first, three Parquet tables without images and raw bytes, and asks those.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcwb.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["Snapshot"]
+
+_COLUMNS: Final = {
+    "transactions": ["*"],
+    "changes": [
+        *("file_index", "offset", "operation", "position", "transaction_id", "schema_name", "table_name"),
+        *("outcome", "committed_at"),
+    ],
+    "problems": ["*"],
+}
+
+
+class Snapshot:
+    """A capture whose ``transactions``, ``changes`` (only the columns that place a change) and ``problems`` are read once.
+
+    Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a temporary
+    folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a ``folder`` that all
+    of them see, nothing is written and every question reads the capture. Everything else is the capture's own.
+
+    Raises OptionError where ``folder`` holds something of that name that Spark did not write.
+    """
+
+    def __init__(self, capture: Capture, folder: Path | None = None) -> None:
+        self._capture = capture
+        self._folder = folder
+        if folder is not None:
+            for name in _COLUMNS:
+                place = folder / f"{name}.parquet"
+                if place.exists() and not (place / "_SUCCESS").exists():
+                    raise OptionError(f"'{place}' is there already, and is no table that Spark wrote")
+        elif capture.spark.conf.get("spark.master", "").startswith("local"):
+            self._folder = Path(tempfile.mkdtemp(prefix="cdcwb-snapshot-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._capture, name)
+
+    @cached_property
+    def transactions(self) -> DataFrame:
+        """One row per transaction."""
+        return self._kept("transactions")
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """One row per logical change, in the columns that place it."""
+        return self._kept("changes")
+
+    @cached_property
+    def problems(self) -> DataFrame:
+        """One row per problem."""
+        return self._kept("problems")
+
+    def _kept(self, name: str) -> DataFrame:
+        frame: DataFrame = getattr(self._capture, name).select(*_COLUMNS[name])
+        if self._folder is None:
+            return frame
+        place = str(self._folder / f"{name}.parquet")
+        frame.write.mode("overwrite").parquet(place)
+        return frame.sparkSession.read.schema(frame.schema).parquet(place)

@@ -1,0 +1,231 @@
+"""Dumps of bytes: which programs' dumps are read, how one is recognised, and what its offsets tell.
+
+Read are ``xxd`` (any -c and -g, upper case, -a) and what looks like it (a colon behind the offset); ``hexdump -C``,
+``od -A x -t x1`` and their likes (white space behind the offset, bytes apart). The offsets are the proof: each must be
+the one before plus the bytes between. They also say where the bytes end and their characters begin when spacing was
+lost, how many bytes a ``*`` stands for, and where a new dump begins in a file that holds several.
+
+Words in the byte order of some machine (``hexdump`` without -C, ``od -x``, ``xxd -e``) and bits (``xxd -b``) are
+refused: bytes that are guessed are worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.hextext.digits import Digits
+from cdcwb.formats.hextext.dumplines import DATA, STAR, DumpLines, Style, dump_lines
+from cdcwb.formats.hextext.lines import NIBBLE, Ints, Piece, Scan, Text, scan
+
+__all__ = ["read_dump", "recognise"]
+
+_SAMPLE: Final = 1 << 18  # units that are looked at to recognise a dump
+_LINES: Final = 200  # lines whose characters are looked at
+# A star may stand for much more than the text is long, but not for anything: 16 MiB, or 64 times the text.
+_STAR_LEAST: Final = 16 << 20
+_STAR_TIMES: Final = 64
+_FORMS: Final = (Style("xxd", 16, 4, 0), *(Style("hexdump", 16, 4, group) for group in (2, 4, 8, 16)))
+
+
+def recognise(text: Text, shape: str | None = None) -> Style | None:
+    """The style of the dump (of that shape) that a text is, judged by its beginning; None where it is none.
+
+    Raises CaptureError for a dump of words in machine order or of bits, saying how to make a readable one.
+    """
+    piece = next(text.pieces(_SAMPLE), None)
+    if piece is None:
+        return None
+    found = scan(piece.text)
+    for style in _styles(piece, found, text.units, shape):
+        lines = dump_lines(piece, found, style, text.units)
+        if _adds_up(piece, lines, style):
+            # No program writes words of machine order behind eight digits.
+            if style.shape == "hexdump" and style.group > 2 and style.width < 8:
+                words = f"{style.group // 2}-byte words in the byte order of the machine that made it"
+                raise CaptureError(f"a dump of {words}; make it with hexdump -C or xxd")
+            if style.shape == "xxd":
+                _refuse_swapped(piece, lines)
+            return style
+        if style.shape == "xxd" and _are_bits(piece, lines):
+            raise CaptureError("a dump of bits (xxd -b); make it with xxd, without -b")
+    return None
+
+
+def _styles(piece: Piece, found: Scan, units: int, shape: str | None) -> Iterator[Style]:
+    """What a dump may look like, the surest first, where the piece has lines of that form."""
+    for form in _FORMS:
+        if shape not in (None, form.shape):
+            continue
+        lines = dump_lines(piece, found, form, units)
+        data = lines.kind == DATA
+        if data.any():
+            # Programs write hex offsets with 6 or 8 digits, octal and decimal ones mostly with 7.
+            width = int(np.bincount(lines.width[data]).argmax())
+            for base in (8, 10, 16) if width == 7 else (16, 10, 8):
+                if (lines.top < base).all():
+                    yield replace(form, base=base, width=width)
+
+
+def _adds_up(piece: Piece, lines: DumpLines, style: Style) -> bool:
+    """Whether the offsets prove that this is a dump of the style."""
+    kind, offset, length = lines.kind, lines.offset, lines.digits // 2
+    follows = (kind[:-1] == DATA) & (kind[1:] != STAR)
+    good = follows & (offset[1:] - offset[:-1] == length[:-1])
+    again = follows & (offset[1:] == 0)
+    step = offset[2:] - offset[:-2]
+    over_star = (kind[:-2] == DATA) & (kind[1:-1] == STAR) & (kind[2:] != STAR)
+    over_star &= (step > 0) & (step % np.maximum(length[:-2], 1) == 0)
+    right = int(np.count_nonzero(good)) + int(np.count_nonzero(over_star))
+    wrong = int(np.count_nonzero(follows & ~good & ~again))
+    if style.group > 2:  # a hex text of wide groups can look like this for a line or two
+        return right >= 3 and not wrong
+    if style.shape == "xxd" and not right and not wrong:  # dumps of one line each
+        data = np.flatnonzero(kind == DATA)
+        return not offset[data].any() or all(_shows_characters(piece, lines, line) for line in data[:_LINES].tolist())
+    return right > 0 and right >= 4 * wrong
+
+
+def _shown(piece: Piece, lines: DumpLines, line: int) -> tuple[list[bytes], bytes]:
+    """The groups of a line, and the text behind them."""
+    runs = slice(int(lines.first[line]), int(lines.first[line] + lines.runs[line]))
+    places = list(zip(lines.starts[runs].tolist(), lines.widths[runs].tolist(), strict=True))
+    groups = [bytes.fromhex(piece.text[start : start + width].tobytes().decode()) for start, width in places]
+    end = sum(places[-1])
+    return groups, piece.text[end : end + 4 * sum(map(len, groups)) + 80].tobytes().split(b"\n")[0]
+
+
+def _characters(groups: list[bytes]) -> bytes:
+    return bytes(b if 0x20 <= b < 0x7F else 0x2E for b in b"".join(groups))
+
+
+def _shows_characters(piece: Piece, lines: DumpLines, line: int) -> bool:
+    groups, behind = _shown(piece, lines, line)
+    return behind.rstrip(b" ").endswith(_characters(groups).rstrip(b" "))
+
+
+def _refuse_swapped(piece: Piece, lines: DumpLines) -> None:
+    straight = swapped = 0
+    for line in np.flatnonzero(lines.kind == DATA)[:_LINES].tolist():
+        groups, behind = _shown(piece, lines, line)
+        shown, turned = _characters(groups), _characters([group[::-1] for group in groups])
+        if shown != turned:
+            straight += behind.endswith(shown)
+            swapped += behind.endswith(turned)
+    if swapped > straight:
+        raise CaptureError("a dump of words in little-endian order (xxd -e); make it with xxd, without -e")
+
+
+def _are_bits(piece: Piece, lines: DumpLines) -> bool:
+    data = np.flatnonzero((lines.kind[:-1] == DATA) & (lines.kind[1:] == DATA))
+    eighth = lines.offset[data + 1] - lines.offset[data] == lines.digits[data] // 8
+    only_bits = (lines.widths == 8).all() and not (NIBBLE[piece.text[lines.starts]] > 1).any()
+    return bool(data.size and eighth.all() and only_bits)
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the offsets of a dump tell, by the index of lines."""
+
+    reads: list[int] = field(default_factory=list)  # lines that begin a new dump
+    cuts: list[tuple[int, int]] = field(default_factory=list)  # line, bytes it really has
+    stars: list[tuple[int, int]] = field(default_factory=list)  # star, bytes it stands for
+    gaps: list[tuple[int, int]] = field(default_factory=list)  # line before, bytes that are missing
+    refused: list[tuple[int, int]] = field(default_factory=list)  # star, bytes
+
+
+def read_dump(text: Text, style: Style) -> Digits:
+    """Find the data of a dump. ``reads`` is where offsets begin anew; ``problem`` says what is missing."""
+    parts: list[DumpLines] = []
+    characters = 0
+    for piece in text.pieces():
+        parts.append(dump_lines(piece, scan(piece.text), style, text.units))
+        characters += piece.characters
+    lines = DumpLines.together(parts)
+    del parts
+    found = _follow(lines, max(_STAR_LEAST, _STAR_TIMES * text.units))
+    for line, length in found.cuts:
+        _cut(lines, line, length)
+    star_lines = np.array([line for line, _ in found.stars], np.int64)
+    stands_for = np.array([2 * length for _, length in found.stars], np.uint32)
+    at = lines.first[star_lines]
+
+    def moved(runs: Ints) -> Ints:
+        return runs + np.searchsorted(at, runs, side="right")
+
+    return Digits(
+        np.insert(lines.starts, at, lines.place[star_lines].astype(lines.starts.dtype)),
+        np.insert(lines.widths, at, stands_for),
+        lines=moved(lines.first[lines.kind == DATA]),
+        characters=characters,
+        reads=moved(lines.first[found.reads]),
+        stars=at + np.arange(at.size),
+        periods=lines.digits[star_lines - 1] // 2,
+        problem=_problem(lines, found, text.unit),
+    )
+
+
+def _follow(lines: DumpLines, most: int) -> _Findings:
+    """Go from line to line wherever the offsets do not simply go on."""
+    kind, offset = lines.kind, lines.offset
+    length = lines.digits // 2
+    expected = offset + length
+    data = np.flatnonzero(kind == DATA)
+    if not data.size:
+        return _Findings()
+    usual = int(np.bincount(length[data]).argmax())
+    found = _Findings(reads=[int(data[0])])
+    plain = (kind[:-1] == DATA) & (kind[1:] != STAR) & (offset[1:] == expected[:-1])
+    for line in (np.flatnonzero(~plain & (kind[:-1] != STAR))).tolist():
+        this, following = int(expected[line]), line + 1
+        is_data = kind[line] == DATA
+        if kind[following] == STAR:
+            star, following = following, following + 1
+            if not is_data or following == kind.size or kind[following] == STAR:
+                continue
+            missing = int(offset[following]) - this
+            if 0 < missing <= most:
+                found.stars.append((star, missing))
+                most -= missing
+                continue
+            if missing > 0:
+                found.refused.append((star, missing))
+                continue
+        there = int(offset[following])
+        if is_data and int(offset[line]) < there < this:
+            found.cuts.append((line, there - int(offset[line])))  # its characters were taken for bytes
+        elif is_data and there > this:
+            found.gaps.append((line, there - this))
+        elif kind[following] == DATA and there != this:
+            found.reads.append(following)
+            if is_data and length[line] > usual:
+                found.cuts.append((line, usual))
+    if kind[-1] == DATA and length[-1] > usual:
+        found.cuts.append((kind.size - 1, usual))
+    return found
+
+
+def _cut(lines: DumpLines, line: int, length: int) -> None:
+    left = 2 * length
+    for run in range(int(lines.first[line]), int(lines.first[line] + lines.runs[line])):
+        lines.widths[run] = min(left, int(lines.widths[run]))
+        left -= int(lines.widths[run])
+    lines.digits[line] = 2 * length
+
+
+def _problem(lines: DumpLines, found: _Findings, unit: int) -> str | None:
+    parts = []
+    if found.gaps:
+        line, length = found.gaps[0]
+        where = f"behind the line at offset {int(lines.place[line]) * unit:,}"
+        more = "" if len(found.gaps) == 1 else f", and others in {len(found.gaps) - 1:,} more places"
+        parts.append(f"the offsets of the dump say that {length:,} bytes are missing {where}{more}")
+    if found.refused:
+        star, length = found.refused[0]
+        where = f"the * at offset {int(lines.place[star]) * unit:,}"
+        parts.append(f"{where} would stand for {length:,} bytes, which is out of proportion, and is left out")
+    return "; ".join(parts) or None

@@ -1,0 +1,307 @@
+"""Which groups of a piece of hex text are data: the rules of :mod:`cdcwb.formats.hextext`, line by line.
+
+A *run* is a run of hex digits, a *group* one with white space on both sides. Lines are *sure* to be data, or *maybe*:
+those wait for their neighbours (:mod:`cdcwb.formats.hextext.join`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdcwb.formats.hextext.digits import place_type
+from cdcwb.formats.hextext.lines import (
+    NEWLINE,
+    NIBBLE,
+    Bytes,
+    Flags,
+    Ints,
+    Piece,
+    Scan,
+    Text,
+    counts,
+    decimal,
+    scan,
+    within,
+)
+from cdcwb.formats.hextext.marks import prepare
+
+__all__ = ["WIDE", "Candidates", "Habits", "candidates", "habits"]
+
+WIDE: Final = 8
+"""Digits of a group that is data by itself."""
+_ROW: Final = 2 * WIDE  # digits of a row of narrower groups that are data for being so many
+# A wide group behind a note, and what may stand before and behind it: white space or a foreign character; before it
+# also the end of a bracket or clause, or (for upper-case digits) a lower-case word; behind it punctuation, if it leads.
+_UPPER: Final = re.compile(rb"(?<![!-(*-9<=?-\[\\^_`{}~])[0-9A-F]{8,}(?=[\s\x80-\xff]|$|[:;,|](?:\s|$))")
+_LOWER: Final = re.compile(rb"(?<![!-(*-9<=?-\[\\^_`a-z{}~])[0-9a-f]{8,}(?=[\s\x80-\xff]|$|[:;,|](?:\s|$))")
+_STUCK_TO: Final = list(b" \t;:)]>|")
+_ONLY_LEADING: Final = (b":", b";", b",", b"|")
+_WORD: Final = re.compile(rb"[a-z]+\Z")
+_LOOK_BACK: Final = 200  # a line may be the whole file: to look back over all of it for every group would take forever
+_TIME: Final = re.compile(rb"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{6})?|1\d{9}")
+_SIZE_WORD: Final = re.compile("\\s*(?:字节|bytes?\\b|octets?\\b)".encode(), re.IGNORECASE)
+_SIZE_WORD_GBK: Final = "字节".encode("gbk")
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a text writes its data: the letter case of its digits (``upper``, ``lower``, or None where it is mixed or
+    there are no letters) and the most frequent width of its groups (0 where there are none)."""
+
+    case: str | None = None
+    width: int = 0
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The lines of a piece that are data or may be, and their runs."""
+
+    ordinal: Ints  # number among the lines of the text that are not blank
+    sure: Flags
+    pure: Flags  # nothing but groups (a label in front does not count)
+    labelled: Flags
+    runs: Ints  # how many
+    starts: NDArray[Any]  # of the runs, in units of the text
+    widths: NDArray[np.uint32]
+
+
+def habits(text: Text) -> Habits:
+    """Look at the surest groups of the text's first stretch that has enough of them."""
+    widths = np.zeros(64, np.int64)
+    upper = lower = 0
+    for piece in text.pieces():
+        prepare(piece)
+        found = scan(piece.text)
+        lead, note = _leading(found)
+        first = found.first[:-1]
+        digits = _digits(found, first, lead)
+        known = np.flatnonzero((lead > first) & (digits >= WIDE))
+        wide = found.run_end[first[known]] - found.run_start[first[known]] >= WIDE
+        known = known[wide | (digits[known] >= _ROW) | (note[known] == found.line_end[known])]
+        chosen = within(found.run_start.size, first[known], lead[known])
+        start, end = found.run_start[chosen], found.run_end[chosen]
+        widths += np.bincount(np.minimum(end - start, 63), minlength=64)
+        upper += int(counts(_letters(piece.text, b"A"), start, end).sum())
+        lower += int(counts(_letters(piece.text, b"a"), start, end).sum())
+        if widths.sum() >= 1000:
+            break
+    case = "upper" if upper > 3 * lower else "lower" if lower > 3 * upper else None
+    return Habits(case, int(np.argmax(widths)) if widths.any() else 0)
+
+
+def candidates(piece: Piece, known: Habits, before: int, units: int) -> tuple[Candidates, int]:
+    """The lines of a piece that hold data or may do so. ``before`` counts the lines before it that are not blank; their
+    number up to the end of the piece is given back. ``units`` is the length of the whole text."""
+    marked = prepare(piece)
+    found = scan(piece.text)
+    first, after = found.first[:-1], found.first[1:]
+    lead, note = _leading(found)
+    pure = (note == found.line_end) & (after > first)
+    sure, maybe = np.zeros((2, first.size), np.bool_)
+    _judge_pure(piece.text, found, np.flatnonzero(pure), known, sure, maybe)
+    annotated = np.flatnonzero(~pure & (lead > first))
+    lead[annotated] = _cut(piece, found, annotated, lead[annotated])
+    _judge_annotated(piece.text, found, annotated[lead[annotated] > first[annotated]], lead, known, sure, maybe)
+    lead = np.where(sure | maybe, lead, first)
+    rows, row_start = _rows(piece.text, found, np.flatnonzero((note < found.line_end) & (lead == first)))
+    chosen = within(found.run_start.size, first, lead) | within(found.run_start.size, row_start, after[rows])
+    sure[rows] = True
+    starts, widths = found.run_start[chosen], found.run_end[chosen] - found.run_start[chosen]
+    wide = np.flatnonzero((found.run_end - found.run_start >= WIDE) & ~chosen)
+    stop = found.line_end.copy()
+    stop[rows] = found.run_start[row_start]
+    stuck = list(_stuck(piece, found, np.unique(found.line_of(wide)), lead, stop, known))
+    if stuck:
+        extra = np.array(stuck, np.int64)
+        sure[extra[:, 2]] = True
+        starts, widths = np.concatenate((starts, extra[:, 0])), np.concatenate((widths, extra[:, 1]))
+        order = np.argsort(starts, kind="stable")
+        starts, widths = starts[order], widths[order]
+    present = (note < found.line_end) | (after > first) | marked.comment
+    if piece.continued:
+        before -= 1  # one line in two pieces is one
+        present[0] = True
+    if piece.text[-1] != NEWLINE:
+        present[-1] = True
+    lines = np.flatnonzero(sure | maybe)
+    result = Candidates(
+        ordinal=before + np.cumsum(present)[lines] - 1,
+        sure=sure[lines],
+        pure=pure[lines],
+        labelled=marked.labelled[lines],
+        runs=np.diff(np.searchsorted(starts, np.append(found.line_start[lines], piece.text.size))),
+        starts=(starts + piece.base).astype(place_type(units)),
+        widths=widths.astype(np.uint32),
+    )
+    return result, before + int(np.count_nonzero(present))
+
+
+def _digits(found: Scan, start: Ints, stop: Ints) -> Ints:
+    """How many digits the runs of each range (by index) have together."""
+    total = np.concatenate(([0], np.cumsum(found.run_end - found.run_start)))
+    digits: Ints = total[stop] - total[start]
+    return digits
+
+
+def _letters(text: Bytes, first: bytes) -> Flags:
+    """Which units are the six letters from A or a on."""
+    return (text - np.uint8(first[0])) < 6  # what comes before the letter wraps around
+
+
+def _leading(found: Scan) -> tuple[Ints, Ints]:
+    """For every line the run behind its leading groups, and the place of its first note (its end where it has none)."""
+    note = found.first_note()
+    lead = np.minimum(np.searchsorted(found.run_start, note), found.first[1:])
+    touching = (lead > found.first[:-1]) & (note < found.line_end)
+    touching[touching] = found.run_end[lead[touching] - 1] == note[touching]
+    return lead - touching, note
+
+
+def _judge_pure(text: Bytes, found: Scan, rows: Ints, known: Habits, sure: Flags, maybe: Flags) -> None:
+    """Lines of nothing but groups: sure from eight digits on, unless they are a date or might be words."""
+    first, after = found.first[rows], found.first[rows + 1]
+    digits = _digits(found, first, after)
+    begin, end = found.run_start[first], found.run_end[after - 1]
+    words = np.add.reduceat(decimal(text), found.line_start, dtype=np.int64)[rows] == 0
+    words &= (found.run_end[first] - begin < WIDE) & (digits < 4 * WIDE)
+    good = (digits >= WIDE) & ~words & ~((after - first == 1) & _date(text, begin, digits))
+    sure[rows[good]] = True
+    words[words] = ~_in_case(text, begin[words], end[words], known)
+    maybe[rows[~good & ~words]] = True
+
+
+def _cut(piece: Piece, found: Scan, rows: Ints, lead: Ints) -> Ints:
+    """Where the leading groups of lines with notes end, seen closely: the run behind them."""
+    width = found.run_end - found.run_start
+    first = found.first[rows]
+    # `0009 2 bytes`: an odd group is a number of the prose, and so is a narrow one behind wider ones.
+    odd = np.append(np.flatnonzero(width & 1), width.size)
+    narrow = np.append(np.flatnonzero(width < 4), width.size)
+    cut = np.minimum(lead, odd[np.searchsorted(odd, first)])
+    cut = np.where(width[first] >= 4, np.minimum(cut, narrow[np.searchsorted(narrow, first)]), cut)
+    # A wide odd group in the first place is data that has lost a digit, not a number of the prose.
+    begin = found.run_start[first]
+    zeros = (piece.text[begin] == 0x30) & (piece.text[np.minimum(begin + 1, piece.text.size - 1)] == 0x30)
+    cut[(cut == first) & (width[first] >= WIDE - 1) & zeros] += 1
+    for row in np.flatnonzero((cut - first > 10) & (width[np.maximum(cut - 1, 0)] == 2)).tolist():
+        cut[row] -= _says_size(piece, found, int(first[row]), int(cut[row]) - 1)
+    result: Ints = cut
+    return result
+
+
+def _says_size(piece: Piece, found: Scan, first: int, last: int) -> bool:
+    """Whether the last leading group only says how many bytes stand before it: `… 00 00 07 10 bytes`."""
+    start, end = int(found.run_start[last]), int(found.run_end[last])
+    number = piece.raw[start:end].tobytes()
+    if not number.isdigit() or 2 * int(number) != int((found.run_end - found.run_start)[first:last].sum()):
+        return False
+    rest = piece.raw[end : end + 16].tobytes()
+    return _SIZE_WORD.match(rest) is not None or rest.lstrip().startswith(_SIZE_WORD_GBK)
+
+
+def _judge_annotated(
+    text: Bytes, found: Scan, rows: Ints, lead: Ints, known: Habits, sure: Flags, maybe: Flags
+) -> None:
+    """Lines whose leading groups (up to the run ``lead``) have notes behind them."""
+    first, cut = found.first[rows], lead[rows]
+    begin, end = found.run_start[first], found.run_end[cut - 1]
+    head, digits = found.run_end[first] - begin, _digits(found, first, cut)
+    numbers = counts(decimal(text), begin, end)
+    alone = cut - first == 1
+    time = alone & (_date(text, begin, digits) | ((head == 10) & (numbers == 10) & (text[begin] == 0x31)))
+    good = (head >= WIDE) & ~time
+    good |= ~alone & (digits >= WIDE) & ((head >= 4) | (digits >= _ROW) | (known.width == 2)) & (numbers > 0)
+    sure[rows[good]] = True
+    fair = (head >= 4) & (head < WIDE) & ((text[begin] == 0x30) | (numbers < digits))
+    fair |= (head == 2) & (known.width == 2)
+    maybe[rows[~good & fair & (numbers > 0) & _in_case(text, begin, end, known)]] = True
+
+
+def _in_case(text: Bytes, begin: Ints, end: Ints, known: Habits) -> Flags:
+    """Whether the letters of the ranges are in the text's letter case; where it has none, in one case."""
+    upper = counts(_letters(text, b"A"), begin, end) == 0
+    lower = counts(_letters(text, b"a"), begin, end) == 0
+    fits: Flags = lower if known.case == "upper" else upper if known.case == "lower" else upper | lower
+    return fits
+
+
+def _date(text: Bytes, start: Ints, digits: Ints) -> Flags:
+    """Whether a group is a date such as 20250323."""
+    is_date: Flags = digits == 8
+    at = start[is_date]
+    tens, ones = ([NIBBLE[text[at + i + j]] for i in (0, 4, 6)] for j in (0, 1))
+    century, month, day = (ten * 10 + one for ten, one in zip(tens, ones, strict=True))
+    fits = (century == 19) | (century == 20)
+    fits &= (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    is_date[is_date] = fits & np.logical_and.reduce([decimal(text[at + i]) for i in range(8)])
+    return is_date
+
+
+def _rows(text: Bytes, found: Scan, lines: Ints) -> tuple[Ints, Ints]:
+    """Those of the lines whose last note is followed by a row of groups up to the line's end, and its first run."""
+    note = found.last_note()[lines]
+    after = found.first[lines + 1]
+    start = np.searchsorted(found.run_start, note)
+    touching = start < after
+    touching[touching] = found.run_start[start[touching]] == note[touching] + 1
+    fine = ~touching | (text[note] >= 0x80) | np.isin(text[note], _STUCK_TO)
+    odd = np.append(np.flatnonzero((found.run_end - found.run_start) & 1), found.run_start.size)
+    fine &= (after - start >= 2) & (odd[np.searchsorted(odd, start)] >= after)
+    fine &= _digits(found, start, np.maximum(after, start)) >= _ROW
+    lines, start = lines[fine], start[fine]
+    fine = counts(decimal(text), found.run_start[start], found.line_end[lines]) > 0
+    return lines[fine], start[fine]
+
+
+def _stuck(
+    piece: Piece, found: Scan, lines: Ints, lead: Ints, stop: Ints, known: Habits
+) -> Iterator[tuple[int, int, int]]:
+    """Wide groups behind notes, between the leading groups and the place ``stop``: (place, digits, line)."""
+    patterns = {"upper": (_UPPER,), "lower": (_LOWER,)}.get(known.case or "", (_UPPER, _LOWER))
+    whole = piece.text.tobytes() if lines.size else b""
+    for row in lines.tolist():
+        start, first, behind = int(found.line_start[row]), int(found.first[row]), int(lead[row])
+        line = whole[start : found.line_end[row]]
+        begin = int(found.run_end[behind - 1]) - start if behind > first else 0
+        places = {group.span() for p in patterns for group in p.finditer(line, begin, int(stop[row]) - start)}
+        places = {(low, high) for low, high in places if _counts_behind_note(line, low, high, known)}
+        if not places or (begin and _is_ascii_column(whole, found, first, behind)):
+            continue
+        for low, high in sorted(places):
+            if piece.raw[max(start + low - 2, 0) : start + low].tobytes().lower() != b"0x":
+                yield start + low, high - low, row
+
+
+def _counts_behind_note(line: bytes, low: int, high: int, known: Habits) -> bool:
+    group = line[low:high]
+    number = group.isdigit()
+    if len(group) % 2 or (number and len(group) != known.width and group[0] != 0x30):
+        return False  # decimal numbers of other widths are numbers of the prose
+    near = max(low - _LOOK_BACK, 0)
+    if (number and _TIME.fullmatch(group)) or line.count(b"(", near, low) > line.count(b")", near, low):
+        return False
+    leads = not near and not line[:low].strip()
+    if line[high : high + 1] in _ONLY_LEADING:
+        return leads
+    if leads or not chr(line[low - 1]).isascii() or not chr(line[low - 1]).isalpha():
+        return True
+    # `id6E746567`: a word whose line end was lost. Only the letter case tells them apart.
+    word = _WORD.search(line, near, low)
+    return known.case == "upper" and word is not None and word[0] != b"x" and (not number or group[:2] == b"00")
+
+
+def _is_ascii_column(text: bytes, found: Scan, first: int, lead: int) -> bool:
+    """Whether what follows the leading groups is their bytes as characters: a dump that has no offsets."""
+    runs = zip(found.run_start[first:lead].tolist(), found.run_end[first:lead].tolist(), strict=True)
+    digits = b"".join(text[low:high] for low, high in runs)
+    if len(digits) % 2:
+        return False
+    column = bytes(b if 0x20 <= b < 0x7F else 0x2E for b in bytes.fromhex(digits.decode())).lstrip()
+    end = int(found.run_end[lead - 1])
+    return text[end : end + len(digits) + 16].lstrip(b" \t|:>").startswith(column)
