@@ -111,12 +111,12 @@ class _Live:
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
 
-        reader = self.spark.read.format(source_name(self.format.name)).option("plan", self.text)
-        return reader.options(mode=self.mode, **options).load()
+        return self.spark.read.format(source_name(self.format.name)).options(plan=self.text, **options).load()
 
-    def events(self, images: bool) -> DataFrame:
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
         pushes = self.spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
-        return self._read(images=str(images and self.with_images).lower(), pushdown=str(pushes).lower())
+        decoded = images and self.with_images
+        return self._read(images=str(decoded).lower(), pushdown=str(pushes).lower(), mode=mode or self.mode)
 
     def changes(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
@@ -149,7 +149,8 @@ class _Live:
         from cdcwb.spark.assemble import assemble_problems
 
         beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
-        return assemble_problems(self.events(True), self.changes(False), self.transactions(), beside)
+        events = self.events(True, mode="PERMISSIVE")  # what DROPMALFORMED drops leaves its problems
+        return assemble_problems(events, self.changes(False), self.transactions(), beside)
 
     def detected(self) -> DataFrame:
         import pyarrow as pa

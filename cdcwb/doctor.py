@@ -79,7 +79,8 @@ def _packages() -> Iterator[Check]:
         except metadata.PackageNotFoundError:
             found = "missing"
         ok = found != "missing" and wanted.specifier.contains(found, prereleases=True)
-        yield _check(wanted.name, ok, found, str(wanted.specifier), f"pip install '{wanted.name}{wanted.specifier}'")
+        needed = ",".join(sorted(map(str, wanted.specifier), reverse=True))  # the lower end first
+        yield _check(wanted.name, ok, found, needed, f"pip install '{wanted.name}{needed}'")
 
 
 def _worker_python() -> Check:

@@ -1,7 +1,7 @@
 """The tables that many questions are asked of, read from the capture once.
 
-Nothing of a capture is cached: a DataFrame that is used ten times is decoded ten times. A page of questions takes a snapshot
-first, three Parquet tables without images and raw bytes, and asks those.
+Nothing of a capture is cached: a DataFrame that is used ten times is decoded ten times. A page of questions takes a
+snapshot first, three Parquet tables without images and raw bytes, and asks those.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ _COLUMNS: Final = {
 
 
 class Snapshot:
-    """A capture whose ``transactions``, ``changes`` (only the columns that place a change) and ``problems`` are read once.
+    """A capture whose ``transactions``, ``changes`` (only the columns that place a change) and ``problems`` are read
+    once.
 
-    Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a temporary
-    folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a ``folder`` that all
-    of them see, nothing is written and every question reads the capture. Everything else is the capture's own.
+    Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a
+    temporary folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a
+    ``folder`` that all of them see, nothing is written and every question reads the capture. Everything else is the
+    capture's own.
 
     Raises OptionError where ``folder`` holds something of that name that Spark did not write.
     """

@@ -41,7 +41,8 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by operation) ·
     ``table_versions`` · ``restart_position``, ``highest_commit`` (null where the format has none) · ``problems``,
     ``problems_by_severity``, ``problems_by_code`` (a list: severity, code, title, count and the first places) ·
-    ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, and the ledger is not open).
+    ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, no open transaction, and the
+    ledger is not open).
 
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
@@ -52,14 +53,13 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     say("counting changes")
     facts |= _changes(capture)
     say("counting transactions")
-    facts |= _transactions(capture.transactions)
+    facts |= _transactions(capture.transactions, facts)
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit")}
     say("collecting problems")
     facts |= _problems(capture)
     facts["detected"] = [row.asDict() for row in capture.detected.collect()]
-    facts["healthy"] = facts["ledger"] in ("closes", None) and not any(
-        facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
-    )
+    sick = any(facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING))
+    facts["healthy"] = not sick and not facts["open_transactions"] and facts["ledger"] in ("closes", None)
     return facts
 
 
@@ -165,17 +165,30 @@ def _changes(capture: Capture) -> Facts:
     }
 
 
-def _transactions(transactions: DataFrame) -> Facts:
-    """One job."""
+def _transactions(transactions: DataFrame, events: Facts) -> Facts:
+    """One job. The times of events grow by those of their transactions: where tables were filtered, begins and commits,
+    which alone bear a time in some formats, are not among the events."""
     from pyspark.sql import functions as F
 
-    rows = transactions.groupBy("outcome", "completeness").agg(F.count("*").alias("transactions")).collect()
+    rows = (
+        transactions.groupBy("outcome", "completeness")
+        .agg(
+            F.count("*").alias("transactions"),
+            F.unix_micros(F.min("began_at")).alias("first_time"),
+            F.unix_micros(F.max("ended_at")).alias("last_time"),
+        )
+        .collect()
+    )
+    firsts = [events["first_time"], *(_time(row.first_time) for row in rows)]
+    lasts = [events["last_time"], *(_time(row.last_time) for row in rows)]
     outcomes = _counts(rows, "outcome", "transactions")
     return {
         "transactions": sum(row.transactions for row in rows),
         "transactions_by_outcome": outcomes,
         "transactions_by_completeness": _counts(rows, "completeness", "transactions"),
         "open_transactions": outcomes.get(Outcome.OPEN, 0),
+        "first_time": min(filter(None, firsts), default=None),
+        "last_time": max(filter(None, lasts), default=None),
     }
 
 

@@ -156,11 +156,12 @@ def _table_lines(tables: list[dict[str, Any]]) -> list[str]:
 
 
 def _detected_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
-    return [
-        f"{'' if row['scope'] == 'capture' else visible(row['scope']) + ': '}{row['setting']} = {visible(row['value'])}  "
-        + ("(given as an option)" if row["overridden"] else f"({visible(row['evidence'], 400)})")
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        scope = "" if row["scope"] == "capture" else f"{visible(row['scope'])}: "
+        why = "given as an option" if row["overridden"] else visible(row["evidence"], 400)
+        lines.append(f"{scope}{row['setting']} = {visible(row['value'])}  ({why})")
+    return lines
 
 
 def _problem_lines(codes: Iterable[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ __all__ = ["assign_lanes"]
 def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
     """The lane of every span, from 0, so that no two spans of a lane overlap.
 
-    Greedy by start, lowest free lane first: uses as many lanes as there are spans over the busiest point, which is the
+    Greedy by start, the longer first, into the lowest free lane: uses as many lanes as there are spans over the busiest point, which is the
     least possible, in O(n log n). ``spans``: (start, end) in any order, end >= start; a span may start where another
     ends.
     """
@@ -19,7 +19,7 @@ def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
     busy: list[tuple[float, int]] = []
     free: list[int] = []
     opened = 0
-    for index in sorted(range(len(spans)), key=lambda i: spans[i]):
+    for index in sorted(range(len(spans)), key=lambda i: (spans[i][0], -spans[i][1])):
         start, end = spans[index]
         while busy and busy[0][0] <= start:
             heapq.heappush(free, heapq.heappop(busy)[1])

@@ -103,7 +103,6 @@ class Step(Protocol):
         """Show ``text``, and ``done`` of ``total`` where they are given."""
 
 
-
 @contextmanager
 def working(text: str) -> Iterator[Step]:
     """Show on standard error what is being done, how far Spark is and for how long, once it takes more than two

@@ -13,6 +13,7 @@ from cdcwb.cli.options import as_json, format_and_options, key_values, paths
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
+    from cdcwb.doctor import Check
     from cdcwb.formats.base import Inspection
 
 __all__ = ["doctor", "identify", "inspect"]
@@ -86,21 +87,15 @@ def _print_inspection(found: Inspection, everything: bool) -> None:
     event = found.event
     facts = [str(event[name]) for name in ("record_type", "kind", "operation") if event.get(name)]
     facts += [f"position {event['position']}"] if event.get("position") else []
+    about = [f"{found.file}, offset {found.offset} (0x{found.offset:X}), {plural(found.length, 'byte')}"]
+    about.append(", ".join(facts) or found.field.name)
+    if found.note:
+        about.append(found.note)
     same = found.length == len(found.record)  # in hex text a byte is several characters
-    print_lines(
-        [
-            safe(f"{found.file}, offset {found.offset} (0x{found.offset:X}), {plural(found.length, 'byte')}"),
-            safe(", ".join(facts) or found.field.name),
-            *([safe(found.note)] if found.note else []),
-            *(
-                ()
-                if same
-                else (f"{plural(len(found.record), 'byte')} written as text; offsets count from the record's start",)
-            ),
-            *(safe(f"problem {problem['code']}: {problem['detail']}") for problem in event.get("problems") or ()),
-            "",
-        ]
-    )
+    if not same:
+        about.append(f"{plural(len(found.record), 'byte')} written as text; offsets count from the record's start")
+    about += [f"problem {problem['code']}: {problem['detail']}" for problem in event.get("problems") or ()]
+    print_lines([*map(safe, about), ""])
     lines = tree_lines(found.field, start=found.offset if same else 0, everything=everything)
     print_rows(
         ("offset", "bytes", "field"),
@@ -120,20 +115,17 @@ def doctor(as_json: bool) -> int:
     if as_json:
         print_json({"ok": not missing, "checks": [asdict(check) for check in checks]})
         return UNUSABLE if missing else FINE
-    marks = {True: "ok", False: "missing"}
     print_rows(
-        ("", "what", "found", "needed"),
-        [
-            (
-                marks[check.ok] if not check.optional or check.ok else "optional",
-                check.name,
-                safe(check.found),
-                check.needed,
-            )
-            for check in checks
-        ],
-        [number for number, check in enumerate(checks) if not check.ok and not check.optional],
+        ("state", "what", "found", "needed"),
+        [(_state(check), check.name, safe(check.found), safe(check.needed)) for check in checks],
+        [number for number, check in enumerate(checks) if check in missing],
     )
     hints = [f"{check.name}: {check.hint}" for check in checks if check.hint]
     print_lines(["", *(safe(hint) for hint in hints)] if hints else ["", "Everything is there."])
     return UNUSABLE if missing else FINE
+
+
+def _state(check: Check) -> str:
+    if check.ok:
+        return "ok"
+    return "optional" if check.optional else "missing"

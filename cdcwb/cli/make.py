@@ -9,7 +9,7 @@ import click
 
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.failures import FINE, PROBLEMS
-from cdcwb.cli.options import KeyValue, Time, format_and_options, key_values, strict
+from cdcwb.cli.options import Filters, KeyValue, format_and_options, key_values, narrowing, strict
 from cdcwb.words import plural
 
 __all__ = ["report", "synth"]
@@ -19,18 +19,14 @@ __all__ = ["report", "synth"]
 @click.argument("name")
 @click.argument("path", type=click.Path())
 @click.option("--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.html.")
-@click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated.")
-@click.option("--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone).")
-@click.option("--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone).")
+@narrowing("tables", "time_from", "time_to")
 @format_and_options
 @strict
 def report(
     name: str,
     path: str,
     target: str,
-    tables: tuple[str, ...],
-    time_from: datetime | None,
-    time_to: datetime | None,
+    filters: Filters,
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
     strict: bool,
@@ -39,13 +35,8 @@ def report(
     transactions."""
     from cdcwb.report import run_report
 
-    parameters = {
-        "tables": list(tables),
-        "time_from": "" if time_from is None else time_from.isoformat(),
-        "time_to": "" if time_to is None else time_to.isoformat(),
-    }
-    given = {parameter: value for parameter, value in parameters.items() if value}
-    facts = run_report(name, path, target, format_name, key_values(pairs), given, say=_told)
+    parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}
+    facts = run_report(name, path, target, format_name, key_values(pairs), parameters, say=_told)
     print_lines([safe(f"{target}: {facts['verdict']}")])
     return PROBLEMS if strict and not facts["healthy"] else FINE
 

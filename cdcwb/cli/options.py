@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, Final, TypeVar
 
 import click
@@ -17,9 +18,9 @@ __all__ = [
     "NearestChoice",
     "Time",
     "as_json",
-    "filters",
     "format_and_options",
     "key_values",
+    "narrowing",
     "paths",
     "strict",
     "time_of",
@@ -28,8 +29,6 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 Filters = dict[str, Any]
 """What ``Capture.filter`` takes: tables, transactions, time_from, time_to, where."""
-
-_FILTERS: Final = ("tables", "transactions", "time_from", "time_to", "where")
 
 
 class NearestChoice(click.Choice):
@@ -138,38 +137,41 @@ def strict(command: Command) -> Command:
     )(command)
 
 
-def filters(command: Command) -> Command:
-    """The options that narrow a capture; the command gets them as the keyword ``filters``, empty when none was
-    given."""
-    from functools import wraps
+def narrowing(*names: str) -> Callable[[Command], Command]:
+    """The options that narrow a capture, all or those of the given names (the keywords of ``Capture.filter``).
 
-    @wraps(command)
-    def collected(**given: Any) -> Any:
-        chosen: Filters = {name: given.pop(name) for name in _FILTERS}
-        kept = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items() if value}
-        return command(**given, filters=kept)
+    The command gets what was given as the keyword ``filters``, a dictionary that is empty when nothing was.
+    """
 
-    wrapped: Any = collected
-    for decorate in reversed(
-        (
-            click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated."),
-            click.option(
-                "--transaction",
-                "transactions",
-                metavar="ID",
-                multiple=True,
-                help="Only this transaction; may be repeated.",
-            ),
-            click.option(
-                "--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."
-            ),
-            click.option(
-                "--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
-            ),
-            click.option(
-                "--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."
-            ),
-        )
-    ):
-        wrapped = decorate(wrapped)
-    return wrapped
+    def decorated(command: Command) -> Command:
+        @wraps(command)
+        def collected(**given: Any) -> Any:
+            chosen: Filters = {name: given.pop(name) for name in names or _NARROWING}
+            kept = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items() if value}
+            return command(**given, filters=kept)
+
+        wrapped: Any = collected
+        for name in reversed(names or tuple(_NARROWING)):
+            wrapped = _NARROWING[name](wrapped)
+        return wrapped
+
+    return decorated
+
+
+_NARROWING: Final = {
+    "tables": click.option(
+        "--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated."
+    ),
+    "transactions": click.option(
+        "--transaction", "transactions", metavar="ID", multiple=True, help="Only this transaction; may be repeated."
+    ),
+    "time_from": click.option(
+        "--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."
+    ),
+    "time_to": click.option(
+        "--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
+    ),
+    "where": click.option(
+        "--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."
+    ),
+}

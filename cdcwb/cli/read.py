@@ -10,13 +10,14 @@ import click
 from cdcwb import model
 from cdcwb.cli.console import Step, print_json, print_lines, safe, working
 from cdcwb.cli.failures import FINE, PROBLEMS
+from cdcwb.cli.names import check_tables, check_transactions
 from cdcwb.cli.options import (
     Filters,
     NearestChoice,
     as_json,
-    filters,
     format_and_options,
     key_values,
+    narrowing,
     paths,
     strict,
 )
@@ -32,7 +33,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @click.command()
 @paths
-@filters
+@narrowing()
 @format_and_options
 @strict
 @as_json
@@ -59,7 +60,7 @@ def summary(
 @click.option(
     "--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.jsonl, FILE.parquet or FILE.csv."
 )
-@filters
+@narrowing()
 @format_and_options
 @strict
 def export(
@@ -110,6 +111,12 @@ def opened(paths: tuple[str, ...], format_name: str, pairs: Pairs, filters: Filt
         spark.sparkContext.setLogLevel("OFF")
     step("looking through the files")
     capture = cdcwb.load(source, format_name, **options)
+    if "tables" in filters:
+        step("looking for the tables")
+        check_tables(capture, filters["tables"])
+    if "transactions" in filters:
+        step("looking for the transactions")
+        check_transactions(capture, filters["transactions"])
     return capture.filter(**filters) if filters else capture
 
 

@@ -7,12 +7,17 @@ import os
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from traitlets import default
 
 __all__ = ["OwnKernelManager"]
 
 
 class OwnKernelManager(AsyncKernelManager):
     """Starts ``sys.executable -m ipykernel_launcher`` in the place of an installed kernel spec."""
+
+    @default("transport")
+    def _only_here(self) -> str:
+        return "ipc"  # sockets in this user's folder instead of ports that anyone on the machine can reach
 
     @property
     def kernel_spec(self) -> KernelSpec:

@@ -28,6 +28,7 @@ FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
+_ROOM, _LONG = 13, ' class="long"'  # characters that fit a card in large type
 _NUMBERS: Final = ("number", "duration", "size")
 _TEXTS: Final = ("position", "transaction_id", "code", "first_bytes", "setting", "value")
 
@@ -53,7 +54,8 @@ def cards(values: Iterable[tuple[str, str, str]]) -> None:
     """A few figures side by side: title, value and a line below it each. All three are escaped."""
     values = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
     parts = [
-        f"<div><dt>{escape(title)}</dt><dd><b>{escape(value)}</b><span>{escape(line)}</span></dd></div>"
+        f"<div><dt>{escape(title)}</dt><dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
+        f"<span>{escape(line)}</span></dd></div>"
         for title, value, line in values
     ]
     _html(f'<dl class="cdcwb-cards">{"".join(parts)}</dl>', "\n".join(f"{t}: {v} ({n})" for t, v, n in values))
@@ -129,7 +131,9 @@ def _kind(name: str, values: list[Any]) -> str:
 
 
 def _class(kind: str) -> str:
-    return ' class="number"' if kind in _NUMBERS else ' class="mono"' if kind in ("mono", "time") else ""
+    if kind in _NUMBERS:
+        return ' class="number"'
+    return {"mono": ' class="mono"', "time": ' class="mono"', "flag": ""}.get(kind, ' class="text"')
 
 
 def _cell(value: Any, kind: str) -> str:

@@ -59,18 +59,21 @@ def _pair_halves(rows: DataFrame) -> DataFrame:
     run that alternates. They are paired from its start; an even run that begins with an after half holds reordered
     pairs, and in an odd one that begins so the first stands alone.
     """
-    own = Window.partitionBy("transaction_id", "schema_name", "table_name")
-    order = own.orderBy("file_index", "offset")
+    # one partitioning for all of it, by transaction: what follows joins by transaction without another shuffle
+    order = Window.partitionBy("transaction_id").orderBy("schema_name", "table_name", "file_index", "offset")
     upto = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     half = F.col("kind").isin(*_HALVES)
-    before_kind = F.lag("kind").over(order)
+    before = F.lag(F.struct("kind", "schema_name", "table_name")).over(order)
+    follows = (
+        before["kind"].isin(*_HALVES)
+        & (before["kind"] != F.col("kind"))
+        & before["schema_name"].eqNullSafe(F.col("schema_name"))
+        & before["table_name"].eqNullSafe(F.col("table_name"))
+    )
     numbered = rows.withColumns(
-        {
-            "_row": F.row_number().over(order),
-            "_starts": ~half | before_kind.isNull() | ~before_kind.isin(*_HALVES) | (before_kind == F.col("kind")),
-        }
+        {"_row": F.row_number().over(order), "_starts": ~half | before.isNull() | ~follows}
     ).withColumn("_run", F.max(F.when(F.col("_starts"), F.col("_row"))).over(upto))
-    run = Window.partitionBy("transaction_id", "schema_name", "table_name", "_run")
+    run = Window.partitionBy("transaction_id", "_run")
     counted = numbered.withColumns(
         {
             "_size": F.count(F.lit(1)).over(run),

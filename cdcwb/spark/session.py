@@ -130,8 +130,8 @@ def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     if defaults and defaults.is_file():
         for line in defaults.read_text(encoding="utf-8").splitlines():
             if line.strip() and not line.lstrip().startswith("#"):
-                key, *value = re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1)
-                given[key] = "".join(value)
+                key, *rest = re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1)
+                given[key] = "".join(rest)
     arguments = shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", ""))
     flags = {"--master": "spark.master", "--driver-memory": "spark.driver.memory", "--name": "spark.app.name"}
     flags |= {"--driver-java-options": "spark.driver.extraJavaOptions"}

@@ -38,6 +38,7 @@ def event(file_index: int, offset: int, **values: Any) -> dict[str, Any]:
     return row("events", file=f"a{file_index}", file_index=file_index, offset=offset, length=1, **values)
 
 
+COLUMNS = [{"ordinal": 1, "name": "c1", "type": "integer", "length": 4}]
 EVENTS = [
     event(0, 0, raw=b"\x00\xff", before={"c1": None, "c2": ""}, after={}, problems=[{"code": "value", "detail": None}]),
     event(
@@ -82,9 +83,7 @@ def capture(spark: SparkSession) -> MadeUp:
         "table_versions": [
             row("table_versions", table_version="2@1", first_event={"file_index": 0, "offset": 9, "length": 1}),
             row("table_versions", table_version="1@2", first_event={"file_index": 10, "offset": 0, "length": 1}),
-            row("table_versions", table_version="1@1", first_event={"file_index": 2, "offset": 0, "length": 1}, columns=[
-                {"ordinal": 1, "name": "c1", "type": "integer", "length": 4},
-            ]),
+            row("table_versions", table_version="1@1", first_event={"file_index": 2, "offset": 0}, columns=COLUMNS),
             row("table_versions", table_version="3@1", origin="side file"),
         ],
         "problems": [
@@ -99,7 +98,7 @@ def capture(spark: SparkSession) -> MadeUp:
             row("detected", scope="capture", setting="b", value="1", overridden=True),
             row("detected", scope="capture", setting="a", value="1", overridden=False),
         ],
-    }  # fmt: skip
+    }
     return MadeUp(spark, rows, files)
 
 

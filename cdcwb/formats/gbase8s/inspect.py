@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from pathlib import Path
 
 import numpy as np
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Field, Inspection
-from cdcwb.formats.files import Source
+from cdcwb.formats.files import Source, list_files
 from cdcwb.formats.gbase8s.dissect import dissect, event
 from cdcwb.formats.gbase8s.framing import Segments
 from cdcwb.formats.gbase8s.headers import read_headers
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, Stream
 from cdcwb.formats.gbase8s.planning import HEAD, Options, detect, probe
-from cdcwb.formats.gbase8s.scan import find_start, is_filler, iter_split
+from cdcwb.formats.gbase8s.scan import find_start, is_filler, iter_split, place_of
 from cdcwb.formats.gbase8s.versions import Versions
 
 __all__ = ["inspect_record"]
@@ -24,21 +25,40 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
     """The record (or gap) that holds ``offset`` of the decompressed file.
 
     In a large file the settings are those that its first bytes tell, and the schema is the last TABSCHEM of the label
-    in what was looked at: the start of the file and the bytes before the record. Raises CaptureError where the file
-    ends before ``offset``.
+    in what was looked at: the start of the file and the bytes before the record. What that lacks is looked for in the
+    folder's first file and in the one before. Raises CaptureError where the file ends before ``offset``.
     """
     entry = probe((path, options.shape))
     if not 0 <= offset < entry.size:
         raise CaptureError(f"the file has {entry.size} bytes", path=path, offset=offset)
-    with Stream([entry]) as stream:
-        source = stream.source(0)
-        place = _wire_place(source, entry.length, offset)
-        if place < 0:
-            return _note(path, offset, entry)
-        plan = detect([entry], options, place)
-        segments, index = _segment_at(stream, plan, place)
-        schemas = _schemas_before(plan, segments, index)
-        return _inspection(stream, entry, plan, segments, index, schemas)
+    inspection, whole = _inspect([entry], offset, options)
+    earlier = [] if whole else _earlier(path)
+    if earlier:
+        with contextlib.suppress(CaptureError):
+            inspection, _ = _inspect([*(probe((one, options.shape)) for one in earlier), entry], offset, options)
+    return inspection
+
+
+def _earlier(path: str) -> list[str]:
+    """The first file of the folder and the one before this, since the files of a folder continue one stream."""
+    names = list_files(str(Path(path).parent))
+    own = next((index for index, name in enumerate(names) if Path(name).samefile(path)), 0)
+    return sorted({names[0], names[own - 1]}, key=names.index) if own else []
+
+
+def _inspect(files: list[FileEntry], offset: int, options: Options) -> tuple[Inspection, bool]:
+    """The inspection of a place in the last of the files, and whether it needs no earlier file: for a table schema, or
+    for the beginning of a record."""
+    entry = files[-1]
+    with Stream(files) as stream:
+        index = len(files) - 1
+        within = _wire_place(stream.source(index), entry.length, offset)
+        if within < 0:
+            return _note(entry.path, offset, entry), True
+        place = stream.starts[index] + within
+        plan = detect(files, options, place)
+        segments, at = _segment_at(stream, plan, place)
+        return _inspection(stream, plan, segments, at)
 
 
 def _wire_place(source: Source, length: int, offset: int) -> int:
@@ -63,49 +83,36 @@ def _segment_at(stream: Stream, plan: Plan, place: int) -> tuple[Segments, int]:
         found = int(np.searchsorted(segments.base + segments.end, place, side="right"))
         if found < len(segments.start):
             return segments, found
-    raise CaptureError("no record was found there", path=stream.files[0].path, offset=place)
+    raise CaptureError("no record was found there", path=stream.files[-1].path, offset=place)
 
 
-def _schemas_before(plan: Plan, segments: Segments, index: int) -> Versions:
-    """The versions of the plan, with those in force whose TABSCHEM stands before the record."""
-    return Versions(
-        plan, {version.label: version.number for version in plan.versions if _before(version, segments, index)}
-    )
-
-
-def _before(version: Any, segments: Segments, index: int) -> bool:
-    return version.file_index < 0 or int(version.offset) <= segments.base + int(segments.start[index])
-
-
-def _inspection(
-    stream: Stream, entry: FileEntry, plan: Plan, segments: Segments, index: int, versions: Versions
-) -> Inspection:
-    start, end = int(segments.start[index]), int(segments.end[index])
+def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tuple[Inspection, bool]:
+    start, end = int(segments.start[at]), int(segments.end[at])
     there = segments.buffer[start:end].tobytes()
-    offset, last = stream.source(0).places(np.array([segments.base + start]), np.array([segments.base + end]))
-    place, length = int(offset[0]), int(last[0] - offset[0])
-    if not segments.record[index]:
-        kind = "filler" if is_filler(segments, index) else "malformed"
-        reason = segments.reasons[index]
+    index, offset, length = place_of(stream, segments.base + start, segments.base + end)
+    path = plan.files[index].path
+    if not segments.record[at]:
+        kind = "filler" if is_filler(segments, at) else "malformed"
+        reason = segments.reasons[at]
         field = Field(kind, 0, len(there), there, None, reason)
-        return Inspection(entry.path, place, length, there, field, {"kind": kind, "reason": reason}, reason)
-    headers = read_headers(segments.buffer, segments.start[index : index + 1], segments.end[index : index + 1])
+        whole = kind == "filler" or offset > 0
+        return Inspection(path, offset, length, there, field, {"kind": kind, "reason": reason}, reason), whole
+    headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
+    before = [one for one in plan.versions if (one.file_index, one.offset) <= (index, offset)]
+    versions = Versions(plan, {one.label: one.number for one in before})
     label, number = int(headers.label[0]), int(versions.of_records(segments.buffer, headers)[0])
     schema = versions.schema(label, number)
     note = ""
     if headers.row[0]:
+        origin = next(
+            (plan.files[one.file_index].path for one in before if one.label == label and one.file_index >= 0), ""
+        )
         note = (
             f"decoded with table version {label}@{number}" if schema else f"no table schema of label {label} was seen"
         )
-    return Inspection(
-        entry.path,
-        place,
-        length,
-        there,
-        dissect(there, schema, plan.settings),
-        event(there, schema, plan.settings),
-        note,
-    )
+        note += f" from {origin}" if schema and origin not in ("", path) else ""
+    field, row = dissect(there, schema, plan.settings), event(there, schema, plan.settings)
+    return Inspection(path, offset, length, there, field, row, note), schema is not None or not headers.row[0]
 
 
 def _note(path: str, offset: int, entry: FileEntry) -> Inspection:

@@ -70,7 +70,7 @@ _GBK: Final = re.compile(rb"(?:[\x81-\xfe](?:[0-9][\x81-\xfe][0-9]|[\x40-\x7e\x8
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a text, cut at a line end (or, in a line longer than a piece, at a space or anywhere)."""
+    """A stretch of a text, cut at a line end (in a line longer than a piece, between groups or anywhere)."""
 
     base: int  # units before it
     raw: Bytes  # one byte a unit, as it stands in the file (UTF-16: what is not ASCII as 0xC0)
@@ -115,7 +115,8 @@ class Text:
             whole = raw.tobytes()
             cut = len(whole)
             if base + cut < end:
-                cut = (whole.rfind(b"\n") + 1) or (whole.rfind(b" ") + 1) or cut
+                ends = (whole.rfind(mark) + 1 for mark in (b"\n", b" ", b","))
+                cut = next(filter(None, ends), max(whole.rfind(b"\\"), 0) or cut)
             whole, raw = whole[:cut], raw[:cut]
             text, characters = _normalise(whole, ascii_only=self._high is not None)
             yield Piece(base, raw, text, continued, characters)

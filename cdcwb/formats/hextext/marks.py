@@ -107,7 +107,7 @@ def _labels(text: Bytes, found: Scan, rows: Ints, head: Ints) -> Ints:
 
 
 def _commas(text: Bytes) -> None:
-    """``00,00,00,24``: commas separate on lines of nothing but groups of one even width."""
+    """``00,00,00,24``: commas separate on lines of nothing but groups of (nearly) one even width."""
     found = scan(text)
     comma = text == _COMMA
     commas = counts(comma, found.line_start, found.line_end)
@@ -117,5 +117,5 @@ def _commas(text: Bytes) -> None:
         width = found.run_end - found.run_start
         usual = np.repeat(width[np.minimum(found.first[:-1], width.size - 1)], np.diff(found.first))
         unusual = counts((width != usual) | (usual % 2 == 1), found.first[:-1], found.first[1:])
-        rows = rows[unusual[rows] == 0]
+        rows = rows[unusual[rows] * 10 <= np.diff(found.first)[rows]]
         text[comma & within(text.size, found.line_start[rows], found.line_end[rows])] = SPACE
