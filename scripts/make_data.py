@@ -41,8 +41,8 @@ def make_gbase8s(to: Path) -> None:
             errors=1,
             reversed_updates=0.01,
         )
-        rows = pq.read_table(made / "truth" / "changes.parquet", columns=["file_index", "offset"]).to_pylist()
-        places = [row["offset"] for row in rows if row["file_index"] == 1]
+        rows = pq.read_table(made / "truth" / "changes.parquet").to_pylist()
+        places = [row["offset"] for row in rows if row["file_index"] == 1 and row["operation"] == "INSERT"]
         damaged = made / "capture" / "stream-2.bin"
         data, at = damaged.read_bytes(), places[len(places) // 2]
         damaged.write_bytes(data[:at] + Random(1).randbytes(NOISE_BYTES) + data[at:])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.analysis.order import with_file_index
+from cdcwb.analysis.order import ordered, with_file_index
 from cdcwb.model import Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural
 
@@ -57,7 +57,7 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit")}
     say("collecting problems")
     facts |= _problems(capture)
-    facts["detected"] = [row.asDict() for row in capture.detected.collect()]
+    facts["detected"] = [row.asDict() for row in ordered(capture, "detected").collect()]
     sick = any(facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING))
     facts["healthy"] = not sick and not facts["open_transactions"] and facts["ledger"] in ("closes", None)
     return facts

@@ -85,8 +85,8 @@ def overview(capture: Tables) -> dict[str, Any]:
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
     ``transactions_whole``, ``_no_begin``, ``_no_end``; ``transactions_without_time`` (neither begin nor end is known);
     ``transaction_changes`` (undone ones included), ``transaction_bytes``; ``first_time``, ``last_time``,
-    ``first_position``, ``last_position`` (of begins and ends), ``longest_us`` (of those whose both ends are known): None
-    where nothing is known; ``whole_seconds``: no time has a fraction of a second.
+    ``first_position``, ``last_position`` (of begins and ends), ``longest_us`` (of those whose both ends are known):
+    None where nothing is known; ``whole_seconds``: no time has a fraction of a second.
     """
     rows = _rows(capture)
     groups = (

@@ -11,9 +11,9 @@ __all__ = ["assign_lanes"]
 def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
     """The lane of every span, from 0, so that no two spans of a lane overlap.
 
-    Greedy by start, the longer first, into the lowest free lane: uses as many lanes as there are spans over the busiest point, which is the
-    least possible, in O(n log n). ``spans``: (start, end) in any order, end >= start; a span may start where another
-    ends.
+    Greedy by start, the longer first, into the lowest free lane: uses as many lanes as there are spans over the
+    busiest point, which is the least possible, in O(n log n). ``spans``: (start, end) in any order, end >= start; a
+    span may start where another ends.
     """
     lanes = [0] * len(spans)
     busy: list[tuple[float, int]] = []

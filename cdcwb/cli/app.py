@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(wrong: click.ClickException) -> None:
-    if isinstance(wrong, click.exceptions.NoArgsIsHelpError):
+    if type(wrong).__name__ == "NoArgsIsHelpError":  # since click 8.2; its message is the help
         print(wrong.format_message(), file=sys.stderr)
         return
     print(f"cdcwb: {safe(wrong.format_message())}", file=sys.stderr)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +16,7 @@ from cdcwb.words import plural
 
 if TYPE_CHECKING:
     from cdcwb.doctor import Check
+    from cdcwb.formats import Identification
     from cdcwb.formats.base import Inspection
 
 __all__ = ["doctor", "identify", "inspect"]
@@ -43,7 +46,7 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
     """Say what a capture is, and why."""
     from cdcwb.formats import identify as identified
 
-    found = identified(list(paths), format_name, **key_values(pairs))
+    found = _saved(paths) or identified(list(paths), format_name, **key_values(pairs))
     if as_json:
         print_json(asdict(found))
         return
@@ -58,6 +61,20 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
             *(f"evidence     {safe(sentence)}" for sentence in found.evidence),
         ]
     )
+
+
+def _saved(paths: tuple[str, ...]) -> Identification | None:
+    """What ``cdcwb save`` wrote; its Parquet files hold raw bytes and could be taken for what they were made from."""
+    from cdcwb.capture import SAVED
+    from cdcwb.formats import Identification
+
+    about = Path(paths[0], SAVED)
+    if len(paths) > 1 or not about.is_file():
+        return None
+    facts = json.loads(about.read_text(encoding="utf-8"))
+    size = sum(file.stat().st_size for file in about.parent.rglob("*.parquet"))
+    evidence = [f"{about} says that it was saved from {plural(len(facts['files']), 'file')}"]
+    return Identification(facts["format"], "saved", None, 1.0, evidence, len(facts["files"]), size)
 
 
 @click.command()

@@ -35,14 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(str(error))
         return 2
 
-    jobs = [(name, label, path) for name in names for label, path in captures]
+    jobs = [(name, *capture) for name in names for capture in captures]
     _say(f"{plural(len(jobs), 'report')} from '{given.data}' into '{given.to}'")
     entries, failed = [], 0
-    for number, (name, label, path) in enumerate(jobs, 1):
+    for number, (name, label, path, options) in enumerate(jobs, 1):
         target = given.to / f"{name}_{label}.html"
         _say(f"[{number}/{len(jobs)}] {name} of {label}")
         try:
-            facts = run_report(name, path, target, say=lambda text: _say(f"        {text}"))
+            facts = run_report(name, path, target, options=options, say=lambda text: _say(f"        {text}"))
         except CaptureError as error:
             _say(f"        not made: {error}")
             failed += 1
@@ -53,13 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2 if failed else 0
 
 
-def find_captures(data: Path) -> list[tuple[str, Path]]:
-    """The captures of a folder by name: each folder in it, or the ``capture`` in that where the truth stands beside
-    it."""
+def find_captures(data: Path) -> list[tuple[str, Path, dict[str, str]]]:
+    """The captures of a folder: name, path and reader options. Each folder in it is one; ``NAME.labels.json`` beside
+    it holds the names of its tables."""
     folders = sorted(f for f in data.iterdir() if f.is_dir() and not f.name.startswith(".")) if data.is_dir() else []
     if not folders:
-        raise OptionError(f"there is no folder with captures '{data}'")
-    return [(folder.name, folder / "capture" if (folder / "capture").is_dir() else folder) for folder in folders]
+        raise OptionError(f"there is no folder with captures in '{data}'")
+    found = []
+    for folder in folders:
+        labels = folder.with_name(f"{folder.name}.labels.json")
+        found.append((folder.name, folder, {"labels": str(labels.absolute())} if labels.is_file() else {}))
+    return found
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:

@@ -29,6 +29,10 @@ STYLE: Final = "style"
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
 _ROOM, _LONG = 13, ' class="long"'  # characters that fit a card in large type
+_SENTENCE: Final = 400
+_WORDS: Final = ("outcome", "completeness", "severity")
+_SENTENCES: Final = ("evidence", "sentence")
+_NAMES: Final = 3  # of a list of names, unless only one more would be left out
 _NUMBERS: Final = ("number", "duration", "size")
 _TEXTS: Final = ("position", "transaction_id", "code", "first_bytes", "setting", "value")
 
@@ -127,13 +131,15 @@ def _kind(name: str, values: list[Any]) -> str:
         return "duration" if name.endswith("_us") else "size" if name == "bytes" else "number"
     if isinstance(sample, list | tuple):
         return "tally" if any(isinstance(pair, tuple) for value in values for pair in value or ()) else "list"
-    return "mono" if name.endswith(_TEXTS) else "text"
+    if name in _WORDS:
+        return "word"
+    return "mono" if name.endswith(_TEXTS) else "sentence" if name in _SENTENCES else "text"
 
 
 def _class(kind: str) -> str:
     if kind in _NUMBERS:
         return ' class="number"'
-    return {"mono": ' class="mono"', "time": ' class="mono"', "flag": ""}.get(kind, ' class="text"')
+    return {"mono": ' class="mono"', "time": ' class="mono"', "flag": ""}.get(kind, f' class="text {kind}"')
 
 
 def _cell(value: Any, kind: str) -> str:
@@ -152,11 +158,11 @@ def _cell(value: Any, kind: str) -> str:
     elif kind == "tally":
         text = tally(value)
     elif kind == "list":
-        text = ", ".join(value) or "none"
+        more = len(value) - _NAMES if len(value) > _NAMES + 1 else 0
+        text = ", ".join(visible(v, 60) for v in value[: len(value) - more]) + (f" and {more} more" if more else "")
     else:
-        text = str(value)
-    shown = visible(text, _CELL)
-    return escape(shown)
+        text = str(value).replace("_", " ") if kind == "word" else str(value)
+    return escape(visible(text, _SENTENCE if kind == "sentence" else _CELL)) or "none"
 
 
 def _html(html: str, text: str) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -94,18 +95,18 @@ def _write(
     format: str, changes: int, seed: int, options: Options, folder: Path, on_progress: Callable[[int, int], None] | None
 ) -> None:
     workload = Workload(options, changes, seed)
-    stream, truth = Stream(folder / "stream"), Truth(format, folder)
-    encoder = Encoder(options, seed, stream, truth)
-    for number, event in enumerate(workload.events()):
-        encoder.write(event)
-        if on_progress is not None and number % 20_000 == 0:
-            on_progress(truth.changes, changes)
-    encoder.finish()
-    stream.close()
-    for name in ("capture", "truth"):
-        (folder / name).mkdir()
-    places = write_files(stream.path, stream.starts, options, seed, folder / "capture")
-    truth.write(folder / "truth", places, stream.owners)
+    with closing(Stream(folder / "stream")) as stream, closing(Truth(format, folder)) as truth:
+        encoder = Encoder(options, seed, stream, truth)
+        for number, event in enumerate(workload.events()):
+            encoder.write(event)
+            if on_progress is not None and number % 20_000 == 0:
+                on_progress(truth.changes, changes)
+        encoder.finish()
+        stream.close()
+        for name in ("capture", "truth"):
+            (folder / name).mkdir()
+        places = write_files(stream.path, stream.starts, options, seed, folder / "capture")
+        truth.write(folder / "truth", places, stream.owners)
     stream.path.unlink()
     if on_progress is not None:
         on_progress(changes, changes)

@@ -43,9 +43,10 @@ class Stream:
         self._pending = 0
 
     def close(self) -> None:
-        """Write the rest; nothing can be added afterwards."""
-        self._flush()
-        self._file.close()
+        """Write the rest; nothing can be added afterwards. A second call does nothing."""
+        if not self._file.closed:
+            self._flush()
+            self._file.close()
 
     def __len__(self) -> int:
         return len(self._starts)

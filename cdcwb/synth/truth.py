@@ -237,6 +237,10 @@ class Truth:
         self._waiting.write_batch(pa.RecordBatch.from_arrays(columns, schema=_WAITING))
         self._clear()
 
+    def close(self) -> None:
+        """Close the temporary file; nothing can be added afterwards."""
+        self._waiting.close()
+
     def write(self, folder: Path, places: Places, owners: npt.NDArray[np.int32]) -> None:
         """Write ``changes.parquet``, ``transactions.parquet`` and ``table_versions.parquet`` into ``folder``.
 
@@ -244,7 +248,7 @@ class Truth:
         """
         if self._types:
             self._flush()
-        self._waiting.close()
+        self.close()
         self._write_changes(folder / "changes.parquet", places)
         self._path.unlink()
         self._write_transactions(folder / "transactions.parquet", places, owners)

@@ -126,6 +126,13 @@ def _single(number: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", number))[0])
 
 
+def _float(column: Column, rng: Random, powers: int) -> float:
+    """A float made without the mathematical library, whose last digit differs between platforms."""
+    if column.edges:
+        return rng.uniform(-10, 10) * float(f"1e{rng.randint(-powers, powers)}")
+    return round(rng.uniform(-12, 40), 2)
+
+
 def _integer(column: Column, rng: Random) -> int:
     top = {Type.SMALLINT: 2**15 - 1, Type.INTEGER: 2**31 - 1}.get(column.type, 2**63 - 1)
     if not column.edges:
@@ -277,9 +284,9 @@ def pool(column: Column, rng: Random, size: int, charset: str, null_share: float
             case Type.DATE:
                 return _moment(column, rng).date()
             case Type.FLOAT:
-                return rng.gauss(0, 1) * 10 ** rng.randint(-30, 30) if column.edges else rng.gauss(20, 8)
+                return _float(column, rng, 30)
             case Type.SMALLFLOAT:
-                return _single(rng.gauss(0, 1) * 10 ** rng.randint(-12, 12) if column.edges else rng.gauss(3, 1))
+                return _single(_float(column, rng, 12))
             case Type.BOOLEAN:
                 return rng.random() < 0.5
             case Type.DECIMAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -611,3 +612,26 @@ def test_the_real_stream_is_read(samples: Path) -> None:
     assert found[3]["after"] == {"c1": "15", "c2": "abcabcabc"}
     assert found[4]["changed_at"] == datetime(2025, 3, 23, 10, 57, 19, tzinfo=UTC)
     assert [one["problems"] for one in found] == [None] * 5
+
+
+# --- documentation ----------------------------------------------------------------------------------------------------
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "gbase8s.md"
+
+
+def test_the_walkthrough_of_the_documentation_is_what_its_bytes_say() -> None:
+    reads = re.findall(r"^\[\d\] ([0-9A-F ]+)$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    buffer, schema, found = b"", None, []
+    for read in map(bytes.fromhex, reads):
+        end = int.from_bytes(read[:4], "big") + int.from_bytes(read[4:8], "big")
+        assert len(read) == 68
+        assert not found or read[end:] == buffer[end:], "a stale tail equals the read before"
+        buffer = read
+        schema = schema_of(read[:end]) or schema
+        found.append(event(read[:end], schema))
+    assert [one["kind"] for one in found] == ["schema", "heartbeat", "begin", "change", "commit"]
+    assert [one["problems"] for one in found] == [None] * 5
+    assert found[3]["after"] == {"id": "42", "name": "quartz"}
+    assert found[3]["headers"]["variable_sizes"] == "8"  # type: ignore[index]
+    assert found[2]["changed_at"] == found[4]["changed_at"] == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert {one["transaction_number"] for one in found[2:]} == {58}

@@ -1,4 +1,4 @@
-"""The twelve record types are what the fact sheet says: numbers, names, headers without holes, and error codes."""
+"""The twelve record types are what the documentation says: numbers, names, headers without holes, and error codes."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +306,17 @@ def test_the_reader_s_columns_agree_on_any_bytes(type_: str) -> None:
     for raw, odd, text in zip(raws, fast.odd, fast.text().to_pylist(), strict=True):
         if not odd:
             assert decode(one, raw, Settings()) == Value(text), raw.hex()
+
+
+def test_the_vectors_of_the_documentation_are_read() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "formats" / "gbase8s.md").read_text(encoding="utf-8")
+    row = r"^\| `((?:[0-9A-F]{2} ?)+)` \| ([A-Z0-9(), ]+?)(?:, floating)? \| (\S.*) \|$"
+    vectors = re.findall(row, document, re.MULTILINE)
+    assert len(vectors) == 9
+    for raw, type_, shown in vectors:
+        plain = type_ if type_.startswith("DECIMAL") else f"datetime {type_}"
+        text = shown.replace("−", "-") if type_.startswith("DECIMAL") else shown.replace(" ", "T")
+        assert value(plain, raw) == Value(text), raw
 
 
 @pytest.mark.samples

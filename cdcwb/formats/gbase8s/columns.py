@@ -357,8 +357,11 @@ def _decimal(column: Column, matrix: Bytes) -> Decoded:
     digits = _characters(grid)
     characters[:, 1:point] = digits[:, : 2 * whole]
     characters[:, point + 1 :] = digits[:, 2 * whole :]
-    if not floating and scale % 2:
-        odd |= characters[:, point + 1 + scale] != 48  # more digits than the scale says
+    if not floating:
+        beyond = digits[:, : 2 * whole - ((column.precision or 32) - scale)]
+        odd |= (beyond != 48).any(axis=1)  # more digits than the precision says
+        if scale % 2:
+            odd |= characters[:, point + 1 + scale] != 48  # or than the scale
     start = 1 + np.minimum(np.argmax(digits[:, : 2 * whole] != 48, axis=1), 2 * whole - 1)
     start = np.where((digits[:, : 2 * whole] == 48).all(axis=1), point - 1, start)
     minus = packed.negative & ~packed.null

@@ -18,6 +18,7 @@ The decisions depend on the bytes alone, never on how a stream is cut into windo
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -96,11 +97,11 @@ class Segments:
 
 def big_endian_32(buffer: Bytes, at: Ints) -> Ints:
     """The unsigned big-endian 32-bit words at the given places of a buffer, as int64."""
-    words = buffer[at].astype(np.int64)
-    for step in (1, 2, 3):
-        words <<= 8
-        words |= buffer[at + step]
-    return words
+    if len(at) == 0:
+        return np.empty(0, dtype=np.int64)
+    # one word at every byte of the buffer, each overlapping the next: what is wanted is picked without copying the rest
+    words = np.ndarray((len(buffer) - 3,), dtype=">u4", buffer=buffer, strides=(1,))
+    return words[at].astype(np.int64)
 
 
 def find_candidates(buffer: Bytes) -> Candidates:
@@ -141,13 +142,27 @@ class _Walk:
         if at_end:
             lands |= self.end == self.size
         self.next = place
-        # a run of strong candidates each of which ends where the next begins needs no decision
-        plain = self.strong & lands & (self.end <= self.limit)
-        plain &= (place == np.arange(len(place)) + 1) | (self.end == self.size)
         self.lands = lands
-        self.stops = np.flatnonzero(~plain)
-        self.runs: list[tuple[int, int]] = []  # candidate index ranges that are records
-        self.out: list[tuple[int, int, bool, str]] = []
+        # a strong candidate that lands needs no decision
+        self.plain = self.strong & lands & (self.end <= self.limit)
+        direct = self.plain & (place == np.arange(len(place)) + 1)
+        self.breaks: list[int] = np.flatnonzero(~direct).tolist()  # whose next is not the next candidate
+
+    def plain_run(self, index: int, stop: int) -> Ints:
+        """The candidates that follow each other from ``index`` on without a decision, as far as ``stop``.
+
+        Candidates inside their records (a number 66 in a row) are passed over.
+        """
+        runs = [np.empty(0, dtype=np.int64)]
+        while index < stop:
+            at = bisect.bisect_left(self.breaks, index)
+            last = min(self.breaks[at], stop) if at < len(self.breaks) else stop
+            passes = last < stop and bool(self.plain[last])
+            runs.append(np.arange(index, last + passes))
+            if not passes:
+                break
+            index = int(self.next[last])
+        return np.concatenate(runs)
 
     def candidate(self, position: int) -> int:
         """Index of the candidate that begins at ``position``, or -1."""
@@ -218,14 +233,10 @@ def _frame(
     while position < walk.size and position < local_stop:
         index = walk.candidate(position)
         if index >= 0:
-            # the plain run from here, as far as this split owns it
-            after = int(np.searchsorted(walk.stops, index))
-            last = int(walk.stops[after]) if after < len(walk.stops) else len(walk.start)
-            owned = int(np.searchsorted(walk.start, local_stop))
-            last = min(last, owned)
-            if last > index:
-                emit(walk.start[index:last], walk.end[index:last], True)
-                position = int(walk.end[last - 1])
+            run = walk.plain_run(index, int(np.searchsorted(walk.start, local_stop)))  # as far as this split owns it
+            if len(run):
+                emit(walk.start[run], walk.end[run], True)
+                position = int(walk.end[run[-1]])
                 continue
             end = int(walk.end[index])
             strong = bool(walk.strong[index])

@@ -21,9 +21,8 @@ from cdcwb.formats.gbase8s.framing import Bytes, find_candidates, iter_segments
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version, reads_in_file
 from cdcwb.formats.gbase8s.reads import buffer_size, explained, repeated_records, walk_reads
 from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split
-from cdcwb.formats.gbase8s.schema import ColumnKind, SchemaTextError, parse_columns, read_side_file
+from cdcwb.formats.gbase8s.schema import ColumnKind, SchemaTextError, parse_columns, read_side_file, schema_text
 from cdcwb.formats.gbase8s.transactions import fold
-from cdcwb.formats.gbase8s.versions import schema_text
 
 __all__ = ["HEAD", "OPTIONS", "Options", "detect", "make_plan", "probe", "run_here"]
 

@@ -26,6 +26,7 @@ _SEQUENCED: Final = (1, 2, 3, 40, 41, 42, 43, 62, 119, 201)
 _DISCARD: Final = 62
 _KEY: Final = 24  # bytes that tell records apart: the common header and the sequence number
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
+_STALE: Final = "equals what an earlier read left at this place of the buffer"
 _MOST_SIZES: Final = 64  # buffer sizes that are tried
 
 
@@ -58,10 +59,16 @@ class _Buffer:
         self.image = bytearray()
         self.seen: set[tuple[int, bytes]] = set()
 
-    def holds(self, place: int, there: bytes) -> bool:
-        """Do these bytes equal what earlier reads left at this place? What lies behind the image is not compared."""
-        known = self.image[place : place + len(there)]
-        return len(known) > 0 and there.startswith(known)
+    def holds(self, place: int, data: bytes, start: int, stop: int) -> bool:
+        """Does ``data[start:stop]`` equal what earlier reads left at this place? What lies behind the image is not
+        compared."""
+        size = min(stop - start, len(self.image) - place)
+        first = min(size, _KEY)  # most records differ here, and the rest of a read may be long
+        return (
+            size > 0
+            and data[start : start + first] == self.image[place : place + first]
+            and data[start : start + size] == self.image[place : place + size]
+        )
 
     def overwrite(self, there: bytes) -> None:
         there = there[:_MAX_IMAGE]
@@ -114,9 +121,9 @@ class _Walk:
         while position < last:
             index = self._candidate(position)
             end = int(self.end[index]) if index >= 0 else -1
-            if index >= 0 and self._is_record(index, position, end, last):
-                if self._is_ghost(position - first, self.data[position : min(end, last)]):
-                    self.found.add(position, last, "equals what an earlier read left at this place of the buffer", True)
+            if index >= 0 and self._is_record(index, position, end, first, last):
+                if self._is_ghost(position, end, first, last):
+                    self.found.add(position, last, _STALE, True)
                     position = last
                     break
                 genuine.append(position)
@@ -138,7 +145,7 @@ class _Walk:
             position = self.position
             index = self._candidate(position)
             end = int(self.end[index]) if index >= 0 else -1
-            if index >= 0 and self._is_record(index, position, end, size):
+            if index >= 0 and self._is_record(index, position, end, first, size):
                 self.found.add(position, end)
                 self.position = end
                 continue
@@ -150,12 +157,10 @@ class _Walk:
 
     def _tail(self, position: int, last: int, place: int) -> int:
         """Bytes that frame as no record, up to the end of the read; returns where to go on."""
-        there = self.data[position:last]
-        if self.buffer.holds(place, there):
-            reason = "equals what an earlier read left at this place of the buffer"
-            self.found.add(position, last, reason, True)
+        if self.buffer.holds(place, self.data, position, last):
+            self.found.add(position, last, _STALE, True)
             return last
-        if there.count(0) == len(there):
+        if self._is_zero(position, last):
             self.found.add(position, last, "zero bytes behind the last record of the read", True)
             return last
         following = self._next_strong(position + 1)
@@ -167,25 +172,36 @@ class _Walk:
         )
         return stop
 
-    def _is_record(self, index: int, position: int, end: int, last: int) -> bool:
-        """Is this candidate a record of a read that ends at ``last``?"""
-        lands = end == last or self._candidate(end) >= 0
+    def _is_record(self, index: int, position: int, end: int, first: int, last: int) -> bool:
+        """Is this candidate a record of the read ``data[first:last]``?"""
         if end <= last:
             # a weak candidate, or one that holds another, must be followed by something known
             inner = self._next_strong(position + 1)
-            return lands or (bool(self.strong[index]) and not 0 <= inner < end)
+            if bool(self.strong[index]) and not 0 <= inner < end:
+                return True
+            known = end == last or self._candidate(end) >= 0
+            return known or self.buffer.holds(end - first, self.data, end, last)
         if end > len(self.data) or not self.strong[index]:
             return False
         inner = self._next_strong(position + 1)  # goes on in the next read, unless that begins with a record
         return not 0 <= inner < end
 
-    def _is_ghost(self, place: int, there: bytes) -> bool:
-        if not self.buffer.holds(place, there) or len(self.buffer.image) < place + len(there):
+    def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
+        """Did an earlier read leave this record here, and everything behind it in the read ``data[first:last]``?"""
+        place = position - first
+        if len(self.buffer.image) < place + min(end, last) - position:
             return False
+        if not self.buffer.holds(place, self.data, position, last):
+            return False
+        there = self.data[position : position + _KEY]
         number = int.from_bytes(there[12:16], "big")
         if number not in _SEQUENCED or not any(there[16:24]):  # no sequence that could be new
             return place > 0  # a read holds at least one record
-        return (place, there[:_KEY]) in self.buffer.seen
+        return (place, there) in self.buffer.seen
+
+    def _is_zero(self, start: int, stop: int) -> bool:
+        return self.data.count(0, start, stop) == stop - start
+
 
     def _key(self, place: int) -> bytes | None:
         there = self.data[place : place + _KEY]

@@ -166,7 +166,9 @@ ERROR_CODES: Final[dict[int, ErrorCode]] = {
     -83792: ErrorCode("CDC_E_MUSTCLOSE", "the session is past saving and has to be closed"),
     -12242: ErrorCode("SQL -12242", "the CDC session has to be closed"),
     -9810: ErrorCode("SQL -9810", "reading the smart large object of the session failed"),
-    -19816: ErrorCode("SQL -19816", "the table cannot be altered while whole rows are logged for it"),
+    -19816: ErrorCode(
+        "SQL -19816", "refused while the table is captured (altering it, or switching full-row logging off)"
+    ),
 }
 """Error numbers that a public source names (§7)."""
 

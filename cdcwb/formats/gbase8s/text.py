@@ -20,8 +20,8 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_HEX_UPPER: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
-_HEX_LOWER: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+_HEX_UPPER: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
+_HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
 
 
 def slices(buffer: Bytes, start: Ints, end: Ints, null: Bools | None = None) -> pa.Array:
@@ -57,16 +57,17 @@ def from_matrix(characters: Bytes, start: Ints | int, end: Ints | int, null: Boo
 
 def hex_digits(matrix: Bytes, *, upper: bool = False) -> Bytes:
     """Each row of bytes as twice as many hexadecimal digits."""
-    digits = _HEX_UPPER if upper else _HEX_LOWER
-    out = np.empty((matrix.shape[0], 2 * matrix.shape[1]), dtype=np.uint8)
-    out[:, 0::2] = digits[matrix >> 4]
-    out[:, 1::2] = digits[matrix & 15]
-    return out
+    pairs: Bytes = (_HEX_UPPER if upper else _HEX_LOWER)[matrix].view(np.uint8)
+    return pairs
 
 
 def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
     """The ``size`` bytes from each start, as a matrix with a row for each."""
-    there: Bytes = buffer[start[:, None] + np.arange(size)]
+    if size == 0 or len(start) == 0:
+        return np.empty((len(start), size), dtype=np.uint8)
+    # one item of so many bytes at every byte of the buffer, each overlapping the next
+    items = np.ndarray((len(buffer) - size + 1,), dtype=f"V{size}", buffer=buffer, strides=(1,))
+    there: Bytes = items[start].view(np.uint8).reshape(len(start), size)
     return there
 
 

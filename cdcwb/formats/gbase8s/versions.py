@@ -9,21 +9,9 @@ import pyarrow as pa
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.headers import Headers
 from cdcwb.formats.gbase8s.plan import Plan
-from cdcwb.formats.gbase8s.schema import TableSchema, table_schema
+from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema
 
-__all__ = ["Versions", "schema_text"]
-
-
-def schema_text(payload: bytes, charset: str) -> str:
-    """The text of a TABSCHEM payload without its trailing NUL; UTF-8, else the capture's character set, else Latin-1
-    (§5)."""
-    text = payload.rstrip(b"\0")
-    for codec in ("utf-8", charset):
-        try:
-            return text.decode(codec)
-        except (UnicodeDecodeError, LookupError):
-            continue
-    return text.decode("latin-1")
+__all__ = ["Versions"]
 
 
 class Versions:

@@ -191,6 +191,13 @@ def _cut(piece: Piece, found: Scan, rows: Ints, lead: Ints) -> Ints:
     cut[(cut == first) & (width[first] >= WIDE - 1) & zeros] += 1
     for row in np.flatnonzero((cut - first > 10) & (width[np.maximum(cut - 1, 0)] == 2)).tolist():
         cut[row] -= _says_size(piece, found, int(first[row]), int(cut[row]) - 1)
+    # The characters beside a dump's groups may begin with what looks like groups: `3132 2041  12 A`.
+    row_of = np.repeat(np.arange(rows.size), cut - first)
+    run = np.arange(row_of.size) - np.repeat(np.cumsum(cut - first) - cut, cut - first)
+    rest = found.line_end[rows[row_of]] - found.run_end[run] - _digits(found, first[row_of], run + 1) // 2
+    for i in np.flatnonzero((rest > 0) & (rest <= 4) & (run + 1 < cut[row_of])).tolist():
+        if _is_ascii_column(piece.text, found, int(first[row_of[i]]), int(run[i]) + 1):
+            cut[row_of[i]] = min(cut[row_of[i]], run[i] + 1)
     result: Ints = cut
     return result
 
@@ -271,7 +278,7 @@ def _stuck(
         begin = int(found.run_end[behind - 1]) - start if behind > first else 0
         places = {group.span() for p in patterns for group in p.finditer(line, begin, int(stop[row]) - start)}
         places = {(low, high) for low, high in places if _counts_behind_note(line, low, high, known)}
-        if not places or (begin and _is_ascii_column(whole, found, first, behind)):
+        if not places or (begin and _is_ascii_column(piece.text, found, first, behind)):
             continue
         for low, high in sorted(places):
             if piece.raw[max(start + low - 2, 0) : start + low].tobytes().lower() != b"0x":
@@ -296,12 +303,12 @@ def _counts_behind_note(line: bytes, low: int, high: int, known: Habits) -> bool
     return known.case == "upper" and word is not None and word[0] != b"x" and (not number or group[:2] == b"00")
 
 
-def _is_ascii_column(text: bytes, found: Scan, first: int, lead: int) -> bool:
+def _is_ascii_column(text: Bytes, found: Scan, first: int, lead: int) -> bool:
     """Whether what follows the leading groups is their bytes as characters: a dump that has no offsets."""
     runs = zip(found.run_start[first:lead].tolist(), found.run_end[first:lead].tolist(), strict=True)
-    digits = b"".join(text[low:high] for low, high in runs)
+    digits = b"".join(text[low:high].tobytes() for low, high in runs)
     if len(digits) % 2:
         return False
     column = bytes(b if 0x20 <= b < 0x7F else 0x2E for b in bytes.fromhex(digits.decode())).lstrip()
     end = int(found.run_end[lead - 1])
-    return text[end : end + len(digits) + 16].lstrip(b" \t|:>").startswith(column)
+    return text[end : end + len(digits) + 16].tobytes().lstrip(b" \t|:>").startswith(column)
