@@ -2,7 +2,8 @@
 
 Events and changes by (file_index, offset); transactions by the position of their begin, or of their first record where
 the begin is missing; table versions by the event that brought them, those from beside the capture first; problems first
-those of the whole capture, then by file and offset; detected settings by scope (the capture first) and setting (the format first).
+those of the whole capture, then by file and offset; detected settings by scope (the capture first) and setting (the
+format first).
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def ordered(capture: Capture, view: str) -> DataFrame:
     if view == "problems":
         place = ("file_index", "file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
         return with_file_index(capture, rows).orderBy(F.col("file").isNotNull(), *place).select(*columns)
-    first = (F.col("scope") != "capture", "scope", F.col("setting") != "format")
-    return rows.orderBy(*first, "setting", "value").select(*columns)
+    return rows.orderBy(F.col("scope") != "capture", "scope", F.col("setting") != "format", "setting", "value").select(
+        *columns
+    )
 
 
 def with_file_index(capture: Capture, rows: DataFrame) -> DataFrame:

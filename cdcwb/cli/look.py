@@ -12,6 +12,7 @@ import click
 from cdcwb.cli.console import print_json, print_lines, print_rows, safe
 from cdcwb.cli.failures import FINE, UNUSABLE
 from cdcwb.cli.options import as_json, format_and_options, key_values, paths
+from cdcwb.errors import CaptureError
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -71,10 +72,14 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
     about = Path(paths[0], SAVED)
     if len(paths) > 1 or not about.is_file():
         return None
-    facts = json.loads(about.read_text(encoding="utf-8"))
+    try:
+        facts = json.loads(about.read_text(encoding="utf-8"))
+        name, files = facts["format"], len(facts["files"])
+    except (ValueError, KeyError, TypeError) as reason:
+        raise CaptureError(f"not the description of a saved capture ({reason})", path=str(about)) from None
     size = sum(file.stat().st_size for file in about.parent.rglob("*.parquet"))
-    evidence = [f"{about} says that it was saved from {plural(len(facts['files']), 'file')}"]
-    return Identification(facts["format"], "saved", None, 1.0, evidence, len(facts["files"]), size)
+    evidence = [f"{about} says that it was saved from {plural(files, 'file')}"]
+    return Identification(name, "saved", None, 1.0, evidence, files, size)
 
 
 @click.command()

@@ -20,6 +20,7 @@ from cdcwb.synth.options import Options
 from cdcwb.synth.shapes import write_files
 from cdcwb.synth.stream import Stream
 from cdcwb.synth.truth import Truth
+from cdcwb.synth.truth_files import write_truth
 from cdcwb.synth.workload import Workload
 
 __all__ = ["FORMATS", "generate"]
@@ -106,8 +107,7 @@ def _write(
         for name in ("capture", "truth"):
             (folder / name).mkdir()
         places = write_files(stream.path, stream.starts, options, seed, folder / "capture")
-        truth.write(folder / "truth", places, stream.owners)
-    stream.path.unlink()
+        write_truth(folder / "truth", truth, places, stream.owners)
     if on_progress is not None:
         on_progress(changes, changes)
     labels = {str(v.table.label): f"{v.table.schema}.{v.table.name}" for v in workload.first}

@@ -16,7 +16,7 @@ import zstandard
 from cdcwb.synth import dumps, reads
 from cdcwb.synth.dumps import Bytes, Ints, Pieces
 from cdcwb.synth.options import Options
-from cdcwb.synth.truth import Places
+from cdcwb.synth.truth_files import Places
 
 __all__ = ["write_files"]
 

@@ -24,31 +24,6 @@ _LATEST: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
 _COMMON: Final = ("header_size", "payload_size", "packetization_scheme", "record_number")
 
 
-class TextPool:
-    """Text arrays laid one behind the other, so that values of many of them can be gathered in one go."""
-
-    def __init__(self) -> None:
-        self._arrays: list[pa.Array] = []
-        self._joined: pa.Array | None = None
-        self.size = 0
-
-    def add(self, array: pa.Array) -> int:
-        """Adds an array; returns the index of its first value."""
-        first = self.size
-        self._joined = None
-        self._arrays.append(array)
-        self.size += len(array)
-        return first
-
-    def gather(self, index: Ints) -> pa.Array:
-        """The values at the given indices."""
-        if not self._arrays:
-            return pa.array([], pa.string())
-        if self._joined is None:
-            self._joined = pa.concat_arrays(self._arrays)
-        return self._joined.take(pa.array(index))
-
-
 class _MapBuilder:
     """Maps of text to text for ``count`` records, filled group by group and put in record order at the end."""
 

@@ -382,7 +382,7 @@ def _decimal(column: Column, matrix: Bytes) -> Decoded:
     def typed() -> pa.Array:
         if floating:
             return text()
-        safe = from_matrix(characters, np.where(odd, point - 1, start), np.where(odd, point, end), packed.null)
+        safe = from_matrix(characters, start, np.where(odd, start, end), packed.null | odd)
         return pc.cast(safe, arrow_type(column))
 
     return Decoded(odd, text, typed)

@@ -17,9 +17,9 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.gbase8s.dissect import Settings
-from cdcwb.formats.gbase8s.framing import Bytes, find_candidates, iter_segments
+from cdcwb.formats.gbase8s.framing import COMMON_HEADER, Bytes, Ints, find_candidates, iter_segments
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version, reads_in_file
-from cdcwb.formats.gbase8s.reads import buffer_size, explained, repeated_records, walk_reads
+from cdcwb.formats.gbase8s.reads import buffer_size, explained, repeats, walk_reads
 from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split
 from cdcwb.formats.gbase8s.schema import ColumnKind, SchemaTextError, parse_columns, read_side_file, schema_text
 from cdcwb.formats.gbase8s.transactions import fold
@@ -178,31 +178,37 @@ def _detect_reads(stream: Stream, options: Options) -> tuple[str, int | None, li
         return mode, None, [_row("reads", options.reads, "given as an option", True)]
     framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
     sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
+    files = [first for first, entry in zip(stream.starts, stream.files, strict=False) if entry.length]
+    files = [first for first in files if first < len(sample) - COMMON_HEADER]
     starts = _starts_in(stream, len(sample))
+    is_text = stream.files[0].shape != "binary"
+    unit = ("line" if stream.files[0].shape == "hex" else "dump") if is_text else "file"
     strong = _strong_starts(sample)
-    if len(starts) > 1 and stream.files[0].shape != "binary":
-        hits = sum(start in strong for start in starts)
-        if hits >= 0.8 * len(starts):
-            unit = "line" if stream.files[0].shape == "hex" else "dump"
-            evidence = f"{hits} of {len(starts)} {unit}s begin with a record"
-            return "reads", None, [_row("reads", "line", evidence, False)]
-    if all(segments.record.all() for segments in framed) and not repeated_records(sample):
+    hits = sum(start in strong for start in starts)
+    if len(starts) > len(files) and hits >= 0.8 * len(starts):
+        return "reads", None, [_row("reads", "line", f"{hits} of {len(starts)} {unit}s begin with a record", False)]
+    if all(segments.record.all() for segments in framed) and not repeats(sample):
         return "stream", None, [_row("reads", "none", "records follow each other without unused bytes", False)]
-    bad, stale = explained(walk_reads(sample, None))
-    if stream.files[0].shape == "binary":
-        size = buffer_size(sample, min(stream.files[0].length, stream.length))
-        if size is not None:
-            evidence = f"a read begins at every multiple of {size} bytes; what follows its records equals earlier reads"
-            return "reads", size, [_row("buffer_size", str(size), evidence, False)]
-        if len(stream.files) > 1 and all(start in strong for start in starts):
-            walked_bad, walked_stale = explained(walk_reads(sample, np.array(starts, dtype=np.int64)))
-            if walked_stale > 0 and 10 * walked_bad <= walked_stale:
-                evidence = f"each of {len(starts)} files begins with a record, and their tails equal earlier files"
-                return "reads", None, [_row("reads", "line", evidence, False)]
-    if stale > 0 and 10 * bad <= stale:
+    size = buffer_size(sample, framed)
+    if len(starts) > 1:
+        stale = _stale(sample, np.array(starts, dtype=np.int64))
+        if stale:
+            evidence = f"{stale} bytes at the ends of {len(starts)} {unit}s equal what earlier ones held at their place"
+            return "reads", None, [_row("reads", "line", evidence, False)]
+    if size is not None:
+        evidence = f"what stands behind records equals what stood {size} bytes before it"
+        return "reads", size, [_row("buffer_size", str(size), evidence, False)]
+    stale = _stale(sample, None)
+    if stale:
         evidence = f"{stale} bytes behind records equal what an earlier read left at the same place of its buffer"
         return "inferred", None, [_row("reads", "inferred", evidence, False)]
     return "stream", None, [_row("reads", "none", "no repeating read buffer was found", False)]
+
+
+def _stale(sample: Bytes, starts: Ints | None) -> int:
+    """Bytes that are stale if reads begin at ``starts``; 0 where more than a tenth as many stay unexplained."""
+    bad, stale = explained(walk_reads(sample, starts))
+    return stale if 10 * bad <= stale else 0
 
 
 def _strong_starts(sample: Bytes) -> set[int]:
@@ -221,7 +227,7 @@ def _starts_in(stream: Stream, upto: int) -> list[int]:
             starts.update(
                 first + int(at) for at in reads_in_file(stream.source(index), stream.files[index].length, None)
             )
-    return sorted(start for start in starts if start < upto - 16)
+    return sorted(start for start in starts if start < upto - COMMON_HEADER)
 
 
 # --- the first pass ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ Where the starts of the reads are not known, a read is taken to end where its un
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,14 +21,14 @@ import numpy as np
 from cdcwb.formats.gbase8s.framing import COMMON_HEADER, Bytes, Candidates, Ints, Segments, find_candidates
 from cdcwb.formats.gbase8s.text import bytes_of
 
-__all__ = ["buffer_size", "explained", "repeated_records", "walk_reads"]
+__all__ = ["buffer_size", "explained", "repeats", "walk_reads"]
 
 _SEQUENCED: Final = (1, 2, 3, 40, 41, 42, 43, 62, 119, 201)
 _DISCARD: Final = 62
 _KEY: Final = 24  # bytes that tell records apart: the common header and the sequence number
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
 _STALE: Final = "equals what an earlier read left at this place of the buffer"
-_MOST_SIZES: Final = 64  # buffer sizes that are tried
+_MOST_SIZES: Final = 16  # buffer sizes that are tried
 
 
 @dataclass(slots=True)
@@ -180,7 +181,7 @@ class _Walk:
             if bool(self.strong[index]) and not 0 <= inner < end:
                 return True
             known = end == last or self._candidate(end) >= 0
-            return known or self.buffer.holds(end - first, self.data, end, last)
+            return known or self.buffer.holds(end - first, self.data, end, last) or self._is_zero(end, last)
         if end > len(self.data) or not self.strong[index]:
             return False
         inner = self._next_strong(position + 1)  # goes on in the next read, unless that begins with a record
@@ -201,7 +202,6 @@ class _Walk:
 
     def _is_zero(self, start: int, stop: int) -> bool:
         return self.data.count(0, start, stop) == stop - start
-
 
     def _key(self, place: int) -> bytes | None:
         there = self.data[place : place + _KEY]
@@ -229,49 +229,45 @@ def explained(segments: Segments) -> tuple[int, int]:
     return bad, stale
 
 
-def repeated_records(buffer: Bytes) -> bool:
-    """Does a record with a sequence number stand twice in these bytes, byte for byte?"""
+def repeats(buffer: Bytes) -> list[int]:
+    """For every record with a sequence number that stands in these bytes before, byte for byte: how far before."""
     found = find_candidates(buffer)
     whole = found.strong & (found.end <= len(buffer)) & (found.end - found.start >= _KEY)
     start, end = found.start[whole], found.end[whole]
     keys = bytes_of(buffer, start, _KEY)
     # a transaction may go back to the same savepoint twice, so a DISCARD may well stand twice
     sequenced = np.isin(keys[:, 15], _SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
-    start, end = start[sequenced], end[sequenced]
-    _, first, inverse = np.unique(keys[sequenced], axis=0, return_index=True, return_inverse=True)
-    again = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(start)))
-    before = first[inverse.reshape(-1)[again]]
-    return any(
-        buffer[start[one] : end[one]].tobytes() == buffer[start[other] : end[other]].tobytes()
-        for one, other in zip(again.tolist(), before.tolist(), strict=True)
-    )
+    latest: dict[bytes, int] = {}
+    out: list[int] = []
+    for first, last in zip(start[sequenced].tolist(), end[sequenced].tolist(), strict=True):
+        there = buffer[first:last].tobytes()
+        if there in latest:
+            out.append(first - latest[there])
+        latest[there] = first
+    return out
 
 
-def _sizes_to_try(candidates: Candidates, size: int) -> Iterator[int]:
-    """Sizes whose multiples are all (nine in ten) places where a record could begin, smallest first."""
-    starts = candidates.start[candidates.strong]
-    tried = 0
-    for first in starts[(starts >= COMMON_HEADER) & (starts <= size // 2)]:
-        multiples = np.arange(int(first), size - COMMON_HEADER, int(first))
-        hits = np.isin(multiples, starts).mean() if len(multiples) else 0.0
-        if hits >= 0.9 and (len(multiples) >= 2 or 2 * int(first) == size):
-            yield int(first)
-            tried += 1
-            if tried == _MOST_SIZES:
-                return
+def buffer_size(sample: Bytes, framed: Iterable[Segments]) -> int | None:
+    """The size of the read buffers that a capture consists of, or None where it does not look like that.
 
-
-def buffer_size(sample: Bytes, size: int) -> int | None:
-    """The size of the read buffers that a binary capture consists of, or None where it does not look like that.
-
-    ``sample`` is the beginning of a file of ``size`` bytes. A size counts only if next to nothing is left unexplained:
-    the bytes of the sample are records or equal what an earlier read left.
+    ``sample`` is the beginning of the stream, ``framed`` what it holds if records simply follow each other. What a
+    read leaves unused equals the read before at the same place of the buffer, so the distance to where the same bytes
+    stand before is the size. It counts only if next to nothing is left unexplained with it.
     """
-    found = find_candidates(sample)
-    whole = len(sample) >= size
+    data = sample.tobytes()
+    votes = Counter(repeats(sample))
+    for segments in framed:
+        for gap in np.flatnonzero(~segments.record).tolist():
+            first = segments.base + int(segments.start[gap])
+            there = data[first : min(segments.base + int(segments.end[gap]), first + _KEY)]
+            before = data.rfind(there, max(0, first - len(data) // 2), first) if there.strip(b"\0") else -1
+            if before >= 0:
+                votes[first - before] += 1
     best: tuple[int, int] | None = None
-    for width in _sizes_to_try(found, len(sample)):
-        usable = len(sample) if whole else len(sample) // width * width
+    for width, _ in votes.most_common(_MOST_SIZES):
+        usable = len(data) // width * width
+        if width < COMMON_HEADER or usable < 2 * width:
+            continue
         bad, stale = explained(walk_reads(sample[:usable], np.arange(width, usable, width)))
         if stale > 0 and 10 * bad <= stale and (best is None or bad < best[0]):
             best = (bad, width)

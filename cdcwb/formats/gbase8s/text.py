@@ -74,3 +74,31 @@ def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
 def integers(values: Ints, null: Bools | None = None) -> pa.Array:
     """Whole numbers as decimal text; null where ``null`` is true."""
     return pc.cast(pa.array(values, mask=null), pa.string())
+
+
+class TextPool:
+    """Text arrays laid one behind the other, so that values of many of them can be gathered in one go."""
+
+    def __init__(self) -> None:
+        self._arrays = [_SMALL]
+        self._size = len(_SMALL)
+
+    def add(self, array: pa.Array) -> Ints:
+        """Adds an array; returns the place of each of its values."""
+        first = self._size
+        self._arrays.append(array)
+        self._size += len(array)
+        return np.arange(first, self._size)
+
+    def add_integers(self, values: Ints) -> Ints:
+        """The place of the decimal text of each number; small ones are there already."""
+        if len(values) and (int(values.min()) < 0 or int(values.max()) >= len(_SMALL)):
+            return self.add(integers(values))
+        return values
+
+    def gather(self, places: Ints) -> pa.Array:
+        """The values at the given places."""
+        return pa.concat_arrays(self._arrays).take(pa.array(places))
+
+
+_SMALL: Final = integers(np.arange(8192))

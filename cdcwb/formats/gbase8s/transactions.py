@@ -50,9 +50,10 @@ class _Groups:
 
 
 def _groups(types: Ints, numbers: Ints) -> _Groups:
-    order = np.argsort(numbers, kind="stable")
-    kind, number = types[order], numbers[order]
-    count = len(order)
+    count = len(types)
+    both = np.sort(numbers << 32 | np.arange(count))  # several times as fast as a stable argsort of the ids
+    order, number = both & 0xFFFFFFFF, both >> 32
+    kind = types[order]
     is_end = np.isin(kind, _ENDS)
     new_id = np.ones(count, dtype=bool)
     new_id[1:] = number[1:] != number[:-1]
@@ -78,28 +79,19 @@ def assign(
     if len(types) == 0:
         return [], np.empty(0, dtype=np.int64)
     groups = _groups(types, numbers)
-    names: list[str] = []
-    for position, number, begins, leads, ends, trails in zip(
-        positions[groups.first].tolist(),
-        groups.number.tolist(),
-        groups.begins.tolist(),
-        groups.leads.tolist(),
-        groups.ends.tolist(),
-        groups.trails.tolist(),
-        strict=True,
-    ):
-        if begins:
-            name = f"{number}@{position:016X}"
-        elif leads and number in open_before:
-            name = open_before[number]
+    numbers_of = groups.number.tolist()
+    marks = np.where(groups.begins, "@", "@~").tolist()
+    names = [
+        f"{number}{mark}{position:016X}"
+        for number, mark, position in zip(numbers_of, marks, positions[groups.first].tolist(), strict=True)
+    ]
+    for group in np.flatnonzero(groups.leads & ~groups.begins).tolist():
+        names[group] = open_before.get(numbers_of[group], names[group])
+    for group in np.flatnonzero(groups.trails).tolist():
+        if groups.ends[group]:
+            open_before.pop(numbers_of[group], None)
         else:
-            name = f"{number}@~{position:016X}"
-        names.append(name)
-        if trails:
-            if ends:
-                open_before.pop(number, None)
-            else:
-                open_before[number] = name
+            open_before[numbers_of[group]] = names[group]
     index = np.empty(len(types), dtype=np.int64)
     index[groups.order] = groups.group_of
     return names, index

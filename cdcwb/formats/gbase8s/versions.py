@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -12,6 +14,9 @@ from cdcwb.formats.gbase8s.plan import Plan
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema
 
 __all__ = ["Versions"]
+
+_NUMBER_BITS: Final = 20
+"""Bits that a version's number takes in a key made of label and number."""
 
 
 class Versions:
@@ -82,10 +87,11 @@ class Versions:
 
     def name_arrays(self, label: Ints, version: Ints, labelled: Bools) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Schema name, table name and table version of many records; null where ``labelled`` is false."""
-        keys, inverse = np.unique(np.stack([label, version]), axis=1, return_inverse=True)
-        index = pa.array(inverse.reshape(-1), mask=~labelled)
-        names = [self.names(int(one)) for one in keys[0]]
-        versions = [f"{int(one)}@{int(number)}" if number else None for one, number in keys.T]
+        keys, inverse = np.unique(label << _NUMBER_BITS | version, return_inverse=True)
+        index = pa.array(inverse, mask=~labelled)
+        tables = [(key >> _NUMBER_BITS, key & (1 << _NUMBER_BITS) - 1) for key in keys.tolist()]
+        names = [self.names(one) for one, _ in tables]
+        versions = [f"{one}@{number}" if number else None for one, number in tables]
         return (
             pa.array([schema for schema, _ in names], pa.string()).take(index),
             pa.array([table for _, table in names], pa.string()).take(index),
