@@ -31,6 +31,7 @@ SAVED: Final = "cdcwb.json"
 """The file that tells a saved capture from a folder of raw files."""
 
 _VERSION: Final = 1
+_MOST_NAMED: Final = 1000  # transactions that a filter names one by one
 
 
 def register(spark: SparkSession) -> None:
@@ -351,17 +352,35 @@ class Capture:
             return frame
         from cdcwb.spark.select import select
 
-        ends = self._tables.transactions() if self._filters.time_from or self._filters.time_to else None
+        filters = self._filters
+        windowed = filters.time_from is not None or filters.time_to is not None
+        transactions = filters.transactions
+        if windowed and self._named_in_window is not None and "ended_at" not in frame.columns:
+            named = self._named_in_window  # a filter that reaches the reader, where a join would not
+            transactions = named if transactions is None else transactions & named
+            windowed = False
         return select(
             frame,
-            tables=self._filters.tables,
-            transactions=self._filters.transactions,
-            time_from=self._filters.time_from,
-            time_to=self._filters.time_to,
-            where=self._filters.where,
-            ends=ends,
+            tables=filters.tables,
+            transactions=transactions,
+            time_from=filters.time_from if windowed else None,
+            time_to=filters.time_to if windowed else None,
+            where=filters.where,
+            ends=self._tables.transactions() if windowed else None,
             events=self._tables.events(True),
         )
+
+    @cached_property
+    def _named_in_window(self) -> frozenset[str] | None:
+        """The transactions of the time window, where only these bear times and they are few enough to name in a
+        filter."""
+        from cdcwb.spark.select import transactions_in_window
+
+        if self._filters is None or self._tables.format.row_times:
+            return None
+        found = transactions_in_window(self._tables.transactions(), self._filters.time_from, self._filters.time_to)
+        names = [row.transaction_id for row in found.select("transaction_id").limit(_MOST_NAMED + 1).collect()]
+        return frozenset(names) if len(names) <= _MOST_NAMED else None
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class Snapshot:
                 place = folder / f"{name}.parquet"
                 if place.exists() and not (place / "_SUCCESS").exists():
                     raise OptionError(f"'{place}' is there already, and is no table that Spark wrote")
-        elif capture.spark.conf.get("spark.master", "").startswith("local"):
+        elif (capture.spark.conf.get("spark.master", "") or "").startswith("local"):
             self._folder = Path(tempfile.mkdtemp(prefix="cdcwb-snapshot-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 

@@ -33,19 +33,18 @@ def health(facts: dict[str, Any]) -> str:
         faults.append("a ledger that does not close")
     if not facts["healthy"]:
         return f"Needs a look: {joined(faults)}."
-    whole = facts["transactions_by_completeness"].get("whole", 0)
     parts = ["every byte is accounted for"] if facts["ledger"] else []
     if facts["transactions"]:
-        everyone = whole == facts["transactions"]
-        parts.append(
-            f"{'the transaction is' if whole == 1 else f'all {count(whole)} transactions are'} whole"
-            if everyone
-            else f"{count(whole)} of {plural(facts['transactions'], 'transaction')} whole"
-        )
-    parts.append(
-        "no problems" if not facts["problems"] else f"nothing worse than {plural(facts['problems'], 'remark')}"
-    )
+        parts.append(_completeness(facts["transactions"], facts["transactions_by_completeness"].get("whole", 0)))
+    remarks = plural(facts["problems"], "remark")
+    parts.append(f"there is nothing worse than {remarks}" if facts["problems"] else "there are no problems")
     return f"Healthy: {joined(parts)}."
+
+
+def _completeness(transactions: int, whole: int) -> str:
+    if whole < transactions:
+        return f"{count(whole)} of {plural(transactions, 'transaction')} are whole"
+    return "the transaction is whole" if whole == 1 else f"all {count(whole)} transactions are whole"
 
 
 def summary_lines(facts: dict[str, Any]) -> list[str]:

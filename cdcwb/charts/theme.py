@@ -78,12 +78,15 @@ def look(table: dict[str, Look], name: str | None) -> Look:
 
 
 def label(text: object, limit: int = 60) -> str:
-    """Captured text for a plotly label: one line, at most ``limit`` characters, markup shown instead of obeyed."""
+    """Captured text for a plotly label: one line, at most ``limit`` characters and twice as many bytes, markup shown
+    instead of obeyed; None is a dash."""
     if text is None:
         return "—"
     plain = visible(text, limit)
     # %{…} is safe in data: plotly fills templates only once. In titles and names it stands for itself.
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    while len(escaped := plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").encode()) > 2 * limit:
+        plain = plain[: len(plain) * 2 * limit // len(escaped) - 1] + "…"
+    return escaped.decode()
 
 
 def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Figure:
@@ -129,7 +132,7 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
 def nice_ticks(largest: int) -> tuple[list[float], list[str]]:
     """Ticks of a colour bar over log10(count): 1, 10, 100 … up to ``largest``, which is always one of them."""
     powers = [10**n for n in range(len(str(largest)))] if largest > 0 else []
-    if len(powers) > 1 and largest < powers[-1] * 1.6:
+    if len(powers) > 1 and powers[-1] < largest < powers[-1] * 2:
         powers.pop()
     values = sorted({*powers, largest} - {0})
     return [math.log10(v) for v in values], [f"{v:,}" for v in values]

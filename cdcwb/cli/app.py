@@ -18,6 +18,10 @@ from cdcwb.formats.options import nearest
 __all__ = ["cli", "main"]
 
 
+class _PipeClosedError(Exception):
+    """Whoever read standard output has seen enough."""
+
+
 class NearestGroup(click.Group):
     """A group that names the nearest command when one is not known."""
 
@@ -29,6 +33,14 @@ class NearestGroup(click.Group):
             names = self.list_commands(ctx)
             ctx.fail(f"There is no command '{name}'.{nearest(name, names)} There are: {', '.join(names)}.")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError as closed:  # click would end with 1, which says that the capture has problems
+            raise _PipeClosedError from closed
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order in which they are needed, not of the alphabet
@@ -61,14 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; ``arguments`` are those of the process by default."""
     try:
         result: Any = cli.main(args=arguments, prog_name="cdcwb", standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as wrong:
         _complain(wrong)
         return UNUSABLE
     except (KeyboardInterrupt, click.Abort):
         print("cdcwb: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe has seen enough; nothing may be flushed into it at the end
+    except _PipeClosedError:  # nothing may be flushed into it at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except Exception as failure:

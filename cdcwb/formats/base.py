@@ -76,18 +76,21 @@ class Inspection:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which events to read. ``images``: decode row images and keep the bytes. ``kinds``, ``tables`` (``schema.table``
-    or ``table``) and ``transactions``: only events of these; None: all. ``drop_malformed``: leave out what cannot be
-    understood."""
+    or ``table``) and ``transactions``: only events of these; None: all. ``timed``: only events that bear a time.
+    ``drop_malformed``: leave out what cannot be understood."""
 
     images: bool = True
     kinds: frozenset[str] | None = None
     tables: frozenset[str] | None = None
     transactions: frozenset[str] | None = None
+    timed: bool = False
     drop_malformed: bool = False
 
     def allows(self, row: Mapping[str, Any]) -> bool:
         """Is this event (a row of ``events``) among the wanted ones?"""
         if self.drop_malformed and row["kind"] == Kind.MALFORMED:
+            return False
+        if self.timed and row["changed_at"] is None:
             return False
         if self.kinds is not None and row["kind"] not in self.kinds:
             return False
@@ -127,10 +130,15 @@ class Plan(Protocol):
 
 
 class Format(Protocol):
-    """What a format's package offers. Nothing in it knows of Spark."""
+    """What a format's package offers. Nothing in it knows of Spark.
+
+    ``options`` are its reader options and what they mean. ``row_times``: do changes bear a time of their own? If not,
+    they have that of their transaction's end.
+    """
 
     name: str
     options: Mapping[str, str]
+    row_times: bool
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """How sure it is that these files are its own, from their beginnings."""

@@ -4,6 +4,7 @@ text."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
@@ -48,7 +49,7 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # pandas.NA, NaT, NaN
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas.NA, NaT
         return None
     if isinstance(value, str | bool):
         return value
@@ -62,4 +63,5 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, int):
         return value if abs(value) < _EXACT else str(value)
-    return float(value)
+    number = float(value)
+    return None if math.isnan(number) else number

@@ -48,7 +48,7 @@ def style() -> None:
 def verdict(health: Health) -> None:
     """The two sentences about a capture, in the colour and under the word of their tone."""
     _html(
-        f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(health.what)}</p>'
+        f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(visible(health.what, 600))}</p>'
         f"<p>{escape(visible(health.verdict, 600))}</p></div>",
         f"{health.what} {health.verdict}",
     )
@@ -109,10 +109,8 @@ def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
     """
     rows = list(rows)
     kinds = {name: _kind(name, [row[name] for row in rows]) for name in columns}
-    head = "".join(
-        f'<th scope="col"{_class(kinds[name])}>{escape(heading)}{" (UTC)" if kinds[name] == "time" else ""}</th>'
-        for name, heading in columns.items()
-    )
+    titles = {name: visible(heading) + (" (UTC)" if kinds[name] == "time" else "") for name, heading in columns.items()}
+    head = "".join(f'<th scope="col"{_class(kinds[name])}>{escape(title)}</th>' for name, title in titles.items())
     body = "".join(
         "<tr>" + "".join(f"<td{_class(kinds[n])}>{_cell(row[n], kinds[n])}</td>" for n in columns) + "</tr>"
         for row in rows
@@ -139,7 +137,13 @@ def _kind(name: str, values: list[Any]) -> str:
 def _class(kind: str) -> str:
     if kind in _NUMBERS:
         return ' class="number"'
-    return {"mono": ' class="mono"', "time": ' class="mono"', "flag": ""}.get(kind, f' class="text {kind}"')
+    return {
+        "mono": ' class="mono"',
+        "time": ' class="mono"',
+        "flag": "",
+        "list": ' class="text list"',
+        "sentence": ' class="text sentence"',
+    }.get(kind, ' class="text"')
 
 
 def _cell(value: Any, kind: str) -> str:

@@ -17,7 +17,7 @@ from cdcwb.spark.assemble import table_label
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["select"]
+__all__ = ["select", "transactions_in_window"]
 
 
 def select(
@@ -71,19 +71,27 @@ def _any(conditions: list[Column]) -> Column:
     return result
 
 
+def transactions_in_window(
+    transactions: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None
+) -> DataFrame:
+    """The transactions that end in the window; one whose end has no time (or is missing) counts with its begin."""
+    return transactions.filter(_inside(F.coalesce("ended_at", "began_at"), time_from, time_to))
+
+
+def _inside(moment: Column, time_from: dt.datetime | None, time_to: dt.datetime | None) -> Column:
+    result = F.lit(True)
+    if time_from is not None:
+        result = result & (moment >= F.lit(time_from))
+    if time_to is not None:
+        result = result & (moment < F.lit(time_to))
+    return result
+
+
 def _in_window(
     frame: DataFrame, time_from: dt.datetime | None, time_to: dt.datetime | None, ends: DataFrame
 ) -> DataFrame:
-    def inside(moment: Column) -> Column:
-        result = F.lit(True)
-        if time_from is not None:
-            result = result & (moment >= F.lit(time_from))
-        if time_to is not None:
-            result = result & (moment < F.lit(time_to))
-        return result
-
     if "ended_at" in frame.columns:
-        return frame.filter(inside(F.coalesce("ended_at", "began_at")))
+        return transactions_in_window(frame, time_from, time_to)
     if "transaction_id" not in frame.columns:
         return frame
     dated = ends.select(
@@ -91,7 +99,8 @@ def _in_window(
     )
     joined = frame.join(dated, F.col("transaction_id") == F.col("_transaction"), "left")
     own = F.col("changed_at") if "changed_at" in frame.columns else F.lit(None).cast("timestamp")
-    return joined.filter(inside(F.coalesce("_ended_at", own))).drop("_transaction", "_ended_at")
+    inside = _inside(F.coalesce("_ended_at", own), time_from, time_to)
+    return joined.filter(inside).drop("_transaction", "_ended_at")
 
 
 def _where(frame: DataFrame, condition: str, events: DataFrame) -> DataFrame:

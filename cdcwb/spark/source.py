@@ -92,12 +92,14 @@ class _FilteringReader(_Reader):
     too few."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  (Spark's name)
-        """Takes note of equality filters on kind, table_name and transaction_id."""
+        """Takes note of equality filters on kind, table_name and transaction_id, and of any that wants a changed_at."""
         names = {"kind": "kinds", "table_name": "tables", "transaction_id": "transactions"}
         for one in filters:
             column: tuple[str, ...] = getattr(one, "attribute", ())
             target = names.get(column[0]) if len(column) == 1 else None
             values = _values(one)
+            if column == ("changed_at",) and type(one).__name__ in _WANT_A_VALUE:
+                self.wanted = replace(self.wanted, timed=True)
             if target is None or values is None:
                 continue
             before = getattr(self.wanted, target)
@@ -105,6 +107,9 @@ class _FilteringReader(_Reader):
             changed: dict[str, Any] = {target: chosen}
             self.wanted = replace(self.wanted, **changed)
         return filters
+
+
+_WANT_A_VALUE = ("IsNotNull", "EqualTo", "In", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual")
 
 
 def _values(one: Any) -> frozenset[str] | None:

@@ -62,8 +62,8 @@ def plan(
 ) -> Iterator[Read]:
     """The reads that hand out the stream ``data``, whose records begin at ``starts`` (and end at ``starts[-1]``).
 
-    No record stands behind the first place of a read where it would equal, byte for byte, what was there before:
-    nobody could tell it from a stale one. With ``cut_records`` a file ends with a full read that ends inside a
+    No record but an idle marker stands where it would equal, byte for byte, what was there before: nobody could tell
+    it from a stale one. With ``cut_records`` a file ends with a full read that ends inside a
     record; where the stream is too short for that there are fewer files.
     """
     buffer = _Buffer(buffer_size)
@@ -87,13 +87,16 @@ def plan(
         number = int.from_bytes(record[12:16], "big")
         is_due = bool(ends) and start >= ends[0]
         if length:
-            equals_old = buffer.content[length : length + len(record)] == record
+            equals_old = length < buffer_size and record.startswith(buffer.content[length : length + len(record)])
             must = number == _ALONE or follows_alone or equals_old
+            # a second undo of one savepoint is, byte for byte, the first one
+            would_equal = data[begin : begin + len(record)].tobytes() == record
             # a ghost: the read would end, or one with this record alone would, where an old record begins
             is_chance = ghosts and (length in buffer.records or len(record) in buffer.records)
             wish = rng.random() < (_CHANCE if is_chance else _FLUSH)
             fits = length + len(record) <= buffer_size
-            if must or (wish and not (is_due and cut_records)) or (not fits and not cut_records and rng.random() < 0.5):
+            may = not would_equal and not (is_due and cut_records)
+            if must or (may and wish) or (may and not fits and not cut_records and rng.random() < 0.5):
                 yield emit(is_due and not cut_records)
         if not length:
             name = number

@@ -7,11 +7,13 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -60,6 +62,13 @@ def test_every_dependency_is_pinned_inside_its_range() -> None:
     assert [
         f"{one} is pinned to {pinned[name]}" for name, one in EVERYTHING.items() if pinned[name] not in one.specifier
     ] == []
+
+
+def test_every_pin_installs_on_the_oldest_python() -> None:
+    """Some packages want a later 3.11 than Debian has."""
+    (oldest,) = (one.version for one in SpecifierSet(PROJECT["requires-python"]) if one.operator == ">=")
+    ranges = {name: metadata.metadata(name)["Requires-Python"] or "" for name in pins("constraints.txt")}
+    assert {name: text for name, text in ranges.items() if f"{oldest}.0" not in SpecifierSet(text)} == {}
 
 
 def test_the_oldest_versions_are_the_lower_ends_of_their_ranges() -> None:

@@ -233,8 +233,8 @@ def test_the_characters_beside_groups_are_no_data() -> None:
     """A dump without offsets: what stands beside the groups is their bytes once more."""
     text = "3132 3334 3536 3738 2000 4344  12345678 .CD\n2142 4344 2030 3132 3334 3536 3720  !BCD 01234567 \n"
     assert spelled(text) == "313233343536373820004344" + "2142434420303132333435363720"
-    text = "31323334 35363738 00000001 |12345678....|\n00000002 30303030 30303030 : .... 00000000\n"
-    assert spelled(text) == "313233343536373800000001" + "000000023030303030303030"
+    text = "31323334 35363738 0000013B |12345678...;|\n0000013B 30303030 30303030 : ...;00000000\n"
+    assert spelled(text) == "31323334353637380000013b" + "0000013b3030303030303030"
 
 
 def test_trail_bytes_of_gbk_are_no_digits() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,62 +11,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_32
-from cdcwb.formats.gbase8s.headers import ROWS, Headers, signed_32
+from cdcwb.formats.gbase8s.headers import Headers, signed_32
 from cdcwb.formats.gbase8s.images import RowImages, size_words
-from cdcwb.formats.gbase8s.records import RECORD_TYPES
+from cdcwb.formats.gbase8s.maps import MapBuilder, TextPool
+from cdcwb.formats.gbase8s.records import COMMON_FIELDS, RECORD_TYPES, SCHEME, SIZE_WORD
 from cdcwb.formats.gbase8s.text import from_matrix, hex_digits, integers
 
-__all__ = ["TextPool", "header_map", "image_maps", "names_of", "positions", "times"]
+__all__ = ["header_map", "image_maps", "names_of", "positions", "times"]
 
 _EARLIEST: Final = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
 _LATEST: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
-_COMMON: Final = ("header_size", "payload_size", "packetization_scheme", "record_number")
 
 
-class _MapBuilder:
-    """Maps of text to text for ``count`` records, filled group by group and put in record order at the end."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.entries = np.zeros(count, dtype=np.int64)
-        self.present = np.zeros(count, dtype=bool)
-        self.names: dict[str, int] = {}
-        self.values = TextPool()
-        self._groups: list[tuple[Ints, list[int], list[Ints]]] = []
-
-    def group(self, records: Ints, names: list[str], values: list[Ints]) -> None:
-        """Records that all have these keys; ``values`` holds, for each key, the records' indices into the pool."""
-        self.present[records] = True
-        self.entries[records] = len(names)
-        self._groups.append((records, [self.names.setdefault(name, len(self.names)) for name in names], values))
-
-    def build(self) -> pa.Array:
-        offsets = np.zeros(self.count + 1, dtype=np.int64)
-        np.cumsum(self.entries, out=offsets[1:])
-        keys = np.empty(int(offsets[-1]), dtype=np.int64)
-        values = np.empty(int(offsets[-1]), dtype=np.int64)
-        for records, names, columns in self._groups:
-            first = offsets[records]
-            for slot, (name, column) in enumerate(zip(names, columns, strict=True)):
-                keys[first + slot] = name
-                values[first + slot] = column
-        mask = np.append(~self.present, False)
-        name_texts = pa.array(list(self.names), pa.string())
-        return pa.MapArray.from_arrays(
-            pa.array(offsets.astype(np.int32), mask=mask), name_texts.take(pa.array(keys)), self.values.gather(values)
-        )
+_TYPES: Final = list(RECORD_TYPES.values())
+_TYPE_OF: Final = np.zeros(256, dtype=np.int64)
+for _place, _type in enumerate(_TYPES):
+    _TYPE_OF[_type.number] = _place
+_RECORD_TYPES: Final = pa.array([kind.name for kind in _TYPES], pa.string())
+_KINDS: Final = pa.array([str(kind.kind) for kind in _TYPES], pa.string())
+_OPERATIONS: Final = pa.array([None if kind.operation is None else str(kind.operation) for kind in _TYPES], pa.string())
 
 
 def names_of(number: Ints) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Record type, kind and operation of each record number."""
-    known = sorted(RECORD_TYPES)
-    index = pa.array(np.searchsorted(np.array(known), number))
-    types = [RECORD_TYPES[number] for number in known]
-    return (
-        pa.array([kind.name for kind in types], pa.string()).take(index),
-        pa.array([str(kind.kind) for kind in types], pa.string()).take(index),
-        pa.array([None if kind.operation is None else str(kind.operation) for kind in types], pa.string()).take(index),
-    )
+    """Record type, kind and operation of each record number; all must be known."""
+    index = pa.array(_TYPE_OF[number])
+    return _RECORD_TYPES.take(index), _KINDS.take(index), _OPERATIONS.take(index)
 
 
 def positions(sequence: npt.NDArray[np.uint64], null: Bools | None = None) -> pa.Array:
@@ -87,88 +55,48 @@ def times(buffer: Bytes, headers: Headers) -> tuple[Ints, Bools, Bools]:
     return seconds, has, has & ((seconds < _EARLIEST) | (seconds > _LATEST))
 
 
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    """Where the header values of the records stand in the pool: arrays over the records."""
-
-    header_size: Ints
-    payload_size: Ints
-    scheme: Ints
-    number: Ints
-    sequence: Ints
-    transaction: Ints
-    label: Ints
-    zero: Ints
-
-
 def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Ints, byte_order: str) -> pa.Array:
     """``events.headers`` of clean records: every header field by its own name (§2).
 
     ``position`` is the text of each sequence number, ``seconds`` the time of begins and commits.
     """
-    count = len(headers.start)
-    build = _MapBuilder(count)
-    pool = build.values
-    each = np.arange(count, dtype=np.int64)
-    one = np.zeros(count, dtype=np.int64)
-    slots = _Slots(
-        header_size=pool.add(integers(headers.header_size)) + each,
-        payload_size=pool.add(integers(headers.payload_size)) + each,
-        scheme=pool.add(pa.array(["66"])) + one,
-        number=pool.add(integers(np.arange(256))) + headers.number,
-        sequence=pool.add(position) + each,
-        transaction=pool.add(integers(headers.transaction)) + each,
-        label=pool.add(integers(headers.label)) + each,
-        zero=pool.add(pa.array(["0"])) + one,
-    )
-    for number in np.unique(headers.number):
-        records = np.flatnonzero(headers.number == number)
-        if number in ROWS:
-            _row_headers(build, slots, buffer, headers, records, byte_order)
-            continue
-        names = [name for _, _, name, _ in RECORD_TYPES[int(number)].fields]
-        values: list[Ints] = []
-        for name in names:
-            if name == "sequence_number":
-                values.append(slots.sequence[records])
-            elif name == "transaction_id":
-                values.append(slots.transaction[records])
-            elif name == "user_data":
-                values.append(slots.label[records])
-            elif name in ("start_time", "commit_time"):
-                values.append(pool.add(integers(seconds[records])) + np.arange(len(records)))
-            else:  # user_id
-                uid = signed_32(buffer, headers.start[records] + 36)
-                values.append(pool.add(integers(uid)) + np.arange(len(records)))
-        build.group(records, [*_COMMON, *names], [*_common(slots, records), *values])
+    pool = TextPool()
+    build = MapBuilder(len(headers.start), pool)
+    # where the values of each field stand in the pool, an array over the records
+    places = {
+        "header_size": pool.add_integers(headers.header_size),
+        "payload_size": pool.add_integers(headers.payload_size),
+        "packetization_scheme": pool.add_integers(np.full(len(headers.start), SCHEME)),
+        "record_number": pool.add_integers(headers.number),
+        "sequence_number": pool.add(position),
+        "transaction_id": pool.add_integers(headers.transaction),
+        "user_data": pool.add_integers(headers.label),
+        "flags": pool.add_integers(np.zeros(len(headers.start), dtype=np.int64)),
+    }
+    words = np.where(headers.row, headers.header_size - 36, 0) // SIZE_WORD
+    shapes = headers.number << 32 | words
+    for shape in np.unique(shapes).tolist():
+        records = np.flatnonzero(shapes == shape)
+        number, count = shape >> 32, shape & 0xFFFFFFFF
+        names = [field.name for field in (*COMMON_FIELDS, *RECORD_TYPES[number].fields)]
+        values = [places[name][records] for name in names if name in places]
+        if number in (1, 2):
+            values.append(pool.add_integers(seconds[records]))
+        if number == 1:
+            values.append(pool.add_integers(signed_32(buffer, headers.start[records] + 36)))
+        if count:
+            names.append("variable_sizes")
+            values.append(_joined_words(pool, size_words(buffer, headers.start[records], count, byte_order)))
+        build.group(records, names, values)
     return build.build()
 
 
-def _common(slots: _Slots, records: Ints) -> list[Ints]:
-    return [slots.header_size[records], slots.payload_size[records], slots.scheme[records], slots.number[records]]
-
-
-def _row_headers(
-    build: _MapBuilder, slots: _Slots, buffer: Bytes, headers: Headers, records: Ints, byte_order: str
-) -> None:
-    counts = (headers.header_size[records] - 36) // 4
-    for count in np.unique(counts):
-        some = records[counts == count]
-        names = [*_COMMON, "sequence_number", "transaction_id", "user_data", "flags"]
-        values = [
-            *_common(slots, some),
-            slots.sequence[some],
-            slots.transaction[some],
-            slots.label[some],
-            slots.zero[some],
-        ]
-        if count:
-            words = size_words(buffer, headers.start[some], int(count), byte_order)
-            texts = [integers(words[:, column]) for column in range(int(count))]
-            joined = texts[0] if count == 1 else pc.binary_join_element_wise(*texts, " ")
-            names.append("variable_sizes")
-            values.append(build.values.add(joined) + np.arange(len(some)))
-        build.group(some, names, values)
+def _joined_words(pool: TextPool, words: Ints) -> Ints:
+    """Where the size words of each record stand in the pool, joined by a space."""
+    if words.shape[1] == 1:
+        return pool.add_integers(words[:, 0])
+    texts = [integers(words[:, column]) for column in range(words.shape[1])]
+    return pool.add(pc.binary_join_element_wise(*texts, " "))
 
 
 def image_maps(images: list[RowImages], before: Bools, after: Bools) -> tuple[pa.Array, pa.Array]:
@@ -176,13 +104,12 @@ def image_maps(images: list[RowImages], before: Bools, after: Bools) -> tuple[pa
 
     ``rows`` of each image are indices of those records, -1 for rows that are not among them.
     """
-    builders = [(_MapBuilder(len(before)), before), (_MapBuilder(len(after)), after)]
-    pool = builders[0][0].values
-    builders[1][0].values = pool
+    pool = TextPool()
+    builders = [(MapBuilder(len(before), pool), before), (MapBuilder(len(after), pool), after)]
     for image in images:
-        first = [pool.add(column.text()) for column in image.columns]
+        places = [pool.add(column.text()) for column in image.columns]
         for build, chosen in builders:
             local = np.flatnonzero((image.rows >= 0) & chosen[image.rows])
             if len(local):
-                build.group(image.rows[local], image.names, [base + local for base in first])
+                build.group(image.rows[local], image.names, [place[local] for place in places])
     return builders[0][0].build(), builders[1][0].build()

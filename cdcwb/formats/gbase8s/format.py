@@ -32,6 +32,7 @@ class GBase8s:
 
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
+    row_times = False
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks for record headers in the first bytes of the first files."""

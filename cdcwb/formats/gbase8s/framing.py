@@ -49,8 +49,8 @@ SCHEME: Final = 66
 """``CDC_PKTSCHEME_LRECBINARY``, the only packetization scheme there is (§1.1)."""
 
 GAP_PIECE: Final = 1 << 20
-"""A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without
-bound."""
+"""A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without bound;
+behind each of them framing begins anew."""
 
 WINDOW: Final = 8 << 20
 """Bytes framed at a time; a record longer than that widens the window for itself."""
@@ -274,20 +274,16 @@ def _frame(
         elif not at_end and position + COMMON_HEADER > walk.size:
             break
         following = walk.next_strong(position + 1)
-        if following >= 0:
-            one(following, False, _gap_reason(buffer, position))
-            position = following
+        furthest = position + GAP_PIECE
+        if 0 <= following <= furthest:
+            furthest = following
         elif at_end:
-            one(walk.size, False, _gap_reason(buffer, position))
-            position = walk.size
-        else:
-            whole = (walk.size - COMMON_HEADER - position) // GAP_PIECE * GAP_PIECE
-            if whole == 0:
-                wanted = position + 2 * GAP_PIECE
-                break
-            one(position + whole, False, _gap_reason(buffer, position))
-            position += whole
-            continue
+            furthest = min(furthest, walk.size)
+        elif furthest > walk.limit:
+            wanted = furthest + COMMON_HEADER
+            break
+        one(furthest, False, _gap_reason(buffer, position))
+        position = furthest
     empty = np.empty(0, dtype=np.int64)
     segments = Segments(
         buffer,

@@ -45,6 +45,12 @@ class Headers:
     transaction: Ints
     label: Ints
 
+    def take(self, records: Ints) -> Headers:
+        """The headers of these records only."""
+        if len(records) == len(self.start):
+            return self
+        return Headers(*(getattr(self, name)[records] for name in Headers.__slots__))
+
 
 def signed_32(buffer: Bytes, at: Ints) -> Ints:
     """The signed big-endian 32-bit words at the given places."""

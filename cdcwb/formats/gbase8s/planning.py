@@ -189,12 +189,12 @@ def _detect_reads(stream: Stream, options: Options) -> tuple[str, int | None, li
         return "reads", None, [_row("reads", "line", f"{hits} of {len(starts)} {unit}s begin with a record", False)]
     if all(segments.record.all() for segments in framed) and not repeats(sample):
         return "stream", None, [_row("reads", "none", "records follow each other without unused bytes", False)]
-    size = buffer_size(sample, framed)
     if len(starts) > 1:
         stale = _stale(sample, np.array(starts, dtype=np.int64))
         if stale:
             evidence = f"{stale} bytes at the ends of {len(starts)} {unit}s equal what earlier ones held at their place"
             return "reads", None, [_row("reads", "line", evidence, False)]
+    size = buffer_size(sample, framed)
     if size is not None:
         evidence = f"what stands behind records equals what stood {size} bytes before it"
         return "reads", size, [_row("buffer_size", str(size), evidence, False)]

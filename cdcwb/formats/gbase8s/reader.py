@@ -43,6 +43,7 @@ _EXACT: Final = np.zeros(256, dtype=np.int64)
 for _number, _size in _EXACT_HEADER.items():
     _EXACT[_number] = _size
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
+_TIMED: Final = (1, 2)
 _BEFORE: Final = (41, 42)
 _AFTER: Final = (40, 43)
 
@@ -81,19 +82,19 @@ class SplitState:
     open_before: dict[int, str] = field(init=False)
     versions: Versions = field(init=False)
     text_end: dict[int, int] = field(init=False)
-    late: list[dict[str, Any]] = field(init=False)  # notes before the first segment
+    starts: Ints = field(init=False)  # of the files in the stream, and its end
+    paths: pa.Array = field(init=False)
 
     def __post_init__(self) -> None:
         self.open_before = dict(self.split.open_before)
         self.versions = Versions(self.plan, self.split.in_force)
         self.text_end = dict.fromkeys(self.split.closes, 0)
-        self.late = []
+        self.starts = np.array(self.stream.starts)
+        self.paths = pa.array([entry.path for entry in self.plan.files], pa.string())
         for index in self.split.closes:
             covered = min(max(self.split.start - self.stream.starts[index], 0), self.plan.files[index].length)
-            if covered and self.plan.mode == "stream":  # the rest of a record that began in an earlier file
-                offset, end = self._span(index, 0, covered)
-                self.late += self._notes(index, offset)
-                self.text_end[index] = end
+            if covered and self.plan.mode == "stream":  # the rest of a record that begins in an earlier split
+                self.text_end[index] = self._span(index, 0, covered)[1]
 
     # --- batches ------------------------------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ class SplitState:
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """What is left of the text files of this split: notes behind their last digit."""
-        rows = self.late
+        rows: list[dict[str, Any]] = []
         for index in self.split.closes:
             rows += self._notes(index, self.plan.files[index].size)
         rows = [row for row in rows if self.wanted.allows(row)]
@@ -163,6 +164,8 @@ class SplitState:
     def kept(self, chunk: Chunk) -> Bools:
         """Records that the filters let through."""
         keep = np.ones(len(chunk.records), dtype=bool)
+        if self.wanted.timed:
+            keep &= np.isin(chunk.headers.number, _TIMED)
         if self.wanted.kinds is not None:
             keep &= np.isin(
                 chunk.headers.number, [number for number, kind in _KINDS.items() if kind in self.wanted.kinds]
@@ -178,28 +181,24 @@ class SplitState:
 
     def _fast(self, chunk: Chunk, quick: Ints, images: list[RowImages]) -> pa.RecordBatch:
         """The records ``quick`` of a chunk, all plain, as one batch."""
-        whole, segments = chunk.headers, chunk.segments
-        headers = Headers(*(getattr(whole, name)[quick] for name in Headers.__slots__))
-        count = len(quick)
+        segments, count = chunk.segments, len(quick)
+        headers = chunk.headers.take(quick)
         record_type, kind, operation = batch.names_of(headers.number)
         position = batch.positions(headers.sequence)
         seconds, timed, _ = batch.times(segments.buffer, headers)
-        nothing = {name: pa.nulls(count, model.EVENTS.field(name).type) for name in _ALWAYS_NULL}
         transaction = chunk.transaction[quick]
         labelled = headers.row | (headers.number == 119)
         schema_name, table_name, table_version = self.versions.name_arrays(
             headers.label, chunk.version[quick], labelled
         )
         file_index, offset, length = self.places(segments, headers.start, headers.end)
-        paths = pa.array([entry.path for entry in self.plan.files], pa.string())
         columns: dict[str, pa.Array] = {
-            **nothing,
-            "format": pa.array([FORMAT]).take(pa.array(np.zeros(count, dtype=np.int64))),
-            "file": paths.take(pa.array(file_index)),
+            "format": pa.repeat(FORMAT, count),
+            "file": self.paths.take(pa.array(file_index)),
             "file_index": pa.array(file_index.astype(np.int32)),
             "offset": pa.array(offset),
             "length": pa.array(length),
-            "offset_unit": pa.array([str(OffsetUnit.BYTE)]).take(pa.array(np.zeros(count, dtype=np.int64))),
+            "offset_unit": pa.repeat(str(OffsetUnit.BYTE), count),
             "record_type": record_type,
             "kind": kind,
             "operation": operation,
@@ -213,15 +212,14 @@ class SplitState:
             "headers": batch.header_map(segments.buffer, headers, position, seconds, self.plan.settings.byte_order),
         }
         if self.wanted.images:
-            place = np.full(len(whole.start), -1, dtype=np.int64)
+            place = np.full(len(chunk.records), -1, dtype=np.int64)
             place[quick] = np.arange(count)
             local = [RowImages(place[image.rows], image.odd, image.names, image.columns) for image in images]
             before, after = np.isin(headers.number, _BEFORE), np.isin(headers.number, _AFTER)
             columns["before"], columns["after"] = batch.image_maps(local, before, after)
             columns["raw"] = slices(segments.buffer, headers.start, headers.end)
-        else:
-            for name in ("before", "after", "raw"):
-                columns[name] = pa.nulls(count, model.EVENTS.field(name).type)
+        nothing = {field.name: pa.nulls(count, field.type) for field in model.EVENTS if field.name not in columns}
+        columns |= nothing
         return pa.RecordBatch.from_arrays([columns[name] for name in model.EVENTS.names], schema=model.EVENTS)
 
     # --- places -------------------------------------------------------------------------------------------------------
@@ -229,19 +227,14 @@ class SplitState:
     def places(self, segments: Segments, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
         """File index, offset and length in their decompressed files of runs that end in the file they begin in."""
         begin, stop = segments.base + start, segments.base + end
-        starts = np.array(self.stream.starts)
-        index = np.searchsorted(starts, begin, side="right") - 1
-        offset, length = np.empty_like(begin), np.empty_like(begin)
-        for one in np.unique(index):
-            of = index == one
-            first = self.stream.starts[one]
-            upto = np.minimum(stop[of], self.stream.starts[one + 1])
-            if self.plan.files[one].shape == "binary":
-                offset[of], length[of] = begin[of] - first, upto - begin[of]
-            else:
-                offset[of], last = self.stream.source(int(one)).places(begin[of] - first, upto - first)
-                length[of] = last - offset[of]
-        return index, offset, length
+        index = np.searchsorted(self.starts, begin, side="right") - 1
+        first = self.starts[index]
+        offset, last = begin - first, np.minimum(stop, self.starts[index + 1]) - first
+        for one in np.unique(index).tolist():
+            if self.plan.files[one].shape != "binary":
+                of = index == one
+                offset[of], last[of] = self.stream.source(one).places(offset[of], last[of])
+        return index, offset, last - offset
 
     def _span(self, index: int, start: int, end: int) -> tuple[int, int]:
         """Offset and end in the decompressed file of wire bytes ``[start, end)`` of one file."""
@@ -254,9 +247,12 @@ class SplitState:
             return []
         offset = self.text_end[index]
         self.text_end[index] = upto
+        return [self._note(index, offset, upto)]
+
+    def _note(self, index: int, offset: int, upto: int) -> dict[str, Any]:
         row = self._row(index, offset, upto - offset, Kind.FILLER)
         row["headers"] = [("reason", "text between the digits of records")]
-        return [row]
+        return row
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
@@ -265,8 +261,7 @@ class SplitState:
         order."""
         segments = chunk.segments
         index, offset, length = self.places(segments, segments.start[first:last], segments.end[first:last])
-        ends = np.array(self.stream.starts)[index + 1]
-        crosses = segments.base + segments.end[first:last] > ends
+        crosses = segments.base + segments.end[first:last] > self.starts[index + 1]
         is_odd = np.zeros(last - first, dtype=bool)
         is_odd[chunk.records[odd] - first] = True
         record_of = np.full(last - first, -1, dtype=np.int64)
@@ -315,8 +310,8 @@ class SplitState:
         return row
 
     def _fragments(self, segments: Segments, segment: int, index: int) -> list[dict[str, Any]]:
-        """The parts of a record that stand in the files after the one it begins in."""
-        rows: list[dict[str, Any]] = []
+        """The parts of a record that stand in the files after the one it begins in, and the notes before them."""
+        rows = self._notes(index, self.plan.files[index].size)
         end = segments.base + int(segments.end[segment])
         for later in range(index + 1, len(self.plan.files)):
             first = self.stream.starts[later]
@@ -326,7 +321,8 @@ class SplitState:
             if upto == 0:
                 continue
             offset, last = self._span(later, 0, upto)
-            rows += self._notes(later, offset)
+            if offset:  # a note, since digits stand behind it
+                rows.append(self._note(later, 0, offset))
             if later in self.text_end:
                 self.text_end[later] = last
             row = self._row(later, offset, last - offset, Kind.FRAGMENT)
@@ -361,18 +357,6 @@ class SplitState:
         return row
 
 
-_ALWAYS_NULL: Final = (
-    "event_no",
-    "last_in_transaction",
-    "change_mask",
-    "column_mask",
-    "changed_columns",
-    "present_columns",
-    "key",
-    "problems",
-)
-
-
 def is_plain(chunk: Chunk) -> Bools:
     """Records that hold nothing but what their type's header says (§1.3, §2)."""
     headers, buffer = chunk.headers, chunk.segments.buffer
@@ -388,6 +372,10 @@ def is_plain(chunk: Chunk) -> Bools:
     return plain
 
 
+_FEW: Final = 64
+"""Places where the two kinds of events meet, up to which it is faster to join pieces than to gather row by row."""
+
+
 def _merged(
     fast: pa.RecordBatch | None, order: Ints, slow: list[tuple[int, dict[str, Any]]]
 ) -> Iterator[pa.RecordBatch]:
@@ -401,7 +389,16 @@ def _merged(
     if fast is None or not len(fast):
         yield rest
         return
-    keys = np.concatenate([2 * order, np.array([key for key, _ in slow], dtype=np.int64)])
-    rank = np.concatenate([np.ones(len(order), dtype=np.int64), np.zeros(len(slow), dtype=np.int64)])
-    both = pa.Table.from_batches([fast, rest]).take(pa.array(np.lexsort((rank, keys)))).combine_chunks()
-    yield from both.to_batches()
+    cuts = np.searchsorted(2 * order, np.array([key for key, _ in slow]))  # fast ones before each slow one
+    edges = np.unique(cuts)
+    if len(edges) > _FEW:
+        places = np.insert(np.arange(len(fast)), cuts, np.arange(len(fast), len(fast) + len(slow)))
+        both = pa.Table.from_batches([fast, rest]).take(pa.array(places))
+    else:
+        pieces: list[pa.RecordBatch] = []
+        at = done = 0
+        for edge, upto in zip(edges.tolist(), np.searchsorted(cuts, edges, side="right").tolist(), strict=True):
+            pieces += [fast.slice(at, edge - at), rest.slice(done, upto - done)]
+            at, done = edge, upto
+        both = pa.Table.from_batches([*pieces, fast.slice(at)])
+    yield from both.combine_chunks().to_batches()

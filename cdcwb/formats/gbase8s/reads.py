@@ -11,9 +11,11 @@ Where the starts of the reads are not known, a read is taken to end where its un
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -29,6 +31,7 @@ _KEY: Final = 24  # bytes that tell records apart: the common header and the seq
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
 _STALE: Final = "equals what an earlier read left at this place of the buffer"
 _MOST_SIZES: Final = 16  # buffer sizes that are tried
+_MOST_GAPS: Final = 1000  # runs of unused bytes that are looked at for the size
 
 
 @dataclass(slots=True)
@@ -60,37 +63,36 @@ class _Buffer:
         self.image = bytearray()
         self.seen: set[tuple[int, bytes]] = set()
 
-    def holds(self, place: int, data: bytes, start: int, stop: int) -> bool:
-        """Does ``data[start:stop]`` equal what earlier reads left at this place? What lies behind the image is not
-        compared."""
-        size = min(stop - start, len(self.image) - place)
-        first = min(size, _KEY)  # most records differ here, and the rest of a read may be long
-        return (
-            size > 0
-            and data[start : start + first] == self.image[place : place + first]
-            and data[start : start + size] == self.image[place : place + size]
-        )
+    def same_from(self, there: Bytes) -> int:
+        """From which place on a read equals what earlier reads left; what lies behind that is not compared."""
+        size = min(len(there), len(self.image))
+        differs = np.flatnonzero(there[:size] != np.frombuffer(self.image[:size], dtype=np.uint8))
+        return int(differs[-1]) + 1 if len(differs) else 0
+
+    def holds(self, place: int, there: bytes) -> bool:
+        """Did earlier reads leave these bytes at this place? What lies behind what they left is not compared."""
+        known = self.image[place : place + len(there)]
+        return len(known) > 0 and there.startswith(known)
 
     def overwrite(self, there: bytes) -> None:
         there = there[:_MAX_IMAGE]
         self.image[: len(there)] = there
 
 
-def walk_reads(buffer: Bytes, starts: Ints | None, boundaries: Ints | None = None) -> Segments:
+def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
     """The records, stale tails and damage of a capture that holds read buffers.
 
     ``buffer`` is the whole stream (wire bytes). ``starts`` are the places where reads begin, in rising order; with None
-    a read is taken to begin wherever a record follows unframed bytes. ``boundaries``: places where another file begins.
+    a read is taken to begin wherever a record follows unframed bytes.
     """
     data = buffer.tobytes()
     size = len(data)
-    found = find_candidates(buffer)
-    walk = _Walk(data, found)
+    inside = [] if starts is None else [int(start) for start in starts if 0 < start < size]
+    walk = _Walk(data, find_candidates(buffer), [0, *inside, size])
     if starts is None:
         walk.inferred(size)
     else:
-        edges = [int(start) for start in starts if 0 < start < size]
-        for first, last in zip([0, *edges], [*edges, size], strict=True):
+        for first, last in pairwise(walk.edges):
             walk.read(first, last)
     out = walk.found
     return Segments(
@@ -105,8 +107,9 @@ def walk_reads(buffer: Bytes, starts: Ints | None, boundaries: Ints | None = Non
 
 
 class _Walk:
-    def __init__(self, data: bytes, candidates: Candidates) -> None:
+    def __init__(self, data: bytes, candidates: Candidates, edges: list[int]) -> None:
         self.data = data
+        self.edges = edges  # where reads begin, and the end
         self.start = candidates.start
         self.end = candidates.end
         self.strong = candidates.strong
@@ -114,11 +117,13 @@ class _Walk:
         self.buffer = _Buffer()
         self.found = _Found([], [], [], {}, set())
         self.position = 0  # what lies before belongs to a segment
+        self.same_from = -1  # place in the present read from which it equals the buffer; -1: its end is not known
 
     def read(self, first: int, last: int) -> None:
         """One read buffer, ``data[first:last]``."""
         position = max(first, self.position)  # a record of the read before may go on here
         genuine: list[int] = []
+        self.same_from = self.buffer.same_from(np.frombuffer(self.data, np.uint8, last - first, first))
         while position < last:
             index = self._candidate(position)
             end = int(self.end[index]) if index >= 0 else -1
@@ -131,7 +136,7 @@ class _Walk:
                 self.found.add(position, end)
                 position = end
                 continue
-            position = self._tail(position, last, position - first)
+            position = self._tail(position, first, last)
         self.position = max(position, last)
         for place in genuine:
             key = self._key(place)
@@ -152,13 +157,13 @@ class _Walk:
                 continue
             following = self._next_strong(position + 1)
             last = following if following >= 0 else size
-            self._tail(position, last, position - first)
+            self._tail(position, first, last)
             self.buffer.overwrite(self.data[first:last])
             self.position = first = last
 
-    def _tail(self, position: int, last: int, place: int) -> int:
-        """Bytes that frame as no record, up to the end of the read; returns where to go on."""
-        if self.buffer.holds(place, self.data, position, last):
+    def _tail(self, position: int, first: int, last: int) -> int:
+        """Bytes that frame as no record, up to the end of the read ``data[first:last]``; returns where to go on."""
+        if self._is_stale(position, first, last):
             self.found.add(position, last, _STALE, True)
             return last
         if self._is_zero(position, last):
@@ -181,18 +186,29 @@ class _Walk:
             if bool(self.strong[index]) and not 0 <= inner < end:
                 return True
             known = end == last or self._candidate(end) >= 0
-            return known or self.buffer.holds(end - first, self.data, end, last) or self._is_zero(end, last)
+            return known or self._is_stale(end, first, last) or self._is_zero(end, last)
         if end > len(self.data) or not self.strong[index]:
             return False
         inner = self._next_strong(position + 1)  # goes on in the next read, unless that begins with a record
-        return not 0 <= inner < end
+        return not 0 <= inner < end or self._ends_later(end)
+
+    def _ends_later(self, end: int) -> bool:
+        """Is what stands behind the end of a record that goes on in a later read a record, nothing, or stale?"""
+        read = bisect_left(self.edges, end)
+        first, last = self.edges[read - 1], self.edges[read]
+        if end == last or self._candidate(end) >= 0:
+            return True
+        full = self.edges[read - 2]  # the read before is full of that record, so it is what the buffer holds
+        at = full + end - first
+        size = min(last - end, first - at)
+        return size > 0 and self.data[end : end + size] == self.data[at : at + size]
 
     def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
         """Did an earlier read leave this record here, and everything behind it in the read ``data[first:last]``?"""
         place = position - first
         if len(self.buffer.image) < place + min(end, last) - position:
             return False
-        if not self.buffer.holds(place, self.data, position, last):
+        if not self._is_stale(position, first, last):
             return False
         there = self.data[position : position + _KEY]
         number = int.from_bytes(there[12:16], "big")
@@ -200,8 +216,16 @@ class _Walk:
             return place > 0  # a read holds at least one record
         return (place, there) in self.buffer.seen
 
+    def _is_stale(self, start: int, first: int, last: int) -> bool:
+        """Do the bytes from ``start`` to the end of the read ``data[first:last]`` equal what earlier reads left?"""
+        place = start - first
+        if self.same_from >= 0:
+            return self.same_from <= place < len(self.buffer.image)
+        return self.buffer.holds(place, self.data[start : min(last, first + _MAX_IMAGE)])
+
     def _is_zero(self, start: int, stop: int) -> bool:
-        return self.data.count(0, start, stop) == stop - start
+        near = min(stop, start + _KEY)  # one look tells most of them apart
+        return not any(self.data[start:near]) and self.data.count(0, start, stop) == stop - start
 
     def _key(self, place: int) -> bytes | None:
         there = self.data[place : place + _KEY]
@@ -257,7 +281,7 @@ def buffer_size(sample: Bytes, framed: Iterable[Segments]) -> int | None:
     data = sample.tobytes()
     votes = Counter(repeats(sample))
     for segments in framed:
-        for gap in np.flatnonzero(~segments.record).tolist():
+        for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
             first = segments.base + int(segments.start[gap])
             there = data[first : min(segments.base + int(segments.end[gap]), first + _KEY)]
             before = data.rfind(there, max(0, first - len(data) // 2), first) if there.strip(b"\0") else -1

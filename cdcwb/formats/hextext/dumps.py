@@ -26,6 +26,7 @@ __all__ = ["read_dump", "recognise"]
 
 _SAMPLE: Final = 1 << 18  # units that are looked at to recognise a dump
 _LINES: Final = 200  # lines whose characters are looked at
+_LONGEST: Final = 1 << 16  # bytes of a line
 # A star may stand for much more than the text is long, but not for anything: 16 MiB, or 64 times the text.
 _STAR_LEAST: Final = 16 << 20
 _STAR_TIMES: Final = 64
@@ -41,18 +42,21 @@ def recognise(text: Text, shape: str | None = None) -> Style | None:
     if piece is None:
         return None
     found = scan(piece.text)
-    for style in _styles(piece, found, text.units, shape):
-        lines = dump_lines(piece, found, style, text.units)
-        if _adds_up(piece, lines, style):
-            # No program writes words of machine order behind eight digits.
-            if style.shape == "hexdump" and style.group > 2 and style.width < 8:
-                words = f"{style.group // 2}-byte words in the byte order of the machine that made it"
-                raise CaptureError(f"a dump of {words}; make it with hexdump -C or xxd")
-            if style.shape == "xxd":
-                _refuse_swapped(piece, lines)
-            return style
-        if style.shape == "xxd" and _are_bits(piece, lines):
-            raise CaptureError("a dump of bits (xxd -b); make it with xxd, without -b")
+    styles = [
+        (style, dump_lines(piece, found, style, text.units)) for style in _styles(piece, found, text.units, shape)
+    ]
+    for spacing_lost in (False, True):
+        for style, lines in styles:
+            if _adds_up(piece, lines, style, spacing_lost):
+                # No program writes words of machine order behind eight digits.
+                if style.shape == "hexdump" and style.group > 2 and style.width < 8:
+                    words = f"{style.group // 2}-byte words in the byte order of the machine that made it"
+                    raise CaptureError(f"a dump of {words}; make it with hexdump -C or xxd")
+                if style.shape == "xxd":
+                    _refuse_swapped(piece, lines)
+                return style
+            if style.shape == "xxd" and _are_bits(piece, lines):
+                raise CaptureError("a dump of bits (xxd -b); make it with xxd, without -b")
     return None
 
 
@@ -71,23 +75,33 @@ def _styles(piece: Piece, found: Scan, units: int, shape: str | None) -> Iterato
                     yield replace(form, base=base, width=width)
 
 
-def _adds_up(piece: Piece, lines: DumpLines, style: Style) -> bool:
-    """Whether the offsets prove that this is a dump of the style."""
+def _adds_up(piece: Piece, lines: DumpLines, style: Style, spacing_lost: bool) -> bool:
+    """Whether the offsets prove that this is a dump of the style. Where spacing was lost, characters may look like
+    groups, so that some lines seem longer than they are."""
     kind, offset, length = lines.kind, lines.offset, lines.digits // 2
     follows = (kind[:-1] == DATA) & (kind[1:] != STAR)
-    good = follows & (offset[1:] - offset[:-1] == length[:-1])
+    step = offset[1:] - offset[:-1]
+    good = follows & (step == length[:-1])
     again = follows & (offset[1:] == 0)
+    over = follows & (step > 0) & (step < length[:-1]) & spacing_lost
     step = offset[2:] - offset[:-2]
     over_star = (kind[:-2] == DATA) & (kind[1:-1] == STAR) & (kind[2:] != STAR)
     over_star &= (step > 0) & (step % np.maximum(length[:-2], 1) == 0)
     right = int(np.count_nonzero(good)) + int(np.count_nonzero(over_star))
-    wrong = int(np.count_nonzero(follows & ~good & ~again))
+    wrong = int(np.count_nonzero(follows & ~good & ~again & ~over))
     if style.group > 2:  # a hex text of wide groups can look like this for a line or two
-        return right >= 3 and not wrong
-    if style.shape == "xxd" and not right and not wrong:  # dumps of one line each
+        return right >= 3 and not wrong and not over.any()
+    if style.shape == "xxd" and not right and not wrong and not over.any():  # dumps of one line each
         data = np.flatnonzero(kind == DATA)
         return not offset[data].any() or all(_shows_characters(piece, lines, line) for line in data[:_LINES].tolist())
-    return right > 0 and right >= 4 * wrong
+    return right > 0 and right >= 4 * wrong and 4 * right >= int(np.count_nonzero(over))
+
+
+def _usual(lines: DumpLines) -> int:
+    """The bytes of a whole line, as the offsets tell; more than there are where they tell nothing."""
+    step = (lines.offset[1:] - lines.offset[:-1])[(lines.kind[:-1] == DATA) & (lines.kind[1:] == DATA)]
+    step = step[(step > 0) & (step <= _LONGEST)]
+    return int(np.bincount(step).argmax()) if step.size else _LONGEST
 
 
 def _shown(piece: Piece, lines: DumpLines, line: int) -> tuple[list[bytes], bytes]:
@@ -132,6 +146,7 @@ class _Findings:
     """What the offsets of a dump tell, by the index of lines."""
 
     reads: list[int] = field(default_factory=list)  # lines that begin a new dump
+    ends: list[int] = field(default_factory=list)  # data lines that no offset follows
     cuts: list[tuple[int, int]] = field(default_factory=list)  # line, bytes it really has
     stars: list[tuple[int, int]] = field(default_factory=list)  # star, bytes it stands for
     gaps: list[tuple[int, int]] = field(default_factory=list)  # line before, bytes that are missing
@@ -150,6 +165,8 @@ def read_dump(text: Text, style: Style) -> Digits:
     found = _follow(lines, max(_STAR_LEAST, _STAR_TIMES * text.units))
     for line, length in found.cuts:
         _cut(lines, line, length)
+    for line in found.ends:
+        _cut(lines, line, _bytes_of_end(text, lines, line))
     star_lines = np.array([line for line, _ in found.stars], np.int64)
     stands_for = np.array([2 * length for _, length in found.stars], np.uint32)
     at = lines.first[star_lines]
@@ -177,7 +194,6 @@ def _follow(lines: DumpLines, most: int) -> _Findings:
     data = np.flatnonzero(kind == DATA)
     if not data.size:
         return _Findings()
-    usual = int(np.bincount(length[data]).argmax())
     found = _Findings(reads=[int(data[0])])
     plain = (kind[:-1] == DATA) & (kind[1:] != STAR) & (offset[1:] == expected[:-1])
     for line in (np.flatnonzero(~plain & (kind[:-1] != STAR))).tolist():
@@ -202,11 +218,36 @@ def _follow(lines: DumpLines, most: int) -> _Findings:
             found.gaps.append((line, there - this))
         elif kind[following] == DATA and there != this:
             found.reads.append(following)
-            if is_data and length[line] > usual:
-                found.cuts.append((line, usual))
-    if kind[-1] == DATA and length[-1] > usual:
-        found.cuts.append((kind.size - 1, usual))
+            if is_data:
+                found.ends.append(line)
+    if kind[-1] == DATA:
+        found.ends.append(kind.size - 1)
     return found
+
+
+def _bytes_of_end(text: Text, lines: DumpLines, line: int) -> int:
+    """How many bytes the last line of a dump has, after which no offset tells.
+
+    Where spacing was lost its characters may look like groups. They are known by being those of the groups before them,
+    if the line above has characters behind its bytes as well.
+    """
+    length, first = int(lines.digits[line]) // 2, int(lines.first[line])
+    last = first + int(lines.runs[line]) - 1
+    stop = int(lines.starts[last]) + int(lines.widths[last])
+    if text.at(stop, stop + 2).tobytes() == b"  " or not line or lines.kind[line - 1] != DATA:
+        return length
+    if int(lines.offset[line - 1]) + int(lines.digits[line - 1]) // 2 != int(lines.offset[line]):
+        return length
+    above = text.at(int(lines.starts[first - 1]) + int(lines.widths[first - 1]), int(lines.place[line]))
+    if not above.tobytes().strip():
+        return length
+    runs = range(first, last + 1)
+    places = [(int(lines.starts[run]), int(lines.widths[run])) for run in runs]
+    groups = [bytes.fromhex(text.at(start, start + width).tobytes().decode()) for start, width in places]
+    for count in range(1, len(groups)):
+        if text.at(sum(places[count - 1]), stop).tobytes().strip() == _characters(groups[:count]).strip():
+            return sum(map(len, groups[:count]))
+    return min(length, _usual(lines))
 
 
 def _cut(lines: DumpLines, line: int, length: int) -> None:

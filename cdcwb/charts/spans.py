@@ -1,0 +1,121 @@
+"""Where transactions stand on an axis, of time or of log positions, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from cdcwb.charts.lanes import assign_lanes
+from cdcwb.charts.positions import PositionScale
+from cdcwb.model import Completeness, Outcome
+
+__all__ = [
+    "LEAST_SHARE",
+    "NO_BEGIN",
+    "NO_END_TIME",
+    "STILL_OPEN",
+    "Record",
+    "Span",
+    "lay_out",
+    "on_positions",
+    "on_time",
+    "time_at",
+    "whole_seconds",
+]
+
+Record = Mapping[str, Any]
+
+LEAST_SHARE: Final = 1 / 400
+"""The least drawn width of a bar as a share of the axis: about two pixels of a page, and something to point at."""
+
+STILL_OPEN: Final = "still open when the capture ends"
+NO_BEGIN: Final = "begin not in the capture"
+NO_END_TIME: Final = "end time not in the stream"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class Span:
+    """One transaction on one axis, in units of that axis; ``marks`` are (which, where)."""
+
+    record: Record
+    start: int
+    end: int
+    marks: list[tuple[str, int]] = field(default_factory=list)
+    lane: int = 0
+    drawn: float = 0.0
+    hover: list[str] = field(default_factory=list)
+
+
+def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
+    """Spans in microseconds since 1970. A transaction with neither time is left out."""
+    known = [_micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
+    last = max(known, default=0) if capture_end is None else _micros(capture_end)
+    spans = []
+    for row in rows:
+        began, ended = row["began_at"], row["ended_at"]
+        if began is None and ended is None:
+            continue
+        start = _micros(ended if began is None else began)
+        span = Span(row, start, start if ended is None else max(start, _micros(ended)))
+        if began is None:
+            span.marks.append((NO_BEGIN, start))
+        if ended is None and row["outcome"] == Outcome.OPEN:
+            span.end = max(start, last)
+            span.marks.append((STILL_OPEN, span.end))
+        elif ended is None:
+            span.marks.append((NO_END_TIME, start))
+        spans.append(span)
+    return spans
+
+
+def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
+    """Spans in units of the scale. A transaction without any position is left out."""
+    spans = []
+    for row in rows:
+        first, end = row["first_position"], row["end_position"]
+        if first is None and end is None:
+            continue
+        start = scale.at(end if first is None else first)
+        span = Span(row, start, start if end is None else max(start, scale.at(end)))
+        if row["completeness"] == Completeness.NO_BEGIN:
+            span.marks.append((NO_BEGIN, start))
+        if end is None:
+            span.end = max(start, scale.span)
+            span.marks.append((STILL_OPEN, span.end))
+        spans.append(span)
+    return spans
+
+
+def lay_out(spans: list[Span], least_span: int) -> tuple[int, int]:
+    """Give every span its drawn width and its lane; how many lanes there are, and how many spans are drawn wider than
+    they are."""
+    if not spans:
+        return 0, 0
+    whole = max(least_span, max(s.end for s in spans) - min(s.start for s in spans))
+    least = whole * LEAST_SHARE
+    for span in spans:
+        span.drawn = max(least, span.end - span.start)
+    lanes = assign_lanes([(s.start, s.start + s.drawn + least / 2) for s in spans])
+    for span, lane in zip(spans, lanes, strict=True):
+        span.lane = lane
+    return max(lanes) + 1, sum(s.drawn > s.end - s.start for s in spans)
+
+
+def whole_seconds(spans: Sequence[Span]) -> bool:
+    """Whether no time has a fraction of a second."""
+    times = [t for s in spans for t in (s.record["began_at"], s.record["ended_at"]) if t is not None]
+    return all(time.microsecond == 0 for time in times)
+
+
+def _micros(time: datetime) -> int:
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def time_at(micros: int) -> datetime:
+    """The time that is ``micros`` microseconds after 1970."""
+    return _EPOCH + micros * _MICROSECOND

@@ -1,0 +1,159 @@
+"""The report as a file: complete, offline, within its size, and deaf to what captured text says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcwb.report.html import SIZE_LIMIT, Page, page, render, title_of, write_whole
+from cdcwb.report.index import Entry, write_index
+from cdcwb.report.show import FIGURE_MIME, STYLE
+
+HOSTILE = "</script><script>alert(1)</script><!--\u2028"
+ABOUT = Page("data/<b>&", datetime(2025, 3, 23, 10, 57, 19, 5, tzinfo=UTC), "02_transactions", "0.1.0")
+
+
+def markdown(text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "source": text}
+
+
+def code(*outputs: dict[str, Any]) -> dict[str, Any]:
+    return {"cell_type": "code", "source": "SECRET_CODE = 1", "outputs": list(outputs)}
+
+
+def output(metadata: dict[str, Any] | None = None, **data: Any) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": data, "metadata": metadata or {}}
+
+
+def figure(text: str = "bar") -> dict[str, Any]:
+    content = {"data": [{"type": "bar", "name": text}], "layout": {"height": 321}, "config": {}}
+    return output(**{FIGURE_MIME: content, "text/html": "<table><td>in numbers</td></table>"})
+
+
+def made(*cells: dict[str, Any]) -> str:
+    return page({"cells": [markdown("# The title\n\nIntroduction."), *cells]}, ABOUT)
+
+
+@pytest.fixture(scope="module")
+def whole() -> str:
+    return made(markdown("## One\n\ntext\n\n## Two\n"), code(figure()), code(figure(HOSTILE)))
+
+
+def scripts(html: str) -> list[str]:
+    return re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+
+
+def test_plotly_is_in_the_file_once_and_from_nowhere_else(whole: str) -> None:
+    assert whole.count("* plotly.js v") == 1
+    assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?(?:https?:)?//", whole)
+    assert "<link" not in whole
+    assert "<script src" not in whole
+    assert "require" not in "".join(scripts(whole)[2:])
+
+
+def test_a_report_without_charts_has_no_use_for_plotly() -> None:
+    html = made(code(output(**{"text/html": "<p>only words</p>"})))
+    assert "plotly" not in html
+    assert len(html) < 20_000
+
+
+def test_the_file_is_well_below_its_limit(whole: str) -> None:
+    assert len(whole.encode()) < 5_500_000 < SIZE_LIMIT
+
+
+def test_the_policy_allows_exactly_the_scripts_that_are_there(whole: str) -> None:
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', whole)
+    assert policy is not None
+    allowed = re.findall(r"&#39;sha256-([^&]+)&#39;", policy.group(1))
+    there = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts(whole)]
+    assert sorted(allowed) == sorted(there)
+    assert len(there) == 3
+    assert "default-src &#39;none&#39;" in policy.group(1)
+    assert "unsafe-eval" not in policy.group(1)
+    assert "http" not in policy.group(1)
+
+
+def test_captured_text_cannot_leave_the_data_of_its_chart(whole: str) -> None:
+    blocks = re.findall(r'<script type="application/json">(.*?)</script>', whole, re.DOTALL)
+    assert [json.loads(block)["data"][0]["name"] for block in blocks] == ["bar", HOSTILE]
+    assert "<" not in "".join(blocks)
+    assert "\u2028" not in "".join(blocks)
+
+
+def test_there_is_no_code_and_no_bare_fact(whole: str) -> None:
+    html = made(code(output(**{"application/vnd.cdcwb.facts+json": {"secret": 1}, "text/plain": "1 fact recorded"})))
+    assert "SECRET_CODE" not in whole + html
+    assert "recorded" not in html
+
+
+def test_each_chart_has_its_height_reserved_and_its_numbers_beside_it(whole: str) -> None:
+    assert whole.count('style="height: 321px"') == 2
+    assert whole.count("<table><td>in numbers") == 2
+
+
+def test_the_title_is_the_first_heading_and_the_sections_are_linked(whole: str) -> None:
+    assert re.findall(r"<h1>(.*)</h1>", whole) == ["The title"]
+    assert re.findall(r'<a href="#([\w-]+)">(\w+)</a>', whole) == [("one", "One"), ("two", "Two")]
+    assert re.findall(r'<h2 id="([\w-]+)">', whole) == ["one", "two"]
+    assert title_of({"cells": [code(), markdown("text\n# Later\n")]}) == "Later"
+
+
+def test_the_head_says_what_when_and_with_what_and_escapes_it(whole: str) -> None:
+    assert "data/&lt;b&gt;&amp;" in whole
+    assert "2025-03-23 10:57:19 UTC" in whole
+    assert "cdcwb 0.1.0 with the notebook 02_transactions" in whole
+
+
+def test_only_the_richest_form_of_an_output_is_shown_and_nothing_from_standard_error() -> None:
+    html = made(
+        code(
+            output(**{"text/html": "<p>rich</p>", "text/plain": "poor"}),
+            output(**{"text/plain": "<plain>"}),
+            output({"cdcwb": STYLE}, **{"text/html": "<style>once</style>"}),
+            {"output_type": "stream", "name": "stdout", "text": ["a<", "b"]},
+            {"output_type": "stream", "name": "stderr", "text": "WARN noise"},
+        )
+    )
+    assert "<p>rich</p>" in html
+    assert "poor" not in html
+    assert "<pre>&lt;plain&gt;</pre>" in html
+    assert "<pre>a&lt;b</pre>" in html
+    assert "noise" not in html
+    assert "once" not in html
+
+
+def test_a_report_that_would_be_too_large_is_refused() -> None:
+    with pytest.raises(ValueError, match="larger than 8 MB"):
+        made(code(output(**{"text/html": "x" * SIZE_LIMIT})))
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "report.html"
+    write_whole(target, "first")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(target, "second, with half a character \ud800")
+    assert target.read_text() == "first"
+    assert [path.name for path in target.parent.iterdir()] == ["report.html"]
+
+
+def test_the_index_links_every_report_and_escapes_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "a#b c.html").write_text("x" * 1234)
+    entry = Entry("T<i>", HOSTILE, "a#b c.html", ABOUT.made, "bad", ("Needs a <look>.",), (("changes", "1,000"),))
+    html = write_index(tmp_path, [entry], ABOUT.made, "0.1.0").read_text()
+    assert 'href="a%23b%20c.html"' in html
+    assert "<script" not in html
+    assert "T&lt;i&gt;" in html
+    assert "Needs a &lt;look&gt;." in html
+    assert "1.23 kB" in html
+    assert "<b>1,000</b>" in html
+
+
+def test_an_index_of_nothing_says_so() -> None:
+    assert "No reports." in render("index.html", entries=[], made="now", version="0")

@@ -1,0 +1,70 @@
+"""The parameters of a notebook: understood, or refused with everything that is wrong in one message."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cdcwb.errors import OptionError
+from cdcwb.report import check_parameters
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(OptionError) as caught:
+        check_parameters(str(tmp_path / "none"), "gbase8", "[1]", "orders", "yesterday", "2025-13-01", str(file))  # type: ignore[arg-type]
+    message = str(caught.value)
+    for part in (
+        f"path: there is no file or folder '{tmp_path / 'none'}'",
+        "format: there is no 'gbase8'. Did you mean 'gbase8s'?",
+        "options: expected a JSON object, found '[1]'",
+        "tables: expected a list of names, found 'orders'",
+        "time_from: expected a time such as 2025-03-23T10:57:19Z, found 'yesterday'",
+        "time_to: expected a time such as 2025-03-23T10:57:19Z, found '2025-13-01'",
+        f"folder: '{file}' is a file",
+    ):
+        assert part in message
+    assert "\n" not in message
+
+
+def test_good_parameters_are_understood(tmp_path: Path) -> None:
+    asked = check_parameters(
+        str(tmp_path),
+        "gbase8s",
+        '{"charset": "gbk"}',
+        ["a.b"],
+        "2025-03-23",
+        "2025-03-23T18:00:00+08:00",
+        str(tmp_path),
+    )
+    assert asked.path == str(tmp_path)
+    assert asked.options == {"charset": "gbk"}
+    assert asked.tables == ["a.b"]
+    assert asked.time_from == datetime(2025, 3, 23, tzinfo=UTC)
+    assert asked.time_to == datetime(2025, 3, 23, 10, tzinfo=UTC)
+    assert asked.folder == tmp_path
+    assert asked.limits == ["tables a.b", "from 2025-03-23T00:00:00+00:00", "to 2025-03-23T10:00:00+00:00"]
+
+
+def test_the_defaults_mean_the_whole_capture(tmp_path: Path) -> None:
+    asked = check_parameters(str(tmp_path))
+    assert (asked.format, asked.options, asked.tables, asked.limits) == ("auto", {}, [], [])
+    assert asked.time_from is asked.time_to is asked.folder is None
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"time_from .* is after time_to"):
+        check_parameters(str(tmp_path), time_from="2025-03-24", time_to="2025-03-23")
+
+
+def test_broken_json_is_shown_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"options: expected a JSON object, found '{' .*line 1 column 2"):
+        check_parameters(str(tmp_path), options="{")
+
+
+def test_the_examples_open_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Path(check_parameters("data/gbase8s").path).is_dir()

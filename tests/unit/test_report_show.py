@@ -1,0 +1,98 @@
+"""What a notebook shows: words for every kind of value, and nothing captured that could act as HTML."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import pyarrow as pa
+import pytest
+
+from cdcwb.analysis.health import Health, Tone
+from cdcwb.report import show
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&\u202e"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    outputs: list[dict[str, Any]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: outputs.append(data))
+    return outputs
+
+
+def cells(html: str) -> list[str]:
+    return re.findall(r"<td[^>]*>(.*?)</td>", html)
+
+
+def test_every_kind_of_value_is_told_in_words() -> None:
+    row = {
+        "began_at": datetime(2025, 3, 23, 10, 57, 19, 25, tzinfo=UTC),
+        "duration_us": 90_000_001,
+        "bytes": 1536,
+        "changes": [("INSERT", 1200), ("DELETE", 3000)],
+        "problems": 12345,
+        "tables": ["a", "b"],
+        "overridden": False,
+        "outcome": "rolled_back",
+        "user": None,
+    }
+    html = show.table_html([row], {name: name for name in row})
+    assert cells(html) == [
+        "2025-03-23 10:57:19.000025",
+        "1 min 30.000001 s",
+        "1.54 kB",
+        "DELETE 3,000, INSERT 1,200",
+        "12,345",
+        "a, b",
+        "no",
+        "rolled back",
+        '<span class="null">—</span>',
+    ]
+    assert "began_at (UTC)</th>" in html
+
+
+def test_a_long_list_names_the_first_and_counts_the_others() -> None:
+    rows = [{"tables": list("abcd")}, {"tables": list("abcdefg")}, {"tables": []}]
+    assert cells(show.table_html(rows, {"tables": "tables"})) == ["a, b, c, d", "a, b, c and 4 more", "none"]
+
+
+def test_64_bit_numbers_keep_every_digit_even_beside_a_null() -> None:
+    frame = pd.DataFrame({"offset": pd.Series([2**63 - 1, None], dtype=pd.ArrowDtype(pa.int64()))})
+    assert show.records(frame) == [{"offset": 2**63 - 1}, {"offset": None}]
+
+
+def test_a_cut_table_says_how_many_rows_there_are(shown: list[dict[str, Any]]) -> None:
+    show.table([{"n": 1}, {"n": 2}], {"n": "n"}, total=1234)
+    assert "2 of 1,234 shown." in shown[0]["text/html"]
+    show.table([{"n": 1}, {"n": 2}], {"n": "n"}, total=2)
+    assert "shown" not in shown[1]["text/html"]
+
+
+def test_an_empty_table_is_a_sentence(shown: list[dict[str, Any]]) -> None:
+    show.table([], {"n": "n"}, none="No change was taken back.")
+    assert shown[0]["text/html"] == '<p class="cdcwb-note">No change was taken back.</p>'
+
+
+def test_captured_text_is_escaped_wherever_it_is_shown(shown: list[dict[str, Any]]) -> None:
+    show.table([{HOSTILE: HOSTILE, "l": [HOSTILE], "t": [(HOSTILE, 1)]}], {HOSTILE: HOSTILE, "l": "l", "t": "t"})
+    show.cards([(HOSTILE, HOSTILE, HOSTILE)])
+    show.note(HOSTILE)
+    show.verdict(Health(Tone.BAD, HOSTILE, HOSTILE))
+    assert len(shown) == 4
+    for output in shown:
+        assert "<script" not in output["text/html"]
+        assert "<img" not in output["text/html"]
+        assert "\u202e" not in output["text/html"]
+
+
+def test_a_chart_carries_its_numbers_for_those_who_cannot_run_script(shown: list[dict[str, Any]]) -> None:
+    show.chart(go.Figure(go.Bar(x=[1], y=[2])), "<table></table>")
+    (output,) = shown
+    assert output["text/html"] == "<table></table>"
+    figure = output[show.FIGURE_MIME]
+    assert set(figure) == {"data", "layout", "config"}
+    assert figure["data"][0]["type"] == "bar"
