@@ -120,7 +120,6 @@ class Problem(StrEnum):
 
     MALFORMED = "malformed"
     TRUNCATED = "truncated"
-    STALE_MISMATCH = "stale_mismatch"
     UNKNOWN_RECORD_TYPE = "unknown_record_type"
     HEADER_SIZE = "header_size"
     PACKET_SCHEME = "packet_scheme"
@@ -141,8 +140,6 @@ class Problem(StrEnum):
     NO_BEGIN = "no_begin"
     UPDATE_HALF = "update_half"
     REORDERED_UPDATE = "reordered_update"
-    UNDO_WITHOUT_CHANGES = "undo_without_changes"
-    NO_KEY = "no_key"
 
     @property
     def severity(self) -> Severity:
@@ -159,7 +156,6 @@ _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.MALFORMED: _ProblemFacts(_E, "bytes that are no record"),
     Problem.TRUNCATED: _ProblemFacts(_E, "record cut off"),
-    Problem.STALE_MISMATCH: _ProblemFacts(_W, "unused buffer bytes that match no earlier read"),
     Problem.UNKNOWN_RECORD_TYPE: _ProblemFacts(_W, "unknown record type"),
     Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),
     Problem.PACKET_SCHEME: _ProblemFacts(_W, "unknown packetization scheme"),
@@ -180,8 +176,6 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.NO_BEGIN: _ProblemFacts(_W, "transaction without its begin"),
     Problem.UPDATE_HALF: _ProblemFacts(_W, "half of an update"),
     Problem.REORDERED_UPDATE: _ProblemFacts(_I, "update halves in reversed order"),
-    Problem.UNDO_WITHOUT_CHANGES: _ProblemFacts(_I, "savepoint undo that undoes nothing"),
-    Problem.NO_KEY: _ProblemFacts(_W, "table without a key"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.gbase8s.distinct import distinct
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_32
 from cdcwb.formats.gbase8s.headers import Headers, signed_32
 from cdcwb.formats.gbase8s.images import RowImages, size_words
@@ -74,10 +75,10 @@ def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Int
         "flags": pool.add_integers(np.zeros(len(headers.start), dtype=np.int64)),
     }
     words = np.where(headers.row, headers.header_size - 36, 0) // SIZE_WORD
-    shapes = headers.number << 32 | words
-    for shape in np.unique(shapes).tolist():
-        records = np.flatnonzero(shapes == shape)
-        number, count = shape >> 32, shape & 0xFFFFFFFF
+    shapes, shape = distinct(words << 8 | headers.number)
+    for place, both in enumerate(shapes.tolist()):
+        records = np.flatnonzero(shape == place)
+        count, number = both >> 8, both & 0xFF
         names = [field.name for field in (*COMMON_FIELDS, *RECORD_TYPES[number].fields)]
         values = [places[name][records] for name in names if name in places]
         if number in (1, 2):

@@ -9,6 +9,7 @@ slots here are not used.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.gbase8s.schema import Column, ColumnKind
-from cdcwb.formats.gbase8s.text import from_matrix, hex_digits, integers, slices
+from cdcwb.formats.gbase8s.text import as_text, from_matrix, hex_digits, integers, slices
 
 __all__ = ["Decoded", "arrow_type", "decode_fixed", "decode_variable"]
 
@@ -227,13 +228,14 @@ def decode_variable(column: Column, buffer: Bytes, start: Ints, end: Ints, prefi
 def _encoded(raw: pa.Array, charset: str) -> Decoded:
     """Bytes in a character set as text; what the set does not hold is odd."""
     codec = charset.lower().replace("_", "-")
-    if codec in ("utf-8", "utf8") or (codec in _ASCII_BASED and _is_ascii(raw)):
-        try:
+    text = None
+    if codec in _ASCII_BASED and _is_ascii(raw):
+        text = as_text(raw)
+    elif codec in _UTF_8:
+        with suppress(pa.ArrowInvalid):
             text = pc.cast(raw, pa.string())
-        except pa.ArrowInvalid:
-            pass
-        else:
-            return Decoded(_none(len(raw)), lambda: text, lambda: text)
+    if text is not None:
+        return Decoded(_none(len(raw)), lambda: text, lambda: text)
     unique = raw.dictionary_encode()
     texts: list[str | None] = []
     for value in unique.dictionary:
@@ -247,7 +249,8 @@ def _encoded(raw: pa.Array, charset: str) -> Decoded:
     return Decoded(odd, lambda: decoded, lambda: decoded)
 
 
-_ASCII_BASED: Final = frozenset(
+_UTF_8: Final = frozenset(["utf-8", "utf8"])
+_ASCII_BASED: Final = _UTF_8 | frozenset(
     [
         "ascii",
         "gbk",
@@ -267,8 +270,12 @@ _ASCII_BASED: Final = frozenset(
 
 
 def _is_ascii(raw: pa.Array) -> bool:
-    data = raw.buffers()[2]
-    return data is None or not (np.frombuffer(data, dtype=np.uint8) & 0x80).any()
+    _, places, data = raw.buffers()
+    if data is None:
+        return True
+    offsets = np.frombuffer(places, dtype=np.int32)[raw.offset : raw.offset + len(raw) + 1]
+    used = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    return len(used) == 0 or int(used.max()) < 0x80
 
 
 # --- packed decimals --------------------------------------------------------------------------------------------------
@@ -287,27 +294,35 @@ class _Packed:
 
 
 def _unpack(matrix: Bytes) -> _Packed:
-    lead = matrix[:, 0]
-    raw = matrix[:, 1:]
-    null = (lead == 0) & (raw[:, 0] == 0 if raw.shape[1] else True)
-    positive = (lead & 0x80) != 0
+    lead, raw = matrix[:, 0], matrix[:, 1:]
+    zero_first = raw[:, 0] == 0
+    null = (lead == 0) & zero_first
+    positive = lead >= 0x80
     negative = ~positive & ~null
     exponent = np.where(positive, lead & 0x7F, ~lead & 0x7F).astype(np.int64) - 64
-    digits = raw
-    zero = positive & ~raw.any(axis=1)
-    odd = (raw > 99).any(axis=1) & ~null
-    if negative.any():
-        signed = raw.astype(np.int16)
-        some = signed != 0
-        last = signed.shape[1] - 1 - np.argmax(some[:, ::-1], axis=1)
-        column = np.arange(signed.shape[1])
-        turned = np.where(column == last[:, None], 100 - signed, np.where(column < last[:, None], 99 - signed, 0))
-        odd |= negative & ((turned < 0) | (turned > 99)).any(axis=1)
-        odd |= negative & ~some.any(axis=1)
-        digits = np.where(negative[:, None], np.clip(turned, 0, 99), raw).astype(np.uint8)
+    zero = positive & zero_first
+    rows = np.flatnonzero(zero)
+    zero[rows] = ~raw[rows].any(axis=1)
+    odd = _none(len(matrix))
+    if raw.max(initial=0) > 99:
+        odd |= ~null & (raw > 99).any(axis=1)
+    digits = np.minimum(raw, 99)
+    rows = np.flatnonzero(negative)
+    if len(rows):
+        digits[rows], odd[rows] = _complement(digits[rows].astype(np.int16))
     # a magnitude that begins with 00 is not normalised; the slow path reads it
     odd |= ~null & ~zero & (digits[:, 0] == 0)
-    return _Packed(np.minimum(digits, 99), exponent, negative, zero, null, odd)
+    return _Packed(digits, exponent, negative, zero, null, odd)
+
+
+def _complement(digits: npt.NDArray[np.int16]) -> tuple[npt.NDArray[np.int16], Bools]:
+    """The magnitudes of negative numbers: 100 less the last digit that is not 0, 99 less those before it (§4.3); and which
+    are none."""
+    some = digits != 0
+    column = np.arange(digits.shape[1])
+    last = digits.shape[1] - 1 - np.argmax(some[:, ::-1], axis=1)[:, None]
+    turned = np.where(column == last, 100 - digits, np.where(column < last, 99 - digits, 0))
+    return np.clip(turned, 0, 99), (turned < 0).any(axis=1) | (turned > 99).any(axis=1) | ~some.any(axis=1)
 
 
 def _laid_out(packed: _Packed, whole: int, fraction: int) -> tuple[Bytes, Bools]:

@@ -36,6 +36,7 @@ __all__ = [
     "find_candidates",
     "first_chain",
     "iter_segments",
+    "length_reason",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -141,28 +142,36 @@ class _Walk:
         lands[inside] = self.start[place[inside]] == self.end[inside]
         if at_end:
             lands |= self.end == self.size
-        self.next = place
         self.lands = lands
         # a strong candidate that lands needs no decision
         self.plain = self.strong & lands & (self.end <= self.limit)
         direct = self.plain & (place == np.arange(len(place)) + 1)
-        self.breaks: list[int] = np.flatnonzero(~direct).tolist()  # whose next is not the next candidate
+        breaks = np.flatnonzero(~direct)  # whose next is not the next candidate
+        self.breaks: list[int] = breaks.tolist()
+        self.passes: list[bool] = self.plain[breaks].tolist()
+        self.behind: list[int] = place[breaks].tolist()
 
     def plain_run(self, index: int, stop: int) -> Ints:
         """The candidates that follow each other from ``index`` on without a decision, as far as ``stop``.
 
         Candidates inside their records (a number 66 in a row) are passed over.
         """
-        runs = [np.empty(0, dtype=np.int64)]
+        edges: list[int] = []  # where a run of neighbours begins and ends, in turn
         while index < stop:
             at = bisect.bisect_left(self.breaks, index)
             last = min(self.breaks[at], stop) if at < len(self.breaks) else stop
-            passes = last < stop and bool(self.plain[last])
-            runs.append(np.arange(index, last + passes))
+            passes = last < stop and self.passes[at]
+            edges += (index, last + passes)
             if not passes:
                 break
-            index = int(self.next[last])
-        return np.concatenate(runs)
+            index = self.behind[at]
+        if not edges:
+            return np.empty(0, dtype=np.int64)
+        places = np.array(edges) - edges[0]
+        steps = np.zeros(places[-1] + 1, dtype=np.int8)
+        steps[places[0::2]] += 1
+        steps[places[1::2]] -= 1
+        return edges[0] + np.flatnonzero(np.cumsum(steps[:-1], dtype=np.int8))
 
     def candidate(self, position: int) -> int:
         """Index of the candidate that begins at ``position``, or -1."""
@@ -257,7 +266,7 @@ def _frame(
                 continue
             inner = walk.next_strong(position + 1)
             if 0 <= inner < end:
-                one(inner, False, _length_reason(buffer, position, end, base, length))
+                one(inner, False, length_reason(buffer, position, end, base, length))
                 position = inner
                 continue
             if end > walk.limit and not at_end:
@@ -268,7 +277,7 @@ def _frame(
                 position = end
                 continue
             if strong:
-                one(walk.size, False, _length_reason(buffer, position, end, base, length))
+                one(walk.size, False, length_reason(buffer, position, end, base, length))
                 position = walk.size
                 continue
         elif not at_end and position + COMMON_HEADER > walk.size:
@@ -303,7 +312,9 @@ def _lands(read: Callable[[int, int], Bytes], place: int, length: int) -> bool:
     return len(found.start) > 0 and int(found.start[0]) == 0
 
 
-def _length_reason(buffer: Bytes, position: int, end: int, base: int, length: int) -> str:
+def length_reason(buffer: Bytes, position: int, end: int, base: int, length: int) -> str:
+    """What is wrong with a record that begins at ``position`` of a buffer and should end at ``end``; the buffer begins at
+    ``base`` of a stream of ``length`` bytes."""
     header = int(big_endian_32(buffer, np.array([position]))[0])
     payload = int(big_endian_32(buffer, np.array([position + 4]))[0])
     if base + end > length:

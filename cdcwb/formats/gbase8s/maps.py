@@ -62,8 +62,8 @@ class MapBuilder:
         """The maps, in record order."""
         offsets = np.zeros(len(self._sizes) + 1, dtype=np.int64)
         np.cumsum(np.maximum(self._sizes, 0), out=offsets[1:])
-        keys = np.empty(int(offsets[-1]), dtype=np.int64)
-        values = np.empty(int(offsets[-1]), dtype=np.int64)
+        keys = np.empty(int(offsets[-1]), dtype=np.int32)
+        values = np.empty(int(offsets[-1]), dtype=np.int32)
         for records, names, columns in self._groups:
             entry = offsets[records]
             for name, column in zip(names, columns, strict=True):

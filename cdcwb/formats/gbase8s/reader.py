@@ -19,6 +19,7 @@ from cdcwb import model
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s import batch
 from cdcwb.formats.gbase8s.dissect import event
+from cdcwb.formats.gbase8s.distinct import distinct
 from cdcwb.formats.gbase8s.framing import Bools, Ints, Segments, big_endian_32
 from cdcwb.formats.gbase8s.headers import Headers, read_headers
 from cdcwb.formats.gbase8s.images import RowImages, decode_images
@@ -140,10 +141,10 @@ class SplitState:
         odd = np.zeros(len(headers.start), dtype=bool)
         images: list[RowImages] = []
         rows = np.flatnonzero(plain & headers.row)
-        keys = headers.label[rows] * (1 << 20) + chunk.version[rows]
-        for key in np.unique(keys):
-            some = rows[keys == key]
-            schema = self.versions.schema(int(headers.label[some[0]]), int(chunk.version[some[0]]))
+        tables, table = self.versions.tables(headers.label[rows], chunk.version[rows])
+        for place, (label, version) in enumerate(tables):
+            some = rows[table == place]
+            schema = self.versions.schema(label, version)
             if schema is None or schema.problems:
                 odd[some] = True
                 continue
@@ -230,7 +231,7 @@ class SplitState:
         index = np.searchsorted(self.starts, begin, side="right") - 1
         first = self.starts[index]
         offset, last = begin - first, np.minimum(stop, self.starts[index + 1]) - first
-        for one in np.unique(index).tolist():
+        for one in distinct(index)[0].tolist():
             if self.plan.files[one].shape != "binary":
                 of = index == one
                 offset[of], last[of] = self.stream.source(one).places(offset[of], last[of])
@@ -247,12 +248,14 @@ class SplitState:
             return []
         offset = self.text_end[index]
         self.text_end[index] = upto
-        return [self._note(index, offset, upto)]
-
-    def _note(self, index: int, offset: int, upto: int) -> dict[str, Any]:
         row = self._row(index, offset, upto - offset, Kind.FILLER)
         row["headers"] = [("reason", "text between the digits of records")]
-        return row
+        return [row]
+
+    def _enter(self, index: int) -> None:
+        """A file is reached at its start, be it one of a later split: a text's notes there belong to this one."""
+        if self.plan.files[index].shape != "binary":
+            self.text_end.setdefault(index, 0)
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
@@ -271,6 +274,8 @@ class SplitState:
         out: list[tuple[int, dict[str, Any]]] = []
         for at in np.flatnonzero(busy).tolist():
             place, segment = int(index[at]), first + at
+            if segments.base + int(segments.start[segment]) == self.stream.starts[place]:
+                self._enter(place)
             rows = self._notes(place, int(offset[at]))
             if place in self.text_end:
                 self.text_end[place] = int(offset[at]) + int(length[at])
@@ -321,8 +326,8 @@ class SplitState:
             if upto == 0:
                 continue
             offset, last = self._span(later, 0, upto)
-            if offset:  # a note, since digits stand behind it
-                rows.append(self._note(later, 0, offset))
+            self._enter(later)
+            rows += self._notes(later, offset)
             if later in self.text_end:
                 self.text_end[later] = last
             row = self._row(later, offset, last - offset, Kind.FRAGMENT)

@@ -20,7 +20,15 @@ from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.gbase8s.framing import COMMON_HEADER, Bytes, Candidates, Ints, Segments, find_candidates
+from cdcwb.formats.gbase8s.framing import (
+    COMMON_HEADER,
+    Bytes,
+    Candidates,
+    Ints,
+    Segments,
+    find_candidates,
+    length_reason,
+)
 from cdcwb.formats.gbase8s.text import bytes_of
 
 __all__ = ["buffer_size", "explained", "repeats", "walk_reads"]
@@ -171,11 +179,13 @@ class _Walk:
             return last
         following = self._next_strong(position + 1)
         stop = following if 0 <= following < last else last
-        self.found.add(
-            position,
-            stop,
-            "bytes that are no record and differ from what earlier reads left at this place of the buffer",
-        )
+        index = self._candidate(position)
+        cut_off = index >= 0 and bool(self.strong[index]) and stop == len(self.data) < int(self.end[index])
+        reason = "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+        if cut_off:
+            whole = np.frombuffer(self.data, np.uint8)
+            reason = length_reason(whole, position, int(self.end[index]), 0, len(whole))
+        self.found.add(position, stop, reason)
         return stop
 
     def _is_record(self, index: int, position: int, end: int, first: int, last: int) -> bool:
@@ -190,7 +200,7 @@ class _Walk:
         if end > len(self.data) or not self.strong[index]:
             return False
         inner = self._next_strong(position + 1)  # goes on in the next read, unless that begins with a record
-        return not 0 <= inner < end or self._ends_later(end)
+        return not 0 <= inner < end or (not self._is_stale(position, first, last) and self._ends_later(end))
 
     def _ends_later(self, end: int) -> bool:
         """Is what stands behind the end of a record that goes on in a later read a record, nothing, or stale?"""
@@ -221,7 +231,7 @@ class _Walk:
         place = start - first
         if self.same_from >= 0:
             return self.same_from <= place < len(self.buffer.image)
-        return self.buffer.holds(place, self.data[start : min(last, first + _MAX_IMAGE)])
+        return self.buffer.holds(place, self.data[start : min(last, first + len(self.buffer.image))])
 
     def _is_zero(self, start: int, stop: int) -> bool:
         near = min(stop, start + _KEY)  # one look tells most of them apart

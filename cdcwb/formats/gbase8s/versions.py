@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats.gbase8s.distinct import distinct
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.headers import Headers
 from cdcwb.formats.gbase8s.plan import Plan
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema
 
 __all__ = ["Versions"]
-
-_NUMBER_BITS: Final = 20
-"""Bits that a version's number takes in a key made of label and number."""
 
 
 class Versions:
@@ -26,6 +22,7 @@ class Versions:
         self._charset = plan.settings.charset
         self._in_force = dict(in_force)
         self._labels = plan.labels
+        self._base = 1 + max((version.number for version in plan.versions), default=0)
         self._schemas: dict[tuple[int, int], TableSchema] = {}
         self._numbers: dict[tuple[int, str], list[tuple[tuple[int | None, int | None, int | None], int]]] = {}
         for version in plan.versions:
@@ -67,9 +64,10 @@ class Versions:
             numbers.append(int(out[record]))
         uses = np.flatnonzero(headers.row | (headers.number == 119))
         labels = headers.label[uses]
-        for one in np.unique(labels):
-            some = uses[labels == one]
-            places, numbers = opened.get(int(one), ([-1], [self._in_force.get(int(one), 0)]))
+        found, place = distinct(labels)
+        for at, one in enumerate(found.tolist()):
+            some = uses[place == at]
+            places, numbers = opened.get(one, ([-1], [self._in_force.get(one, 0)]))
             out[some] = np.array(numbers)[np.searchsorted(np.array(places), some, side="right") - 1]
         for label, (_, numbers) in opened.items():
             self._in_force[label] = numbers[-1]
@@ -85,11 +83,15 @@ class Versions:
                 return number
         return 0
 
+    def tables(self, label: Ints, version: Ints) -> tuple[list[tuple[int, int]], Ints]:
+        """The different (label, version) of many records, and for each record the place of its own among them."""
+        keys, place = distinct(label * self._base + version)
+        return [divmod(key, self._base) for key in keys.tolist()], place
+
     def name_arrays(self, label: Ints, version: Ints, labelled: Bools) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Schema name, table name and table version of many records; null where ``labelled`` is false."""
-        keys, inverse = np.unique(label << _NUMBER_BITS | version, return_inverse=True)
-        index = pa.array(inverse, mask=~labelled)
-        tables = [(key >> _NUMBER_BITS, key & (1 << _NUMBER_BITS) - 1) for key in keys.tolist()]
+        tables, table = self.tables(label, version)
+        index = pa.array(table, mask=~labelled)
         names = [self.names(one) for one, _ in tables]
         versions = [f"{one}@{number}" if number else None for one, number in tables]
         return (

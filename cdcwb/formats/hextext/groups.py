@@ -171,6 +171,11 @@ def _judge_pure(text: Bytes, found: Scan, rows: Ints, known: Habits, sure: Flags
     words = np.add.reduceat(decimal(text), found.line_start, dtype=np.int64)[rows] == 0
     words &= (found.run_end[first] - begin < WIDE) & (digits < 4 * WIDE)
     good = (digits >= WIDE) & ~words & ~((after - first == 1) & _date(text, begin, digits))
+    if known.case is not None:  # `BF8A` alone between notes: letters of the text's case and numbers are no word
+        letters = counts(decimal(text), begin, end) < end - begin
+        short = np.flatnonzero(~good & letters & ~words & (digits >= 4) & (digits % 2 == 0))
+        short = short[counts(decimal(text), begin[short], end[short]) > 0]
+        good[short] = _in_case(text, begin[short], end[short], known)
     sure[rows[good]] = True
     words[words] = ~_in_case(text, begin[words], end[words], known)
     maybe[rows[~good & ~words]] = True
@@ -184,7 +189,13 @@ def _cut(piece: Piece, found: Scan, rows: Ints, lead: Ints) -> Ints:
     odd = np.append(np.flatnonzero(width & 1), width.size)
     narrow = np.append(np.flatnonzero(width < 4), width.size)
     cut = np.minimum(lead, odd[np.searchsorted(odd, first)])
-    cut = np.where(width[first] >= 4, np.minimum(cut, narrow[np.searchsorted(narrow, first)]), cut)
+    short = np.where(width[first] >= 4, np.minimum(cut, narrow[np.searchsorted(narrow, first)]), cut)
+    # Set off from the note by more than a space, it is the rest of the data: `00000001 00   note`.
+    rest = np.flatnonzero((short + 1 == cut) & (width[np.minimum(short, width.size - 1)] == 2))
+    after = found.run_end[short[rest]]
+    set_off = np.isin(piece.text[after], (0x20, 0x09)) & np.isin(piece.text[after + 1], (0x20, 0x09))
+    short[rest[set_off]] += 1
+    cut = short
     # A wide odd group in the first place is data that has lost a digit, not a number of the prose.
     begin = found.run_start[first]
     zeros = (piece.text[begin] == 0x30) & (piece.text[np.minimum(begin + 1, piece.text.size - 1)] == 0x30)

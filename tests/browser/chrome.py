@@ -1,0 +1,74 @@
+"""A headless Chromium that reports what a page asks the network for and what goes wrong in it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.support.wait import WebDriverWait
+
+from cdcwb.machine import find_browser
+
+__all__ = ["WAIT", "errors", "opened", "requests", "settled"]
+
+WAIT = 60
+"""Seconds that a page may take; the machine may be busy."""
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+@contextmanager
+def opened(width: int = 1240, height: int = 1000) -> Iterator[Chrome]:
+    """A browser with a profile of its own, which is removed afterwards."""
+    browser, driver = find_browser()
+    assert browser is not None, "Chromium is wanted: see `cdcwb doctor`"
+    assert driver is not None, "chromedriver is wanted: see `cdcwb doctor`"
+    with tempfile.TemporaryDirectory(prefix="cdcwb-browser-", ignore_cleanup_errors=True) as profile:
+        options = ChromeOptions()
+        options.binary_location = str(browser.path)
+        for flag in [*_FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        chrome = Chrome(options=options, service=ChromeService(str(driver.path)))
+        try:
+            chrome.set_page_load_timeout(WAIT)
+            yield chrome
+        finally:
+            chrome.quit()
+
+
+def settled(chrome: Chrome, page: Path, charts: int) -> None:
+    """Open a file and wait until its charts are drawn."""
+    chrome.get(page.as_uri())
+    drawn = "return document.querySelectorAll('figure.chart .main-svg .xaxislayer-above, figure.chart.failed').length"
+    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(drawn) >= charts)
+
+
+def errors(chrome: Chrome) -> list[str]:
+    """What the console said since the last call, errors of the page and of its security policy among it."""
+    return [entry["message"] for entry in chrome.get_log("browser")]
+
+
+def requests(chrome: Chrome) -> list[str]:
+    """Every address that was asked for since the last call, those that a policy or a missing network stopped included;
+    data that came with the page (``data:``, ``blob:``) is no request."""
+    events: list[dict[str, Any]] = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
+    sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    sockets = [e["params"]["url"] for e in events if e["method"] == "Network.webSocketCreated"]
+    return [url for url in sent + sockets if urlsplit(url).scheme not in ("data", "blob")]
