@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 LARGEST: Final = 300_000
 """No picture is larger, in bytes: the README is read on slow lines too."""
 
-_MARGIN: Final = 24
+_MARGIN: Final = 8
 
 
 def take(report: Path, to: Path) -> int:

@@ -108,11 +108,18 @@ def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes:
         xaxis={
             "type": "date",
             "range": [(low - margin) / 1000, (high + margin) / 1000],
-            "title": {"text": "time (UTC)" + (", in whole seconds" if whole_seconds(spans) else "")},
+            "title": {"text": _time_title(spans)},
             "anchor": "y",
         },
         yaxis=_lane_axis(domain, lanes, "x"),
     )
+
+
+def _time_title(spans: list[Span]) -> str:
+    """The days are in the title because plotly writes them below the first tick only, which may be out of sight."""
+    first, last = (time_at(pick(s.start for s in spans)).date().isoformat() for pick in (min, max))
+    days = first if first == last else f"{first} to {last}"
+    return f"{days}, UTC" + (", in whole seconds" if whole_seconds(spans) else "")
 
 
 def _draw_positions(

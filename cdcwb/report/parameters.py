@@ -11,6 +11,7 @@ from typing import Any
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.options import nearest
+from cdcwb.words import visible
 
 __all__ = ["Parameters", "check_parameters"]
 
@@ -53,10 +54,12 @@ def check_parameters(
     names = _tables(tables, wrong)
     target = Path(folder).expanduser().absolute() if folder else None
     if target is not None and target.exists() and not target.is_dir():
-        wrong.append(f"folder: '{target}' is a file")
+        wrong.append(f"folder: '{visible(target, 400)}' is a file")
     understood = _options(options, wrong)
     if format not in ("", "auto", *FORMATS):
-        wrong.append(f"format: there is no '{format}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}")
+        wrong.append(
+            f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
+        )
     if wrong:
         raise OptionError("; ".join(wrong))
     limits = [f"tables {', '.join(names)}"] if names else []
@@ -74,7 +77,7 @@ def _find(path: Any, wrong: list[str]) -> str:
     for place in (given.absolute(), beside):
         if place.exists():
             return str(place)
-    wrong.append(f"path: there is no file or folder '{given.absolute()}'")
+    wrong.append(f"path: there is no file or folder '{visible(given.absolute(), 400)}'")
     return ""
 
 
@@ -82,10 +85,10 @@ def _options(text: str, wrong: list[str]) -> dict[str, Any]:
     try:
         options = json.loads(text or "{}")
     except (TypeError, ValueError) as error:
-        wrong.append(f"options: expected a JSON object, found {text!r} ({error})")
+        wrong.append(f"options: expected a JSON object, found {visible(repr(text))} ({error})")
         return {}
     if not isinstance(options, dict):
-        wrong.append(f"options: expected a JSON object, found {text!r}")
+        wrong.append(f"options: expected a JSON object, found {visible(repr(text))}")
         return {}
     return options
 
@@ -94,7 +97,7 @@ def _tables(tables: Any, wrong: list[str]) -> list[str]:
     if isinstance(tables, list | tuple) and all(isinstance(name, str) and name for name in tables):
         return list(tables)
     if tables:
-        wrong.append(f"tables: expected a list of names, found {tables!r}")
+        wrong.append(f"tables: expected a list of names, found {visible(repr(tables))}")
     return []
 
 
@@ -104,6 +107,6 @@ def _time(name: str, text: str, wrong: list[str]) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        wrong.append(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {text!r}")
+        wrong.append(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {visible(repr(text))}")
         return None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -215,6 +215,14 @@ def test_wrong_parameters_end_in_one_sentence_that_names_them_all() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_parameter_is_a_text_whatever_it_holds(tmp_path: Path) -> None:
+    trap = tmp_path / "ran"
+    path = f"/no'\\\"\n{{x}}\nopen({str(trap)!r}, 'w') #"
+    with pytest.raises(OptionError, match=r"path: there is no file or folder '/no'.*\\x0a\{x\}\\x0aopen\("):
+        execute(notebook_path("transactions"), {"path": path}, say=lambda _: None)
+    assert not trap.exists()
+
+
 def test_what_is_no_capture_leaves_no_report_and_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear all, this is no capture.\n" * 50)
     page = tmp_path / "report.html"

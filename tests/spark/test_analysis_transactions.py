@@ -226,7 +226,7 @@ def test_places_of_problems_keep_every_digit_of_their_offset(capture: Any) -> No
     assert found == [("bytes", 0), ("of no place", None), ("first", 5), ("second", BIG)]
 
 
-def test_a_snapshot_reads_each_table_of_the_capture_once(capture: Any, tmp_path: Path) -> None:
+def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: Any, tmp_path: Path) -> None:
     reads: list[str] = []
 
     class Counted:
@@ -237,14 +237,14 @@ def test_a_snapshot_reads_each_table_of_the_capture_once(capture: Any, tmp_path:
             reads.append(name)
             return getattr(capture, name)
 
-    snapshot = Snapshot(Counted(), tmp_path)  # type: ignore[arg-type]
+    snapshot = Snapshot(Counted(), tmp_path).take()  # type: ignore[arg-type]
     assert ask.overview(snapshot) == ask.overview(capture)
     assert rows(ask.largest(snapshot)) == rows(ask.largest(capture))
     assert rows(ask.changes(snapshot)) == rows(ask.changes(capture))
     assert rows(ask.undone(snapshot)) == rows(ask.undone(capture))
     assert snapshot.format == "gbase8s"
-    assert sorted(reads) == ["changes", "transactions"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["changes.parquet", "transactions.parquet"]
+    assert sorted(reads) == ["changes", "problems", "transactions"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{n}.parquet" for n in ("changes", "problems", "transactions")]
 
 
 def test_a_snapshot_never_replaces_what_spark_did_not_write(capture: Any, tmp_path: Path) -> None:

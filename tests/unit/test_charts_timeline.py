@@ -54,7 +54,7 @@ def test_a_bar_reaches_from_begin_to_end() -> None:
     assert list(trace.base) == ["2025-03-23 10:57:19.000000", "2025-03-23 10:57:29.000000"]
     assert list(trace.x) == [5000, 2500.25]  # milliseconds, as plotly counts time
     assert figure.layout.xaxis.type == "date"
-    assert figure.layout.xaxis.title.text == "time (UTC)"
+    assert figure.layout.xaxis.title.text == "2025-03-23, UTC"
 
 
 def test_a_microsecond_is_wide_enough_to_be_seen_and_keeps_its_true_duration_in_the_hover_text() -> None:
@@ -65,9 +65,11 @@ def test_a_microsecond_is_wide_enough_to_be_seen_and_keeps_its_true_duration_in_
     assert figure.layout.meta["widened"] == 1
 
 
-def test_whole_seconds_are_named_as_such() -> None:
+def test_the_axis_of_time_names_its_days_and_whole_seconds_as_such() -> None:
     figure = charts.timeline([transaction(1, 0, 0)])
-    assert figure.layout.xaxis.title.text == "time (UTC), in whole seconds"
+    assert figure.layout.xaxis.title.text == "2025-03-23, UTC, in whole seconds"
+    over_midnight = charts.timeline([transaction(1, 0, 0), transaction(2, 14 * 3600 * SECOND, 0)])
+    assert over_midnight.layout.xaxis.title.text == "2025-03-23 to 2025-03-24, UTC, in whole seconds"
     assert bars(figure)[0].customdata[0][3] == "0 s (times are whole seconds)"
 
 

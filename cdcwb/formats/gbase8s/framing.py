@@ -313,8 +313,8 @@ def _lands(read: Callable[[int, int], Bytes], place: int, length: int) -> bool:
 
 
 def length_reason(buffer: Bytes, position: int, end: int, base: int, length: int) -> str:
-    """What is wrong with a record that begins at ``position`` of a buffer and should end at ``end``; the buffer begins at
-    ``base`` of a stream of ``length`` bytes."""
+    """What is wrong with a record that begins at ``position`` of a buffer and should end at ``end``; the buffer begins
+    at ``base`` of a stream of ``length`` bytes."""
     header = int(big_endian_32(buffer, np.array([position]))[0])
     payload = int(big_endian_32(buffer, np.array([position + 4]))[0])
     if base + end > length:

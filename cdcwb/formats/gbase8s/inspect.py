@@ -52,18 +52,27 @@ def _inspect(files: list[FileEntry], offset: int, options: Options) -> tuple[Ins
     entry = files[-1]
     with Stream(files) as stream:
         index = len(files) - 1
-        within = _wire_place(stream.source(index), entry.length, offset)
-        if within < 0:
-            return _note(entry.path, offset, entry), True
+        source = stream.source(index)
+        within = _wire_place(source, entry.length, offset)
+        if within == entry.length:
+            return _note(entry.path, _end(source, within), entry.size), True
         place = stream.starts[index] + within
         plan = detect(files, options, place)
         segments, at = _segment_at(stream, plan, place)
+        first = int(source.places(np.array([within]), np.array([within + 1]))[0][0])
+        if offset < first and (within == 0 or place == segments.base + int(segments.start[at])):
+            return _note(entry.path, _end(source, within), first), True
         return _inspection(stream, plan, segments, at)
 
 
+def _end(source: Source, place: int) -> int:
+    """Where the digits of the wire bytes before ``place`` end."""
+    return int(source.places(np.array([place - 1]), np.array([place]))[1][0]) if place else 0
+
+
 def _wire_place(source: Source, length: int, offset: int) -> int:
-    """The wire byte whose digits (or whose byte) stand at ``offset``; the next one for notes between digits; -1 behind
-    all."""
+    """The wire byte whose digits (or whose byte) stand at ``offset``; the next one for notes between digits; ``length``
+    behind all."""
     low, high = 0, length
     while low < high:
         middle = (low + high) // 2
@@ -72,7 +81,7 @@ def _wire_place(source: Source, length: int, offset: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return low if low < length else -1
+    return low
 
 
 def _segment_at(stream: Stream, plan: Plan, place: int) -> tuple[Segments, int]:
@@ -115,8 +124,7 @@ def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tupl
     return Inspection(path, offset, length, there, field, row, note), schema is not None or not headers.row[0]
 
 
-def _note(path: str, offset: int, entry: FileEntry) -> Inspection:
-    text = "text behind the last digit of the last record"
-    return Inspection(
-        path, offset, entry.size - offset, b"", Field("filler", 0, 0, b"", None, text), {"kind": "filler"}, text
-    )
+def _note(path: str, start: int, stop: int) -> Inspection:
+    text = "text between the digits of records"
+    field = Field("filler", 0, 0, b"", None, text)
+    return Inspection(path, start, stop - start, b"", field, {"kind": "filler", "reason": text}, text)

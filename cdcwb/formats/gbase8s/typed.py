@@ -13,7 +13,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.gbase8s import batch
-from cdcwb.formats.gbase8s.columns import arrow_type
+from cdcwb.formats.gbase8s.decoded import arrow_type
 from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.plan import Plan, SplitEntry
 from cdcwb.formats.gbase8s.reader import CHUNK, Chunk, SplitState, is_plain

@@ -1,0 +1,60 @@
+"""Every example of docs/cli.md, run from top to bottom: what is printed is what stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cdcwb.cli import main
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+EXAMPLES = [
+    (lines[0], lines[1:])
+    for block in re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    if (lines := part.splitlines())
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with the captures that the examples read; what they write stays here."""
+    made = tmp_path_factory.mktemp("docs")
+    (made / "data").symlink_to(ROOT / "data")
+    return made
+
+
+def pattern(lines: list[str]) -> str:
+    """The printed lines as a regular expression: ``…`` stands for any text, on a line of its own for any lines."""
+    texts = [r"(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + r"\n" for line in lines]
+    return "".join(texts)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(("command", "printed"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
+def test_an_example_prints_what_stands_there(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    command: str,
+    printed: list[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    program, *arguments = shlex.split(command)
+    if program == "cat":
+        found = Path(*arguments).read_text(encoding="utf-8")
+    else:
+        assert program == "cdcwb"
+        code = main(arguments)
+        found = "".join(capsys.readouterr())
+        assert code == (1 if "--strict" in arguments else 2 if found.startswith("cdcwb: ") else 0)
+    assert re.fullmatch(pattern(printed), found), found
+
+
+def test_there_is_an_example_of_every_command_that_prints() -> None:
+    shown = {shlex.split(command)[1] for command, _ in EXAMPLES if command.startswith("cdcwb ")}
+    assert shown == {"identify", "inspect", "summary", "export", "save", "synth"}

@@ -1,0 +1,140 @@
+"""A capture as Spark tables: exactly the model's columns, and row for row what the generator says is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import cdcwb
+from cdcwb import model, synth
+from cdcwb.errors import CaptureError
+from tests.spark.tables import assert_same_rows, conforms
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+# What happens in each, in words; then the generator's options and the reader's.
+WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "interleaved transactions, rollbacks, undos followed by more work, a schema change": ({}, {}),
+    "small splits, records cut at file ends": ({"files": 3, "cut_records": True}, {"split_size": 20_000}),
+    "begins missing, ends missing, halves of updates reversed or apart": (
+        {"missing_begins": 3, "open_transactions": 4, "reversed_updates": 0.3, "split_updates": 0.2},
+        {"split_size": 30_000},
+    ),
+    "big-endian size words, one-byte prefixes, GB18030, many transactions at once": (
+        {"byte_order": "big", "prefix_width": 1, "charset": "gb18030", "concurrency": 40},
+        {"charset": "gb18030"},
+    ),
+    "reads of a fixed buffer with stale tails": ({"shape": "buffers"}, {}),
+    "a read per line of hex text, with stale tails": ({"shape": "reads"}, {}),
+}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_changes_transactions_and_versions_equal_the_truth(tmp_path: Path, workload: str) -> None:
+    made, read = WORKLOADS[workload]
+    synth.generate("gbase8s", changes=1500, seed=21, to=tmp_path, **made)
+    capture = cdcwb.load(tmp_path / "capture", **read)
+    assert assert_same_rows(capture.changes.drop("problems"), tmp_path, "changes") == 1500
+    assert_same_rows(capture.transactions, tmp_path, "transactions")
+    assert_same_rows(capture.table_versions, tmp_path, "table_versions")
+
+
+@pytest.mark.full
+def test_two_million_events_in_eight_files_equal_the_truth(tmp_path: Path) -> None:
+    synth.generate("gbase8s", changes=1_290_000, seed=8, to=tmp_path, files=8, cut_records=True)
+    capture = cdcwb.load(tmp_path / "capture")
+    assert capture.facts["records"] >= 2_000_000
+    assert assert_same_rows(capture.changes.drop("problems"), tmp_path, "changes") == 1_290_000
+    assert_same_rows(capture.transactions, tmp_path, "transactions")
+    assert_same_rows(capture.table_versions, tmp_path, "table_versions")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """600 changes in one file, two transactions without end."""
+    return synth.generate("gbase8s", changes=600, seed=4, to=tmp_path_factory.mktemp("small"), open_transactions=2)
+
+
+@pytest.fixture(scope="module")
+def damaged(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with eleven bytes of noise behind the first table schema."""
+    data = next((small / "capture").iterdir()).read_bytes()
+    first = 36 + int.from_bytes(data[4:8], "big")
+    file = tmp_path_factory.mktemp("damaged") / "stream.bin"
+    file.write_bytes(data[:first] + b"not records" + data[first:])
+    return file
+
+
+@pytest.mark.parametrize("table", model.TABLES)
+def test_every_table_has_exactly_the_columns_of_the_model(small: Path, table: str) -> None:
+    assert conforms(getattr(cdcwb.load(small / "capture"), table), table)
+
+
+def test_a_saved_capture_opens_with_the_same_tables(small: Path, tmp_path: Path) -> None:
+    capture = cdcwb.load(small / "capture")
+    saved = cdcwb.load(capture.save(tmp_path / "saved"))
+    for table in model.TABLES:
+        before, after = getattr(capture, table), getattr(saved, table)
+        assert conforms(after, table)
+        texts = [sorted(map(str, frame.collect())) for frame in (before, after)]
+        assert texts[0] == texts[1]
+    assert (saved.format, saved.files, saved.facts) == (capture.format, capture.files, capture.facts)
+    with pytest.raises(CaptureError, match="not overwritten"):
+        capture.save(tmp_path / "saved")
+
+
+def test_open_transactions_are_problems_with_their_name(small: Path) -> None:
+    capture = cdcwb.load(small / "capture")
+    found = capture.problems.filter("code = 'open_transaction'").collect()
+    expected = {row.transaction_id for row in capture.transactions.filter("outcome = 'open'").collect()}
+    assert {row.transaction_id for row in found} == expected
+    assert len(expected) == 2
+    assert capture.facts["open_transactions"] == 2
+    begins = sorted(name.partition("@")[2] for name in expected)
+    assert capture.facts["restart_position"] == begins[0]
+
+
+def test_what_drop_malformed_drops_leaves_its_problem(damaged: Path) -> None:
+    kept, dropped = cdcwb.load(damaged), cdcwb.load(damaged, mode="DROPMALFORMED")
+    assert kept.events.filter("kind = 'malformed'").count() == 1
+    assert dropped.events.filter("kind = 'malformed'").count() == 0
+    assert dropped.events.count() == kept.events.count() - 1
+    for capture in (kept, dropped):
+        (problem,) = capture.problems.filter("code = 'malformed'").collect()
+        assert problem.length == 11
+        assert problem.first_bytes == b"not records".hex()
+        assert problem.file == str(damaged)
+
+
+def test_fail_fast_stops_at_the_first_bad_bytes(spark: SparkSession, damaged: Path) -> None:
+    with pytest.raises(CaptureError, match="a record header was expected") as caught:
+        cdcwb.load(damaged, mode="FAILFAST")
+    assert caught.value.path == str(damaged)
+    assert caught.value.offset is not None
+    cdcwb.register(spark)
+    frame = spark.read.format("cdcwb-gbase8s").option("mode", "FAILFAST").load(str(damaged))
+    with pytest.raises(Exception, match="a record header was expected"):
+        frame.count()
+
+
+def test_headers_only_keep_everything_but_values(small: Path) -> None:
+    whole, bare = cdcwb.load(small / "capture"), cdcwb.load(small / "capture", images=False)
+    same = [name for name in model.EVENTS.names if name not in ("before", "after", "raw", "problems")]
+    assert bare.events.select(same).collect() == whole.events.select(same).collect()
+    assert bare.events.filter("raw is not null or before is not null or after is not null").count() == 0
+    assert bare.transactions.count() == whole.transactions.count()
+
+
+def test_keys_are_taken_from_the_option(small: Path) -> None:
+    capture = cdcwb.load(small / "capture", keys=["101:customer_id"])
+    rows = capture.changes.filter("table_name = '101' and operation <> 'TRUNCATE'").collect()
+    assert rows
+    for row in rows:
+        image = row.after if row.after is not None else row.before
+        assert row.key == {"customer_id": image["customer_id"]}
+    assert capture.changes.filter("table_name <> '101' and key is not null").count() == 0
