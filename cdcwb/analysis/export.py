@@ -170,7 +170,8 @@ def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
         with pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
             for part in parts:
                 with pq.ParquetFile(part) as rows:
-                    for batch in rows.iter_batches(_ROW_GROUP):
+                    # pyarrow before 20 cannot iterate over a file without row groups
+                    for batch in rows.iter_batches(_ROW_GROUP) if rows.num_row_groups else ():
                         writer.write_table(pa.Table.from_batches([batch]).cast(schema))
                 part.unlink()
         _settle(out)

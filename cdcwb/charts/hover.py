@@ -24,7 +24,7 @@ POSITION_TEXT: Final = (
 )
 """plotly's templates over :attr:`Span.hover`; WORD stands for the outcome."""
 
-_TEXTS: Final = 2_000_000  # bytes of all hover texts together
+_TEXTS: Final = 1_500_000  # bytes of all hover texts together
 
 
 def tell(times: list[Span], places: list[Span], scale: PositionScale) -> None:

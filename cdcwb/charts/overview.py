@@ -104,7 +104,8 @@ def operations(records: Iterable[Record]) -> go.Figure:
             hovertemplate="%{customdata[0]}, " + look.title + ": %{customdata[1]}<extra></extra>",
         )
     figure.update_layout(
-        xaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"},
+        xaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"}
+        | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
         yaxis={
             "tickvals": list(places.values()),
             "ticktext": [f"{theme.label(n)}  {count(totals[n])}" for n in names],

@@ -12,13 +12,13 @@ from cdcwb.charts.positions import PositionScale
 from cdcwb.model import Completeness, Outcome
 
 __all__ = [
-    "LEAST_SHARE",
     "NO_BEGIN",
     "NO_END_TIME",
     "STILL_OPEN",
     "Record",
     "Span",
     "lay_out",
+    "least_share",
     "on_positions",
     "on_time",
     "time_at",
@@ -27,8 +27,7 @@ __all__ = [
 
 Record = Mapping[str, Any]
 
-LEAST_SHARE: Final = 1 / 400
-"""The least drawn width of a bar as a share of the axis: about two pixels of a page, and something to point at."""
+_LEAST_SHARES: Final = (1 / 400, 1 / 1200)
 
 STILL_OPEN: Final = "still open when the capture ends"
 NO_BEGIN: Final = "begin not in the capture"
@@ -91,13 +90,20 @@ def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
     return spans
 
 
+def least_share(number: int) -> float:
+    """The least drawn width of a bar as a share of its axis: enough to be seen and pointed at, and narrower where
+    there are many, since bars that are drawn too wide push each other into lanes that nothing ran side by side in."""
+    few, many = _LEAST_SHARES
+    return max(many, min(few, 2 / max(1, number)))
+
+
 def lay_out(spans: list[Span], least_span: int) -> tuple[int, int]:
     """Give every span its drawn width and its lane; how many lanes there are, and how many spans are drawn wider than
     they are."""
     if not spans:
         return 0, 0
     whole = max(least_span, max(s.end for s in spans) - min(s.start for s in spans))
-    least = whole * LEAST_SHARE
+    least = whole * least_share(len(spans))
     for span in spans:
         span.drawn = max(least, span.end - span.start)
     lanes = assign_lanes([(s.start, s.start + s.drawn + least / 2) for s in spans])

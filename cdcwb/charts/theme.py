@@ -99,6 +99,7 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
         "tickcolor": GRID,
         "title": {"font": {"color": MUTED, "size": 12}, "standoff": 8},
         "automargin": True,
+        "ticklabeloverflow": "allow",  # an axis all of whose labels stand at its ends would lose them, and its title
     }
     template = go.layout.Template(
         layout={

@@ -43,6 +43,7 @@ _MARKS: Final = {
     NO_BEGIN: {"symbol": "triangle-left", "size": 11},
     NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"width": 2}},
 }
+_FEW: Final = 4  # lanes that a panel has room for however few are used, so that a bar stays a bar
 _ROOM: Final = 74  # pixels below a panel for its axis
 
 
@@ -51,7 +52,7 @@ def timeline(
 ) -> go.Figure:
     """A bar for every transaction from begin to end; above on the axis of time, below on the axis of log positions.
 
-    Bars that overlap stand in lanes. A bar is never narrower than :data:`~cdcwb.charts.spans.LEAST_SHARE` of its axis;
+    Bars that overlap stand in lanes. A bar is never narrower than :func:`~cdcwb.charts.spans.least_share` of its axis;
     the hover text has the true duration. Transactions without an end reach to ``capture_end`` and ``last_position``
     (default: the last that the records know) and carry a mark there. What has no place on an axis is not drawn on it,
     and counted in the figure's ``layout.meta``: ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``,
@@ -102,12 +103,11 @@ def _domains(heights: list[int]) -> list[list[float]]:
 
 def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int) -> None:
     _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(int(x)))
-    low, high = min(s.start for s in spans), max(s.start + s.drawn for s in spans)
-    margin = (high - low) * 0.015
+    low, high = _range(spans, 1_000_000)
     figure.update_layout(
         xaxis={
             "type": "date",
-            "range": [(low - margin) / 1000, (high + margin) / 1000],
+            "range": [low / 1000, high / 1000],
             "title": {"text": _time_title(spans)},
             "anchor": "y",
         },
@@ -119,7 +119,7 @@ def _time_title(spans: list[Span]) -> str:
     """The days are in the title because plotly writes them below the first tick only, which may be out of sight."""
     first, last = (time_at(pick(s.start for s in spans)).date().isoformat() for pick in (min, max))
     days = first if first == last else f"{first} to {last}"
-    return f"{days}, UTC" + (", in whole seconds" if whole_seconds(spans) else "")
+    return f"time, {days} (UTC)" + (", in whole seconds" if whole_seconds(spans) else "")
 
 
 def _draw_positions(
@@ -127,13 +127,10 @@ def _draw_positions(
 ) -> None:
     _draw(figure, spans, name, POSITION_TEXT, float, float)
     places, texts = scale.ticks()
-    high = max(s.start + s.drawn for s in spans)
-    low = min(s.start for s in spans)
-    margin = (high - low) * 0.015
     axes = {
         f"xaxis{name}": {
             "type": "linear",
-            "range": [low - margin, high + margin],
+            "range": _range(spans, 1),
             "tickvals": places,
             "ticktext": [theme.label(t, 40) for t in texts],
             "title": {"text": f"log position ({scale.unit}{', next log at the dotted line' if scale.breaks else ''})"},
@@ -196,10 +193,17 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
             )
 
 
+def _range(spans: list[Span], least: int) -> list[float]:
+    """What an axis shows: all bars, at least ``least`` of its units, and a little more for the marks at its ends."""
+    low, high = min(s.start for s in spans), max(s.start + s.drawn for s in spans)
+    margin = max((high - low) * 0.015, (least - (high - low)) / 2)
+    return [low - margin, high + margin]
+
+
 def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
     return {
         "domain": domain,
-        "range": [lanes - 0.4, -0.6],
+        "range": [max(lanes, _FEW) - 0.4, -0.6],
         "showticklabels": False,
         "ticks": "",
         "showgrid": False,

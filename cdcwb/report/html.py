@@ -20,6 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.show import FIGURE_MIME, STYLE
 from cdcwb.words import moment, size
@@ -45,8 +46,8 @@ class Page:
 def page(notebook: Mapping[str, Any], about: Page) -> str:
     """The HTML of an executed notebook: its markdown and its outputs, no code.
 
-    Shown are charts, HTML, markdown and images; text only where there is nothing richer. What went to standard
-    error is left out.
+    Raises CaptureError where it would be larger than :data:`SIZE_LIMIT`. Shown are charts, HTML, markdown and images;
+    text only where there is nothing richer. What went to standard error is left out.
     """
     blocks = list(_blocks(notebook))
     scripts = [_BEFORE]
@@ -64,7 +65,7 @@ def page(notebook: Mapping[str, Any], about: Page) -> str:
         policy=_policy(scripts),
     )
     if len(html.encode()) > SIZE_LIMIT:
-        raise ValueError(f"the report is larger than {size(SIZE_LIMIT)}")
+        raise CaptureError(f"the report would be larger than {size(SIZE_LIMIT)}; choose fewer tables or a shorter time")
     return html
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdcwb import charts
 from cdcwb.charts import theme
-from cdcwb.charts.spans import LEAST_SHARE
+from cdcwb.charts.spans import least_share
 
 START = datetime(2025, 3, 23, 10, 57, 19, tzinfo=UTC)
 SECOND = 1_000_000
@@ -54,22 +54,28 @@ def test_a_bar_reaches_from_begin_to_end() -> None:
     assert list(trace.base) == ["2025-03-23 10:57:19.000000", "2025-03-23 10:57:29.000000"]
     assert list(trace.x) == [5000, 2500.25]  # milliseconds, as plotly counts time
     assert figure.layout.xaxis.type == "date"
-    assert figure.layout.xaxis.title.text == "2025-03-23, UTC"
+    assert figure.layout.xaxis.title.text == "time, 2025-03-23 (UTC)"
 
 
 def test_a_microsecond_is_wide_enough_to_be_seen_and_keeps_its_true_duration_in_the_hover_text() -> None:
     figure = charts.timeline([transaction(1, 0, 1), transaction(2, 0, 400 * SECOND)])
     (trace,) = bars(figure)
-    assert trace.x[0] == 400 * 1000 * LEAST_SHARE
+    assert trace.x[0] == 400 * 1000 * least_share(2)
     assert trace.customdata[0][3] == "0.000001 s"
     assert figure.layout.meta["widened"] == 1
 
 
+def test_bars_are_two_pixels_wide_at_least_or_one_where_there_are_thousands() -> None:
+    page = 1000  # pixels
+    assert least_share(1) * page == least_share(500) * page == 2.5
+    assert 0.8 < least_share(5000) * page < 1
+
+
 def test_the_axis_of_time_names_its_days_and_whole_seconds_as_such() -> None:
     figure = charts.timeline([transaction(1, 0, 0)])
-    assert figure.layout.xaxis.title.text == "2025-03-23, UTC, in whole seconds"
+    assert figure.layout.xaxis.title.text == "time, 2025-03-23 (UTC), in whole seconds"
     over_midnight = charts.timeline([transaction(1, 0, 0), transaction(2, 14 * 3600 * SECOND, 0)])
-    assert over_midnight.layout.xaxis.title.text == "2025-03-23 to 2025-03-24, UTC, in whole seconds"
+    assert over_midnight.layout.xaxis.title.text == "time, 2025-03-23 to 2025-03-24 (UTC), in whole seconds"
     assert bars(figure)[0].customdata[0][3] == "0 s (times are whole seconds)"
 
 
@@ -108,7 +114,7 @@ def test_an_open_transaction_reaches_to_the_end_of_the_capture_and_is_marked_the
 def test_a_rollback_without_time_is_not_given_one() -> None:
     figure = charts.timeline([transaction(1, 0, None, "rolled_back"), transaction(2, 0, 60 * SECOND)])
     rolled_back = next(trace for trace in bars(figure) if trace.name.startswith("rolled back"))
-    assert list(rolled_back.x) == [60_000 * LEAST_SHARE]  # only to be seen
+    assert list(rolled_back.x) == [60_000 * least_share(2)]  # only to be seen
     assert rolled_back.customdata[0][2:4] == ["end time not in the stream", "not known: end time not in the stream"]
     assert marks(figure) == {"end time not in the stream": ["2025-03-23 10:57:19.000000"]}
     assert marks(figure, "x2") == {}  # its place in the log is known
@@ -194,8 +200,18 @@ def test_five_thousand_transactions_with_hostile_names_leave_room_for_plotly_in_
     assert figure.layout.meta["drawn"] == 5000
     assert (
         len(json.dumps(json.loads(figure.to_json()), ensure_ascii=False, separators=(",", ":")).encode())
-        < 8_000_000 - 4_900_000 - 150_000
+        < 8_000_000 - 4_840_000 - 650_000
     )
+
+
+def test_a_single_transaction_is_a_bar_and_no_wall() -> None:
+    figure = charts.timeline([transaction(1, 0, 0)])
+    low, high = figure.layout.xaxis.range
+    assert high - low >= 1000  # milliseconds: the clock tells no less
+    (bar,) = bars(figure)
+    assert bar.x[0] < (high - low) / 100
+    bottom, top = figure.layout.yaxis.range
+    assert bottom - top >= 3  # lanes
 
 
 @pytest.mark.parametrize("lanes", [1, 40, 3000])

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cdcwb.formats.gbase8s.framing import Segments, iter_segments
 from cdcwb.formats.gbase8s.reads import buffer_size, explained, repeats, walk_reads
 from tests import wire
 from tests.local import ledger, plan_of, read
@@ -329,15 +330,38 @@ def test_clean_files_of_one_stream_are_no_reads(tmp_path: Path) -> None:
     assert detected(tmp_path)["reads"][0] == "none"
 
 
+def test_records_that_come_twice_are_no_reads_unless_files_hold_whole_buffers(tmp_path: Path) -> None:
+    # a client that went back to an earlier position has the same transaction twice
+    again = [wire.goods(), *STREAM[2:6], *STREAM[2:6], wire.timeout()]
+    file = tmp_path / "again.bin"
+    file.write_bytes(b"".join(again))
+    assert kinds(read(file)) == ["schema", *EXPECTED[2:6], *EXPECTED[2:6], "heartbeat"]
+    assert detected(file)["reads"][0] == "none"
+
+
+def test_texts_that_repeat_records_are_no_reads(tmp_path: Path) -> None:
+    lookalike = wire.timeout(0x99) * 20
+    stream = [wire.goods(), *[wire.insert(5, 0x50 + n, n, lookalike) for n in range(8)]]
+    file = tmp_path / "hostile.bin"
+    file.write_bytes(b"".join(stream))
+    assert kinds(read(file)) == ["schema", *["change"] * 8]
+    assert detected(file)["reads"][0] == "none"
+
+
+def framed(data: bytes) -> list[Segments]:
+    buffer = np.frombuffer(data, np.uint8)
+    return list(iter_segments(lambda first, last: buffer[first:last], 0, len(data), len(data)))
+
+
 def test_distances_of_repeated_records_are_those_of_the_buffer() -> None:
     one, other = wire.begin(5, 0x10), wire.begin(6, 0x10)
-    assert repeats(np.frombuffer(one + other, np.uint8)) == []
-    assert repeats(np.frombuffer(one + other + one, np.uint8)) == [80]
+    assert repeats(framed(one + other)) == []
+    assert repeats(framed(one + other + one)) == [80]
     # no sequence, or one that may well come twice
-    assert repeats(np.frombuffer(wire.timeout() * 3 + wire.goods() * 3 + wire.discard(5, 0x10) * 3, np.uint8)) == []
+    assert repeats(framed(wire.timeout() * 3 + wire.goods() * 3 + wire.discard(5, 0x10) * 3)) == []
 
 
 def test_what_no_size_explains_has_none() -> None:
-    noise = np.frombuffer(wire.goods() + bytes(range(1, 200)) + wire.begin(5, 0x10), np.uint8)
-    assert buffer_size(noise, [walk_reads(noise, None)]) is None
-    assert explained(walk_reads(noise, None)) == (199, 0)
+    noise = wire.goods() + bytes(range(1, 200)) + wire.begin(5, 0x10)
+    assert buffer_size(np.frombuffer(noise, np.uint8), framed(noise), [len(noise)]) is None
+    assert explained(walk_reads(np.frombuffer(noise, np.uint8), None)) == (199, 0)

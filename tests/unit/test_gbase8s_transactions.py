@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,9 +30,10 @@ def names(records: Sequence[Record], open_before: dict[int, str] | None = None) 
 
 
 def test_a_transaction_is_named_by_its_id_and_the_position_of_its_begin() -> None:
-    assert names([(BEGIN, 39, 0xB01746018), (INSERT, 39, 0xB01746050), (COMMIT, 39, 0xB017460A0)]) == [
-        "39@0000000B01746018"
-    ] * 3
+    assert (
+        names([(BEGIN, 39, 0xB01746018), (INSERT, 39, 0xB01746050), (COMMIT, 39, 0xB017460A0)])
+        == ["39@0000000B01746018"] * 3
+    )
 
 
 def test_transactions_interleave() -> None:
@@ -102,11 +104,11 @@ def test_a_stream_gives_the_same_transactions_however_it_is_cut(records: list[Re
     whole_open: dict[int, str] = {}
     whole = names(records, whole_open)
     edges = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
-    summaries = [summarize(*columns(records[a:b])) for a, b in zip(edges, edges[1:], strict=False)]
+    summaries = [summarize(*columns(records[a:b])) for a, b in pairwise(edges)]
     # each piece is read with what the summaries of the pieces before it say, as the splits of a plan are
     found: list[str] = []
     now: dict[int, str] = {}
-    for summary, (first, last) in zip(summaries, zip(edges, edges[1:], strict=False), strict=True):
+    for summary, (first, last) in zip(summaries, pairwise(edges), strict=True):
         after = dict(now)
         found += names(records[first:last], after)
         now = fold(now, summary)

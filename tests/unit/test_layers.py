@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "cdcwb").rglob("*.py"))
 
-# From the outside in: a module may import from its own room and from the layers below, never from a neighbour in the same
-# layer and never upwards.
+# From the outside in: a module may import from its own room and from the layers below, never from a neighbour in the
+# same layer and never upwards.
 LAYERS = (
     ("cli",),
     ("report", "explore"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cdcwb.errors import CaptureError
 from cdcwb.report.html import SIZE_LIMIT, Page, page, render, title_of, write_whole
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.show import FIGURE_MIME, STYLE
@@ -130,7 +131,7 @@ def test_only_the_richest_form_of_an_output_is_shown_and_nothing_from_standard_e
 
 
 def test_a_report_that_would_be_too_large_is_refused() -> None:
-    with pytest.raises(ValueError, match="larger than 8 MB"):
+    with pytest.raises(CaptureError, match="would be larger than 8 MB; choose fewer tables or a shorter time"):
         made(code(output(**{"text/html": "x" * SIZE_LIMIT})))
 
 

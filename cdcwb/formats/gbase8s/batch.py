@@ -61,35 +61,40 @@ def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Int
 
     ``position`` is the text of each sequence number, ``seconds`` the time of begins and commits.
     """
+    count = len(headers.start)
     pool = TextPool()
-    build = MapBuilder(len(headers.start), pool)
-    # where the values of each field stand in the pool, an array over the records
-    places = {
-        "header_size": pool.add_integers(headers.header_size),
-        "payload_size": pool.add_integers(headers.payload_size),
-        "packetization_scheme": pool.add_integers(np.full(len(headers.start), SCHEME)),
-        "record_number": pool.add_integers(headers.number),
-        "sequence_number": pool.add(position),
-        "transaction_id": pool.add_integers(headers.transaction),
-        "user_data": pool.add_integers(headers.label),
-        "flags": pool.add_integers(np.zeros(len(headers.start), dtype=np.int64)),
-    }
-    words = np.where(headers.row, headers.header_size - 36, 0) // SIZE_WORD
-    shapes, shape = distinct(words << 8 | headers.number)
+    build = MapBuilder(count, pool)
+    # where the values stand in the pool: a row for each record; every type has the first so many of these fields
+    places = np.empty((count, len(_FIELDS)), dtype=np.int32)
+    places[:, 0] = pool.add_integers(headers.header_size)
+    places[:, 1] = pool.add_integers(headers.payload_size)
+    places[:, 2] = SCHEME
+    places[:, 3] = headers.number
+    places[:, 4] = pool.add(position)
+    places[:, 5] = pool.add_integers(headers.transaction)
+    places[:, 6] = pool.add_integers(headers.label)
+    places[:, 7] = 0  # flags
+    words = (headers.header_size - 36) // SIZE_WORD
+    shapes, shape = distinct(np.where(headers.row, words << 8 | 40, headers.number))
     for place, both in enumerate(shapes.tolist()):
         records = np.flatnonzero(shape == place)
-        count, number = both >> 8, both & 0xFF
+        number, size_words_each = both & 0xFF, both >> 8
         names = [field.name for field in (*COMMON_FIELDS, *RECORD_TYPES[number].fields)]
-        values = [places[name][records] for name in names if name in places]
+        shared = sum(name in _FIELDS for name in names)
+        values = [places[records, :shared]]
         if number in (1, 2):
-            values.append(pool.add_integers(seconds[records]))
+            values.append(pool.add_integers(seconds[records])[:, None])
         if number == 1:
-            values.append(pool.add_integers(signed_32(buffer, headers.start[records] + 36)))
-        if count:
+            values.append(pool.add_integers(signed_32(buffer, headers.start[records] + 36))[:, None])
+        if size_words_each:
             names.append("variable_sizes")
-            values.append(_joined_words(pool, size_words(buffer, headers.start[records], count, byte_order)))
-        build.group(records, names, values)
+            sizes = size_words(buffer, headers.start[records], size_words_each, byte_order)
+            values.append(_joined_words(pool, sizes)[:, None])
+        build.group(records, names, np.concatenate(values, axis=1))
     return build.build()
+
+
+_FIELDS: Final = (*(field.name for field in COMMON_FIELDS), "sequence_number", "transaction_id", "user_data", "flags")
 
 
 def _joined_words(pool: TextPool, words: Ints) -> Ints:
@@ -108,9 +113,9 @@ def image_maps(images: list[RowImages], before: Bools, after: Bools) -> tuple[pa
     pool = TextPool()
     builders = [(MapBuilder(len(before), pool), before), (MapBuilder(len(after), pool), after)]
     for image in images:
-        places = [pool.add(column.text()) for column in image.columns]
+        first = np.array([pool.add(column.text())[:1] for column in image.columns]).reshape(1, -1)
         for build, chosen in builders:
             local = np.flatnonzero((image.rows >= 0) & chosen[image.rows])
             if len(local):
-                build.group(image.rows[local], image.names, [place[local] for place in places])
+                build.group(image.rows[local], image.names, first + local[:, None])
     return builders[0][0].build(), builders[1][0].build()

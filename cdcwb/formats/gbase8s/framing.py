@@ -18,7 +18,6 @@ The decisions depend on the bytes alone, never on how a stream is cut into windo
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -55,6 +54,9 @@ behind each of them framing begins anew."""
 
 WINDOW: Final = 8 << 20
 """Bytes framed at a time; a record longer than that widens the window for itself."""
+
+_BLOCK: Final = 1 << 13
+"""Candidates that are chained at a time."""
 
 _FIXED_HEADERS: Final = {1: 40, 2: 36, 3: 28, 62: 28, 119: 32, 201: 24, 202: 24}
 _ROW_TYPES: Final = (40, 41, 42, 43)
@@ -145,33 +147,21 @@ class _Walk:
         self.lands = lands
         # a strong candidate that lands needs no decision
         self.plain = self.strong & lands & (self.end <= self.limit)
-        direct = self.plain & (place == np.arange(len(place)) + 1)
-        breaks = np.flatnonzero(~direct)  # whose next is not the next candidate
-        self.breaks: list[int] = breaks.tolist()
-        self.passes: list[bool] = self.plain[breaks].tolist()
-        self.behind: list[int] = place[breaks].tolist()
+        self.behind = place
 
     def plain_run(self, index: int, stop: int) -> Ints:
-        """The candidates that follow each other from ``index`` on without a decision, as far as ``stop``.
+        """The candidates that follow each other from ``index`` on without a decision; none at or behind ``stop``.
 
-        Candidates inside their records (a number 66 in a row) are passed over.
+        Candidates inside their records (a number 66 in a row) are passed over. There may be more behind the run.
         """
-        edges: list[int] = []  # where a run of neighbours begins and ends, in turn
-        while index < stop:
-            at = bisect.bisect_left(self.breaks, index)
-            last = min(self.breaks[at], stop) if at < len(self.breaks) else stop
-            passes = last < stop and self.passes[at]
-            edges += (index, last + passes)
-            if not passes:
-                break
-            index = self.behind[at]
-        if not edges:
-            return np.empty(0, dtype=np.int64)
-        places = np.array(edges) - edges[0]
-        steps = np.zeros(places[-1] + 1, dtype=np.int8)
-        steps[places[0::2]] += 1
-        steps[places[1::2]] -= 1
-        return edges[0] + np.flatnonzero(np.cumsum(steps[:-1], dtype=np.int8))
+        stop = min(stop, index + _BLOCK)
+        plain, behind = self.plain[index:stop], self.behind[index:stop] - index
+        reach = np.maximum.accumulate(np.where(plain, behind, 0))  # up to where the records seen so far go
+        outside = np.flatnonzero(np.append(0, reach[:-1]) <= np.arange(stop - index))
+        fits = plain[outside]
+        fits[1:] &= behind[outside[:-1]] == outside[1:]
+        last = len(fits) if fits.all() else int(np.argmin(fits))
+        return index + outside[:last]
 
     def candidate(self, position: int) -> int:
         """Index of the candidate that begins at ``position``, or -1."""

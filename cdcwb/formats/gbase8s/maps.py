@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.gbase8s.framing import Ints
@@ -37,7 +38,7 @@ class TextPool:
             return self.add(integers(values))
         return values
 
-    def gather(self, places: Ints) -> pa.Array:
+    def gather(self, places: npt.NDArray[np.int32]) -> pa.Array:
         """The texts at the given places."""
         if len(self._arrays) > 1:
             self._arrays = [pa.concat_arrays(self._arrays)]
@@ -48,31 +49,43 @@ class MapBuilder:
     """The maps of ``count`` records, with values from ``pool``; null for a record that is in no group."""
 
     def __init__(self, count: int, pool: TextPool) -> None:
-        self._sizes = np.full(count, -1, dtype=np.int64)
+        self._group_of = np.zeros(count, dtype=np.int64)
         self._pool = pool
-        self._keys: dict[str, int] = {}
-        self._groups: list[tuple[Ints, list[int], Sequence[Ints]]] = []
+        self._keys: list[list[bytes]] = [[]]
+        self._members: list[tuple[Ints, Ints]] = []
 
-    def group(self, records: Ints, keys: Sequence[str], values: Sequence[Ints]) -> None:
-        """Records that all have these keys; ``values`` holds, for each key, the places of the records' values."""
-        self._sizes[records] = len(keys)
-        self._groups.append((records, [self._keys.setdefault(key, len(self._keys)) for key in keys], values))
+    def group(self, records: Ints, keys: Sequence[str], values: Ints) -> None:
+        """Records that all have these keys; ``values`` has a row for each, with the places of its values."""
+        self._group_of[records] = len(self._keys)
+        self._keys.append([key.encode() for key in keys])
+        self._members.append((records, values))
 
     def build(self) -> pa.Array:
         """The maps, in record order."""
-        offsets = np.zeros(len(self._sizes) + 1, dtype=np.int64)
-        np.cumsum(np.maximum(self._sizes, 0), out=offsets[1:])
-        keys = np.empty(int(offsets[-1]), dtype=np.int32)
-        values = np.empty(int(offsets[-1]), dtype=np.int32)
-        for records, names, columns in self._groups:
-            entry = offsets[records]
-            for name, column in zip(names, columns, strict=True):
-                keys[entry] = name
-                values[entry] = column
-                entry += 1
-        mask = np.append(self._sizes < 0, False)
+        sizes = np.array([len(keys) for keys in self._keys])
+        offsets = np.zeros(len(self._group_of) + 1, dtype=np.int32)
+        np.cumsum(sizes[self._group_of], out=offsets[1:])
+        lengths, places = np.empty((2, int(offsets[-1])), dtype=np.int32)
+        for keys, (records, values) in zip(self._keys[1:], self._members, strict=True):
+            if keys and len(records):
+                of_keys = np.array([[len(key) for key in keys]], dtype=np.int32)
+                _rows_at(lengths, len(keys))[offsets[records]] = _rows_at(of_keys, len(keys))
+                _rows_at(places, len(keys))[offsets[records]] = _rows_at(values.astype(np.int32), len(keys), len(keys))
         return pa.MapArray.from_arrays(
-            pa.array(offsets.astype(np.int32), mask=mask),
-            pa.array(list(self._keys), pa.string()).take(pa.array(keys)),
-            self._pool.gather(values),
+            pa.array(offsets, mask=np.append(self._group_of == 0, False)),
+            self._key_texts(lengths),
+            self._pool.gather(places),
         )
+
+    def _key_texts(self, lengths: npt.NDArray[np.int32]) -> pa.Array:
+        """The keys of all entries: those of a record are copied at once, and cut apart by their lengths."""
+        joined = pa.array([b"".join(keys) for keys in self._keys], pa.binary()).take(pa.array(self._group_of))
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        return pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(offsets), joined.buffers()[2]])
+
+
+def _rows_at(numbers: npt.NDArray[np.int32], width: int, step: int = 1) -> npt.NDArray[np.void]:
+    """Runs of ``width`` numbers as one item each, from every ``step``-th number on: to copy them in one go."""
+    count = (numbers.size - width) // step + 1
+    return np.ndarray((count,), dtype=f"V{4 * width}", buffer=numbers, strides=(4 * step,))

@@ -31,8 +31,8 @@ _ZERO, _MINUS, _POINT = b"0-."
 class _Packed:
     """Numbers taken apart: 0.d1d2d3… x 100**exponent (§4.3).
 
-    ``digits`` are those of the magnitude: a row for each place, a column for each number. ``used`` counts them up to the
-    last that is not 0; it is 0 for zero.
+    ``digits`` are those of the magnitude: a row for each place, a column for each number. ``used`` counts them up to
+    the last that is not 0; it is 0 for zero.
     """
 
     digits: Bytes
@@ -66,8 +66,8 @@ def _unpack(matrix: Bytes) -> _Packed:
 
 
 def _laid_out(packed: _Packed, whole: int, fraction: int) -> tuple[Bytes, Bools]:
-    """The digits on a grid of ``whole`` base-100 places before the point and ``fraction`` behind it, a row for each number;
-    and the rows whose digits are there. The others are zero, or do not fit: then they are all zeros in the grid."""
+    """The digits on a grid of ``whole`` base-100 places before the point and ``fraction`` behind it, a row for each
+    number; and the rows whose digits are there. The others are zero or do not fit: the grid has zeros for them."""
     size, count = packed.digits.shape
     width = whole + fraction
     fits = (packed.used > 0) & ~packed.null & ~packed.odd

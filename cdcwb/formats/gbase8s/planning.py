@@ -6,7 +6,7 @@ for small things and for the data source on its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -76,7 +76,6 @@ class Options:
         values = {name: value for name, value in given.items() if value is not None and value != ""}
         order = opt.as_choice("byte_order", values.get("byte_order", "auto"), ("auto", "little", "big"))
         width = opt.as_choice("prefix_width", values.get("prefix_width", "auto"), ("auto", "1", "2"))
-        schemas = values.get("schemas", {})
         return cls(
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             byte_order=None if order == "auto" else order,
@@ -85,7 +84,7 @@ class Options:
             reads=opt.as_choice("reads", values.get("reads", "auto"), _READS),
             buffer_size=opt.as_whole("buffer_size", values["buffer_size"], 16) if "buffer_size" in values else None,
             labels=_labels(opt.as_names("labels", values.get("labels"))),
-            schemas=dict(schemas) if isinstance(schemas, dict) else read_side_file(str(schemas)),
+            schemas=_schemas(values.get("schemas")),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             given=frozenset(values),
@@ -101,6 +100,18 @@ def _labels(names: dict[str, str]) -> dict[int, tuple[str | None, str]]:
         except ValueError:
             raise OptionError(f"option labels: expected a whole number as label, found {label!r}") from None
     return out
+
+
+def _schemas(given: Any) -> dict[int, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        return read_side_file(str(given))
+    try:
+        return {int(label): str(text) for label, text in given.items()}
+    except ValueError:
+        wrong = ", ".join(repr(label) for label in given)
+        raise OptionError(f"option schemas: expected whole numbers as labels, found {wrong}") from None
 
 
 def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
@@ -187,14 +198,14 @@ def _detect_reads(stream: Stream, options: Options) -> tuple[str, int | None, li
     hits = sum(start in strong for start in starts)
     if len(starts) > len(files) and hits >= 0.8 * len(starts):
         return "reads", None, [_row("reads", "line", f"{hits} of {len(starts)} {unit}s begin with a record", False)]
-    if all(segments.record.all() for segments in framed) and not repeats(sample):
+    if all(segments.record.all() for segments in framed) and not repeats(framed):
         return "stream", None, [_row("reads", "none", "records follow each other without unused bytes", False)]
     if len(starts) > 1:
         stale = _stale(sample, np.array(starts, dtype=np.int64))
         if stale:
             evidence = f"{stale} bytes at the ends of {len(starts)} {unit}s equal what earlier ones held at their place"
             return "reads", None, [_row("reads", "line", evidence, False)]
-    size = buffer_size(sample, framed)
+    size = buffer_size(sample, framed, [entry.length for entry in stream.files])
     if size is not None:
         evidence = f"what stands behind records equals what stood {size} bytes before it"
         return "reads", size, [_row("buffer_size", str(size), evidence, False)]
@@ -305,18 +316,24 @@ def _splits(
 def _facts(files: list[FileEntry], scans: list[Scan], splits: list[SplitEntry]) -> dict[str, Any]:
     """Bytes, records and where a client would restart (§6.7)."""
     still_open = splits.pop().open_before
-    begins = sorted(name.partition("@")[2] for name in still_open.values() if "@~" not in name)
+    begins = sorted(name.partition("@")[2] for name in still_open.values())
     highest = max((scan.highest_commit for scan in scans), default=-1)
     commit = f"{highest:016X}" if highest >= 0 else None
+    if any(begin.startswith("~") for begin in begins):
+        restart, reason = None, "a transaction is open whose begin lies before the capture"
+    elif begins:
+        restart, reason = begins[0], "lowest begin of a transaction without its end"
+    elif commit:
+        restart, reason = commit, "no transaction is open: at or after the highest commit"
+    else:
+        restart, reason = None, "no transaction was seen"
     return {
         "bytes": sum(entry.size for entry in files),
         "records": sum(scan.records for scan in scans),
         "open_transactions": len(still_open),
         "highest_commit": commit,
-        "restart_position": begins[0] if begins else commit,
-        "restart_reason": "lowest begin of a transaction without its end"
-        if begins
-        else ("no transaction is open: at or after the highest commit" if commit else "no transaction was seen"),
+        "restart_position": restart,
+        "restart_reason": reason,
     }
 
 
@@ -344,15 +361,19 @@ def _versions(scans: list[Scan], options: Options) -> tuple[list[Version], list[
         for record in scan.schemas:
             text = schema_text(record.text, options.charset)
             counts = (record.fixed_bytes, record.fixed_columns, record.variable_columns)
-            for known in versions:
-                same = (known.fixed_bytes, known.fixed_columns, known.variable_columns) in (counts, (None, None, None))
-                if known.label == record.label and known.text == text and same:
-                    now[record.label] = known.number
-                    break
+            place = (record.file_index, record.offset, record.length)
+            for at, known in enumerate(versions):
+                if (known.label, known.text) != (record.label, text):
+                    continue
+                if known.file_index < 0:  # the side file's, which the capture itself confirms here
+                    versions[at] = Version(record.label, known.number, text, *counts, "record", *place)
+                elif (known.fixed_bytes, known.fixed_columns, known.variable_columns) != counts:
+                    continue
+                now[record.label] = known.number
+                break
             else:
                 number = numbers.get(record.label, 0) + 1
                 numbers[record.label] = now[record.label] = number
-                place = (record.file_index, record.offset, record.length)
                 versions.append(Version(record.label, number, text, *counts, "record", *place))
     return versions, in_force
 

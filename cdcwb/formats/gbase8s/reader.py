@@ -35,7 +35,7 @@ from cdcwb.model import Kind, OffsetUnit, Problem
 __all__ = ["CHUNK", "FORMAT", "Chunk", "SplitState", "is_plain", "read_events"]
 
 FORMAT: Final = "gbase8s"
-CHUNK: Final = 16_384
+CHUNK: Final = 32_768
 """Segments that become one Arrow batch."""
 
 _PLAIN_TYPES: Final = np.isin(np.arange(256), [1, 2, 3, 40, 41, 42, 43, 62, 119, 201])
@@ -45,8 +45,8 @@ for _number, _size in _EXACT_HEADER.items():
     _EXACT[_number] = _size
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)
-_BEFORE: Final = (41, 42)
-_AFTER: Final = (40, 43)
+_BEFORE: Final = np.isin(np.arange(256), [41, 42])
+_AFTER: Final = np.isin(np.arange(256), [40, 43])
 
 
 def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
@@ -216,7 +216,7 @@ class SplitState:
             place = np.full(len(chunk.records), -1, dtype=np.int64)
             place[quick] = np.arange(count)
             local = [RowImages(place[image.rows], image.odd, image.names, image.columns) for image in images]
-            before, after = np.isin(headers.number, _BEFORE), np.isin(headers.number, _AFTER)
+            before, after = _BEFORE[headers.number], _AFTER[headers.number]
             columns["before"], columns["after"] = batch.image_maps(local, before, after)
             columns["raw"] = slices(segments.buffer, headers.start, headers.end)
         nothing = {field.name: pa.nulls(count, field.type) for field in model.EVENTS if field.name not in columns}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -263,33 +263,35 @@ def explained(segments: Segments) -> tuple[int, int]:
     return bad, stale
 
 
-def repeats(buffer: Bytes) -> list[int]:
-    """For every record with a sequence number that stands in these bytes before, byte for byte: how far before."""
-    found = find_candidates(buffer)
-    whole = found.strong & (found.end <= len(buffer)) & (found.end - found.start >= _KEY)
-    start, end = found.start[whole], found.end[whole]
-    keys = bytes_of(buffer, start, _KEY)
-    # a transaction may go back to the same savepoint twice, so a DISCARD may well stand twice
-    sequenced = np.isin(keys[:, 15], _SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
+def repeats(framed: Iterable[Segments]) -> list[int]:
+    """For every record with a sequence number that stood before, byte for byte: how far before."""
     latest: dict[bytes, int] = {}
     out: list[int] = []
-    for first, last in zip(start[sequenced].tolist(), end[sequenced].tolist(), strict=True):
-        there = buffer[first:last].tobytes()
-        if there in latest:
-            out.append(first - latest[there])
-        latest[there] = first
+    for segments in framed:
+        whole = segments.record & (segments.end - segments.start >= _KEY)
+        start, end = segments.start[whole], segments.end[whole]
+        keys = bytes_of(segments.buffer, start, _KEY)
+        # a transaction may go back to the same savepoint twice, so a DISCARD may well stand twice
+        sequenced = np.isin(keys[:, 15], _SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
+        for first, last in zip(start[sequenced].tolist(), end[sequenced].tolist(), strict=True):
+            there = segments.buffer[first:last].tobytes()
+            if there in latest:
+                out.append(segments.base + first - latest[there])
+            latest[there] = segments.base + first
     return out
 
 
-def buffer_size(sample: Bytes, framed: Iterable[Segments]) -> int | None:
+def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int]) -> int | None:
     """The size of the read buffers that a capture consists of, or None where it does not look like that.
 
-    ``sample`` is the beginning of the stream, ``framed`` what it holds if records simply follow each other. What a
-    read leaves unused equals the read before at the same place of the buffer, so the distance to where the same bytes
-    stand before is the size. It counts only if next to nothing is left unexplained with it.
+    ``sample`` is the beginning of the stream, ``framed`` what it holds if records simply follow each other, ``lengths``
+    are those of all files. What a read leaves unused equals the read before at the same place of the buffer, so the
+    distance to where the same bytes stand before is the size. It counts only if next to nothing is left unexplained
+    with it; where every byte is in a record without it, files must hold whole buffers besides.
     """
     data = sample.tobytes()
-    votes = Counter(repeats(sample))
+    votes = Counter(repeats(framed))
+    clean = all(segments.record.all() for segments in framed)
     for segments in framed:
         for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
             first = segments.base + int(segments.start[gap])
@@ -297,8 +299,9 @@ def buffer_size(sample: Bytes, framed: Iterable[Segments]) -> int | None:
             before = data.rfind(there, max(0, first - len(data) // 2), first) if there.strip(b"\0") else -1
             if before >= 0:
                 votes[first - before] += 1
+    sizes = [size for size, _ in votes.most_common() if not clean or not any(length % size for length in lengths)]
     best: tuple[int, int] | None = None
-    for width, _ in votes.most_common(_MOST_SIZES):
+    for width in sizes[:_MOST_SIZES]:
         usable = len(data) // width * width
         if width < COMMON_HEADER or usable < 2 * width:
             continue

@@ -1,0 +1,178 @@
+"""The summary that people read: one true sentence, then the numbers, and nothing in it that a terminal would obey."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcwb.analysis.summary_text import health, summary_lines
+
+
+def facts(**changed: Any) -> dict[str, Any]:
+    """What is known of a healthy capture of two transactions, apart from what is ``changed``."""
+    healthy = {
+        "format": "gbase8s",
+        "files": [file(0, "a.bin", 1_200)],
+        "bytes": 1_200,
+        "ledger": "closes",
+        "record_bytes": 1_100,
+        "filler_bytes": 100,
+        "malformed_bytes": 0,
+        "events": 6,
+        "events_by_kind": {"begin": 2, "change": 2, "commit": 2},
+        "events_by_record_type": {"CDC_REC_INSERT": 2},
+        "changes": 2,
+        "changes_by_operation": {"INSERT": 2},
+        "changes_by_outcome": {"committed": 2},
+        "transactions": 2,
+        "transactions_by_outcome": {"committed": 2},
+        "transactions_by_completeness": {"whole": 2},
+        "open_transactions": 0,
+        "first_time": "2025-03-23T10:57:19.000000Z",
+        "last_time": "2025-03-23T10:57:20.500000Z",
+        "first_position": "0A",
+        "last_position": "0F",
+        "restart_position": "0F",
+        "highest_commit": None,
+        "tables": [{"table": "111", "versions": 1, "changes": 2, "changes_by_operation": {"INSERT": 2}}],
+        "table_versions": 1,
+        "problems": 0,
+        "problems_by_severity": {},
+        "problems_by_code": [],
+        "detected": [],
+        "healthy": True,
+    }
+    return {**healthy, **changed}
+
+
+def file(index: int, name: str, size: int, ledger: str | None = "closes") -> dict[str, Any]:
+    return {
+        "file": name,
+        "file_index": index,
+        "size": size,
+        "shape": "hex",
+        "compression": "gzip",
+        "events": 6,
+        "ledger": ledger,
+    }
+
+
+def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[str, Any]:
+    return {"severity": severity, "code": name, "title": "a title", "count": count, "places": list(places)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({}, "Healthy: every byte is accounted for, all 2 transactions are whole and there are no problems."),
+        (
+            {"transactions": 1, "transactions_by_completeness": {"whole": 1}},
+            "Healthy: every byte is accounted for, the transaction is whole and there are no problems.",
+        ),
+        (
+            {"transactions": 0, "transactions_by_completeness": {}, "problems": 3, "ledger": None},
+            "Healthy: there is nothing worse than 3 remarks.",
+        ),
+        (
+            {"transactions_by_completeness": {"whole": 1, "no_begin": 1}},
+            "Healthy: every byte is accounted for, 1 of 2 transactions are whole and there are no problems.",
+        ),
+        (
+            {"healthy": False, "problems_by_severity": {"warning": 1, "error": 2, "info": 7}},
+            "Needs a look: 2 errors and 1 warning.",
+        ),
+        (
+            {"healthy": False, "malformed_bytes": 1, "bytes": 1_000_000, "open_transactions": 1},
+            "Needs a look: 1 byte (under 0.1 %) that are no record and 1 of 2 transactions open.",
+        ),
+        ({"healthy": False, "ledger": "open: a.bin has 3 bytes in no event"}, "a ledger that does not close."),
+    ],
+)
+def test_one_sentence_says_whether_it_is_healthy_and_why_not(changed: dict[str, Any], sentence: str) -> None:
+    assert health(facts(**changed)).endswith(sentence)
+
+
+def test_the_numbers_stand_below_the_sentence() -> None:
+    sentence, blank, *lines = summary_lines(facts())
+    assert sentence == health(facts())
+    assert blank == ""
+    assert lines[:11] == [
+        "format            gbase8s",
+        "files             1 (hex in gzip)",
+        "bytes             1,200 (1.2 kB): records 1,100, filler 100, malformed 0",
+        "ledger            closes",
+        "events            6: begin 2, change 2, commit 2",
+        "record types      CDC_REC_INSERT 2",
+        "changes           2: INSERT 2; committed 2",
+        "transactions      2: committed 2; whole 2",
+        "time              2025-03-23 10:57:19 UTC to 2025-03-23 10:57:20.500000 UTC (1.5 s)",
+        "positions         0A to 0F",
+        "restart position  0F",
+    ]
+    assert lines[11:] == [
+        "",
+        "files",
+        "  a.bin  1,200 bytes, 6 events, ledger: closes",
+        "",
+        "tables (1)",
+        "  111  1 version, 2 changes: INSERT 2",
+    ]
+
+
+def test_what_is_left_out_is_counted_and_what_is_wrong_is_kept() -> None:
+    files = [file(index, f"f{index}", 10) for index in range(30)]
+    files[25]["ledger"] = "2 bytes in no event"
+    tables = [
+        {"table": f"t{index:02}", "versions": 1, "changes": index, "changes_by_operation": {"INSERT": index}}
+        for index in range(50)
+    ]
+    lines = summary_lines(facts(files=files, tables=tables))
+    assert "  f25  10 bytes, 6 events, ledger: 2 bytes in no event" in lines
+    assert "  … and 18 more files" in lines
+    assert "  t49  1 version, 49 changes: INSERT 49" in lines
+    assert not any(line.startswith("  t29 ") for line in lines)
+    assert "  … and 30 more tables" in lines
+
+
+def test_problems_are_grouped_by_code_with_their_first_places() -> None:
+    place = {"file": "a.bin", "offset": 20_355, "length": 41, "sentence": "no record"}
+    nowhere = {"file": None, "offset": None, "length": None, "sentence": "of the capture"}
+    codes = [code("error", "malformed", 5, place, place, place), code("warning", "open_transaction", 1, nowhere)]
+    lines = summary_lines(facts(problems=6, problems_by_code=codes, healthy=False))
+    at = lines.index("problems (6)")
+    assert lines[at + 1 :] == [
+        "  error  malformed: a title, 5",
+        *["      a.bin at 20,355: no record"] * 3,
+        "      … and 2 more places",
+        "  warning  open_transaction: a title, 1",
+        "      of the capture",
+    ]
+
+
+def test_detected_settings_show_their_evidence_unless_they_were_given() -> None:
+    rows = [
+        {"scope": "capture", "setting": "a", "value": "1", "evidence": "seen", "overridden": False},
+        {"scope": "table 7", "setting": "b", "value": "2", "evidence": "seen", "overridden": True},
+    ]
+    lines = summary_lines(facts(detected=rows))
+    assert lines[lines.index("detected") + 1 :] == ["  a = 1  (seen)", "  table 7: b = 2  (given as an option)"]
+
+
+def test_nothing_in_it_commands_a_terminal() -> None:
+    hostile = "\x1b[2J\u202e\n"
+    place = {"file": hostile, "offset": 0, "length": 1, "sentence": hostile}
+    detected = {"scope": hostile, "setting": "a", "value": hostile, "evidence": hostile, "overridden": False}
+    lines = summary_lines(
+        facts(
+            files=[file(0, hostile, 1, f"{hostile} open")],
+            ledger=hostile,
+            events_by_record_type={hostile: 1},
+            tables=[{"table": hostile, "versions": 1, "changes": 0, "changes_by_operation": {}}],
+            problems_by_code=[code("error", "value", 1, place)],
+            detected=[detected],
+            first_position=hostile,
+            last_position=hostile,
+        )
+    )
+    assert {"\x1b", "\u202e", "\n"}.isdisjoint("".join(lines))
