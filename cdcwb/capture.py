@@ -367,7 +367,7 @@ class Capture:
             time_to=filters.time_to if windowed else None,
             where=filters.where,
             ends=self._tables.transactions() if windowed else None,
-            events=self._tables.events(True),
+            others=(self._tables.events(True), self._tables.changes(True)) if self._filters.where else (),
         )
 
     @cached_property

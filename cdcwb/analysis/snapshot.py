@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -59,14 +58,6 @@ class Snapshot:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._capture, name)
-
-    def take(self) -> Snapshot:
-        """Write all three now and side by side: of a small capture, planning takes longer than reading, and it is done
-        by one thread for each. Returns this object."""
-        if self._folder is not None:
-            with ThreadPoolExecutor(len(_COLUMNS), "cdcwb-snapshot") as threads:
-                list(threads.map(lambda name: getattr(self, name), _COLUMNS))
-        return self
 
     @cached_property
     def transactions(self) -> DataFrame:

@@ -28,8 +28,8 @@ __all__ = ["execute", "notebook_path", "notebooks", "run_report"]
 def notebooks() -> dict[str, Path]:
     """The notebooks of cdcwb by name, without the number that sorts them (``transactions`` is ``02_transactions``)."""
     package = Path(__file__).parents[1]
-    # In the source tree they stand beside the package, once installed inside it.
-    for folder in (package.parent / "notebooks", package / "notebooks"):
+    # Once installed they are inside the package, in the source tree beside it.
+    for folder in (package / "notebooks", package.parent / "notebooks"):
         found = {re.sub(r"^\d+_", "", path.stem): path for path in sorted(folder.glob("[0-9]*_*.ipynb"))}
         if found:
             return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,12 @@ def select(
     time_to: dt.datetime | None,
     where: str | None,
     ends: DataFrame | None,
-    events: DataFrame,
+    others: Sequence[DataFrame],
 ) -> DataFrame:
     """The rows of any table of a capture that the filters let through.
 
     ``ends`` are the capture's transactions, which give a time to rows that bear none. A row without any time is in no
-    window. ``events`` are the capture's events, for a condition that names columns of theirs.
+    window. ``others`` are tables with transactions, for a condition that names columns of theirs.
     """
     if tables is not None:
         frame = _of_tables(frame, tables)
@@ -42,7 +43,7 @@ def select(
         frame = frame.filter(F.col("transaction_id").isin(*sorted(transactions)))
     if (time_from is not None or time_to is not None) and ends is not None:
         frame = _in_window(frame, time_from, time_to, ends)
-    return frame if where is None else _where(frame, where, events)
+    return frame if where is None else _where(frame, where, others)
 
 
 def _of_tables(frame: DataFrame, tables: frozenset[str]) -> DataFrame:
@@ -103,20 +104,24 @@ def _in_window(
     return joined.filter(inside).drop("_transaction", "_ended_at")
 
 
-def _where(frame: DataFrame, condition: str, events: DataFrame) -> DataFrame:
-    """The rows for which a condition holds. A table that has not all its columns, but the transaction's, keeps the rows
-    of the transactions that have an event for which it holds."""
+def _where(frame: DataFrame, condition: str, others: Sequence[DataFrame]) -> DataFrame:
+    """The rows for which a condition holds. Where a table has not all its columns, the first of the ``others`` that has
+    them decides: a table with transactions keeps the rows of those that have a row there, one without is not
+    touched."""
     try:
         return _filtered(frame, condition)
-    except OptionError as reason:
-        if "transaction_id" not in frame.columns:
-            raise
+    except OptionError as wrong:
+        reason = wrong
+    for other in others:
         try:
-            matching = _filtered(events, condition)
+            matching = _filtered(other, condition)
         except OptionError:
-            raise reason from None
-    names = matching.select(F.col("transaction_id").alias("_transaction")).distinct()
-    return frame.join(names, F.col("transaction_id") == F.col("_transaction"), "left_semi")
+            continue
+        if "transaction_id" not in frame.columns:
+            return frame
+        names = matching.select(F.col("transaction_id").alias("_transaction")).distinct()
+        return frame.join(names, F.col("transaction_id") == F.col("_transaction"), "left_semi")
+    raise reason
 
 
 def _filtered(frame: DataFrame, condition: str) -> DataFrame:
@@ -132,5 +137,6 @@ def _filtered(frame: DataFrame, condition: str) -> DataFrame:
             raise OptionError(
                 f"where: there is no column {name!r}.{hint} There are: {', '.join(frame.columns)}."
             ) from None
-        raise OptionError(f"where: {text.splitlines()[0]}") from None
+        first = next(line for line in text.splitlines() if line.strip())
+        raise OptionError(f"where: {first}") from None
     return filtered

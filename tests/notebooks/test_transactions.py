@@ -180,6 +180,10 @@ def test_nothing_is_shown_as_a_bare_trace_or_warning(notebook: Any) -> None:
     assert {output["output_type"] for output in outputs} == {"display_data"}
 
 
+def test_the_notebook_with_its_outputs_stays_small_enough_to_keep(notebook: Any) -> None:
+    assert len(json.dumps(notebook).encode()) < 3_500_000
+
+
 def test_a_report_of_a_part_says_so_and_keeps_its_tables(folder: Path, tmp_path: Path, transactions: Any) -> None:
     first = min(row["began_at"] for row in transactions if row["began_at"] is not None)
     kept = tmp_path / "kept"

@@ -200,7 +200,7 @@ def test_five_thousand_transactions_with_hostile_names_leave_room_for_plotly_in_
     assert figure.layout.meta["drawn"] == 5000
     assert (
         len(json.dumps(json.loads(figure.to_json()), ensure_ascii=False, separators=(",", ":")).encode())
-        < 8_000_000 - 4_840_000 - 650_000
+        < 8_000_000 - 4_840_000 - 500_000
     )
 
 

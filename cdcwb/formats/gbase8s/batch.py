@@ -56,6 +56,9 @@ def times(buffer: Bytes, headers: Headers) -> tuple[Ints, Bools, Bools]:
     return seconds, has, has & ((seconds < _EARLIEST) | (seconds > _LATEST))
 
 
+_FIELDS: Final = (*(field.name for field in COMMON_FIELDS), "sequence_number", "transaction_id", "user_data", "flags")
+
+
 def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Ints, byte_order: str) -> pa.Array:
     """``events.headers`` of clean records: every header field by its own name (§2).
 
@@ -78,23 +81,20 @@ def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Int
     shapes, shape = distinct(np.where(headers.row, words << 8 | 40, headers.number))
     for place, both in enumerate(shapes.tolist()):
         records = np.flatnonzero(shape == place)
-        number, size_words_each = both & 0xFF, both >> 8
+        number, words_each = both & 0xFF, both >> 8
         names = [field.name for field in (*COMMON_FIELDS, *RECORD_TYPES[number].fields)]
         shared = sum(name in _FIELDS for name in names)
-        values = [places[records, :shared]]
+        values: list[npt.NDArray[np.integer]] = [places[records, :shared]]
         if number in (1, 2):
             values.append(pool.add_integers(seconds[records])[:, None])
         if number == 1:
             values.append(pool.add_integers(signed_32(buffer, headers.start[records] + 36))[:, None])
-        if size_words_each:
+        if words_each:
             names.append("variable_sizes")
-            sizes = size_words(buffer, headers.start[records], size_words_each, byte_order)
+            sizes = size_words(buffer, headers.start[records], words_each, byte_order)
             values.append(_joined_words(pool, sizes)[:, None])
         build.group(records, names, np.concatenate(values, axis=1))
     return build.build()
-
-
-_FIELDS: Final = (*(field.name for field in COMMON_FIELDS), "sequence_number", "transaction_id", "user_data", "flags")
 
 
 def _joined_words(pool: TextPool, words: Ints) -> Ints:

@@ -52,9 +52,9 @@ class MapBuilder:
         self._group_of = np.zeros(count, dtype=np.int64)
         self._pool = pool
         self._keys: list[list[bytes]] = [[]]
-        self._members: list[tuple[Ints, Ints]] = []
+        self._members: list[tuple[Ints, npt.NDArray[np.integer]]] = []
 
-    def group(self, records: Ints, keys: Sequence[str], values: Ints) -> None:
+    def group(self, records: Ints, keys: Sequence[str], values: npt.NDArray[np.integer]) -> None:
         """Records that all have these keys; ``values`` has a row for each, with the places of its values."""
         self._group_of[records] = len(self._keys)
         self._keys.append([key.encode() for key in keys])

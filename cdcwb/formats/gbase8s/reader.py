@@ -377,8 +377,8 @@ def is_plain(chunk: Chunk) -> Bools:
     return plain
 
 
-_FEW: Final = 64
-"""Places where the two kinds of events meet, up to which it is faster to join pieces than to gather row by row."""
+_FEW: Final = 16
+"""Places where the two kinds of events meet, up to which batches are cut there rather than gathered row by row."""
 
 
 def _merged(
@@ -399,11 +399,13 @@ def _merged(
     if len(edges) > _FEW:
         places = np.insert(np.arange(len(fast)), cuts, np.arange(len(fast), len(fast) + len(slow)))
         both = pa.Table.from_batches([fast, rest]).take(pa.array(places))
-    else:
-        pieces: list[pa.RecordBatch] = []
-        at = done = 0
-        for edge, upto in zip(edges.tolist(), np.searchsorted(cuts, edges, side="right").tolist(), strict=True):
-            pieces += [fast.slice(at, edge - at), rest.slice(done, upto - done)]
-            at, done = edge, upto
-        both = pa.Table.from_batches([*pieces, fast.slice(at)])
-    yield from both.combine_chunks().to_batches()
+        yield from both.combine_chunks().to_batches()
+        return
+    at = done = 0
+    for edge, upto in zip(edges.tolist(), np.searchsorted(cuts, edges, side="right").tolist(), strict=True):
+        if edge > at:
+            yield fast.slice(at, edge - at)
+        yield rest.slice(done, upto - done)
+        at, done = edge, upto
+    if at < len(fast):
+        yield fast.slice(at)

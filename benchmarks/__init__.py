@@ -1,0 +1,1 @@
+"""How fast the readers are, against peers and against themselves: ``python -m benchmarks`` (docs/performance.md)."""
