@@ -22,8 +22,8 @@ _ALL_TYPES: dict[str, Any] = {"files": 1}
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured. ``changes`` of the typical capture, about 1.57 records each; ``all_types`` changes of the one
-    with every column type; ``head`` records of the typical one for the peers that take a record at a time."""
+    """How much is measured: ``changes`` of the typical capture, about 1.57 records each; ``all_types`` changes of the
+    one with every column type; ``head`` records of the typical one for the peers that take a record at a time."""
 
     changes: int
     all_types: int
@@ -54,14 +54,17 @@ def _generated(name: str, changes: int, options: dict[str, Any]) -> Path:
     return folder
 
 
-def head(file: str, records: int) -> str:
-    """A file with the first so many records of another."""
-    data = Path(file).read_bytes()
-    at = 0
-    for _ in range(records):
-        if at >= len(data):
-            raise SystemExit(f"{file} has fewer than {records} records")
-        at += int.from_bytes(data[at : at + 4], "big") + int.from_bytes(data[at + 4 : at + 8], "big")
-    target = CACHE / f"{Path(file).parents[1].name}-head-{records}.bin"
-    target.write_bytes(data[:at])
-    return str(target)
+def head(files: list[str], records: int) -> str:
+    """A file with the first so many records of a capture whose files end with a record."""
+    target = CACHE / f"{Path(files[0]).parents[1].name}-head-{records}.bin"
+    with target.open("wb") as out:
+        for file in files:
+            data = Path(file).read_bytes()
+            at = 0
+            while at < len(data) and records:
+                at += int.from_bytes(data[at : at + 4], "big") + int.from_bytes(data[at + 4 : at + 8], "big")
+                records -= 1
+            out.write(data[:at])
+            if not records:
+                return str(target)
+    raise SystemExit(f"{records} records are missing")

@@ -1,10 +1,10 @@
 """The records of a GBase 8s CDC stream declared in the library ``construct``, as a peer for the readers of cdcwb.
 
-The layout is the one of docs/formats/gbase8s.md, declared down to the digit: common header (§1.1), type-specific headers
-(§2), size words (§3) and rows (§4) whose columns follow from the TABSCHEM records as they come by (§5). What comes out is
-what ``events`` has: place and bytes of each record, header fields, and the values of a row as text; only floats stay
-numbers, which saves construct the time to write them. ``by_hand`` takes packed numbers as bytes and cuts them up in Python
-instead of declaring their digits, which is faster.
+The layout is the one of docs/formats/gbase8s.md, declared down to the digit: common header (§1.1), type-specific
+headers (§2), size words (§3) and rows (§4) whose columns follow from the TABSCHEM records as they come by (§5). What
+comes out is what ``events`` has: place and bytes of each record, header fields, and the values of a row as text; only
+floats stay numbers, which saves construct the time to write them. ``by_hand`` takes packed numbers as bytes and cuts
+them up in Python instead of declaring their digits, which is faster.
 
 It knows what the benchmark's tables hold, in a little-endian stream with two-byte VARCHAR prefixes in UTF-8.
 """
@@ -208,8 +208,8 @@ _SPECIFIC = {
 
 
 def records(file: BinaryIO, by_hand: bool = False) -> Iterator[Any]:
-    """Every record of an undamaged stream, from where the file stands to its end: ``offset1``, ``length`` and ``data`` of
-    each, and in ``value`` its fields."""
+    """Every record of an undamaged stream, from where the file stands to its end: ``offset1``, ``length`` and ``data``
+    of each, and in ``value`` its fields."""
     rows: dict[int, Any] = {}
     record = c.RawCopy(
         c.Struct(

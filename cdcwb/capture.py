@@ -389,7 +389,7 @@ class Capture:
 
         The folder appears whole or not at all. Raises CaptureError where it exists already.
         """
-        target = Path(directory)
+        target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise CaptureError("there is something already, and it is not overwritten", path=str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -430,7 +430,7 @@ def _moment(name: str, value: str | dt.datetime | None) -> dt.datetime | None:
 
 def _saved_at(path: Paths) -> Path | None:
     if isinstance(path, (str, os.PathLike)) and (Path(path) / SAVED).is_file():
-        return Path(path)
+        return Path(path).absolute()
     return None
 
 

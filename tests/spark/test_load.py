@@ -138,3 +138,13 @@ def test_keys_are_taken_from_the_option(small: Path) -> None:
         image = row.after if row.after is not None else row.before
         assert row.key == {"customer_id": image["customer_id"]}
     assert capture.changes.filter("table_name <> '101' and key is not null").count() == 0
+
+
+def test_saving_to_a_relative_path_follows_the_working_directory(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JVM keeps the directory that it was started in."""
+    monkeypatch.chdir(tmp_path)
+    cdcwb.load(small / "capture").save("kept")
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {*model.TABLES, "cdcwb.json"}
+    assert cdcwb.load("kept").transactions.count() > 0

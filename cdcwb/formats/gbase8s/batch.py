@@ -28,15 +28,17 @@ _TYPES: Final = list(RECORD_TYPES.values())
 _TYPE_OF: Final = np.zeros(256, dtype=np.int64)
 for _place, _type in enumerate(_TYPES):
     _TYPE_OF[_type.number] = _place
-_RECORD_TYPES: Final = pa.array([kind.name for kind in _TYPES], pa.string())
-_KINDS: Final = pa.array([str(kind.kind) for kind in _TYPES], pa.string())
-_OPERATIONS: Final = pa.array([None if kind.operation is None else str(kind.operation) for kind in _TYPES], pa.string())
 
 
 def names_of(number: Ints) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Record type, kind and operation of each record number; all must be known."""
     index = pa.array(_TYPE_OF[number])
-    return _RECORD_TYPES.take(index), _KINDS.take(index), _OPERATIONS.take(index)
+    operations = [None if kind.operation is None else str(kind.operation) for kind in _TYPES]
+    return (
+        pa.array([kind.name for kind in _TYPES], pa.string()).take(index),
+        pa.array([str(kind.kind) for kind in _TYPES], pa.string()).take(index),
+        pa.array(operations, pa.string()).take(index),
+    )
 
 
 def positions(sequence: npt.NDArray[np.uint64], null: Bools | None = None) -> pa.Array:

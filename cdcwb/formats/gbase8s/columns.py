@@ -106,15 +106,12 @@ def _float(size: int) -> Callable[[Bytes], Decoded]:
     return decode
 
 
-_TRUTH: Final = pa.array(["false", "true"])
-
-
 def _boolean(matrix: Bytes) -> Decoded:
     """Two bytes: 1 where NULL, then 0 or 1 (§4.1)."""
     null = (matrix == [1, 0]).all(axis=1)
     odd = ~null & ((matrix[:, 0] != 0) | (matrix[:, 1] > 1))
     index = pa.array(matrix[:, 1] & 1, mask=null)
-    return Decoded(odd, lambda: _TRUTH.take(index), lambda: pa.array(matrix[:, 1] == 1, mask=null))
+    return Decoded(odd, lambda: pa.array(["false", "true"]).take(index), lambda: pa.array(matrix[:, 1] == 1, mask=null))
 
 
 def _lob(matrix: Bytes) -> Decoded:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.gbase8s.framing import Ints
-from cdcwb.formats.gbase8s.text import SMALL_NUMBERS, integers
+from cdcwb.formats.gbase8s.text import SMALL, integers, small_numbers
 
 __all__ = ["MapBuilder", "TextPool"]
 
@@ -22,8 +22,8 @@ class TextPool:
     """Texts laid one behind the other. It begins with the decimal texts of small numbers, each at its own place."""
 
     def __init__(self) -> None:
-        self._arrays: list[pa.Array] = [SMALL_NUMBERS]
-        self._size = len(SMALL_NUMBERS)
+        self._arrays: list[pa.Array] = [small_numbers()]
+        self._size = SMALL
 
     def add(self, texts: pa.Array) -> Ints:
         """Adds texts; returns the place of each."""
@@ -34,7 +34,7 @@ class TextPool:
 
     def add_integers(self, values: Ints) -> Ints:
         """The place of the decimal text of each number."""
-        if len(values) and (int(values.min()) < 0 or int(values.max()) >= len(SMALL_NUMBERS)):
+        if len(values) and (int(values.min()) < 0 or int(values.max()) >= SMALL):
             return self.add(integers(values))
         return values
 

@@ -7,6 +7,7 @@ skipped.
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import numpy as np
@@ -14,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["SMALL_NUMBERS", "as_text", "bytes_of", "from_matrix", "hex_digits", "integers", "slices"]
+__all__ = ["SMALL", "as_text", "bytes_of", "from_matrix", "hex_digits", "integers", "slices", "small_numbers"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+SMALL: Final = 8192
 _HEX_UPPER: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
 _HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
 
@@ -79,10 +81,12 @@ def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
 def integers(values: Ints, null: Bools | None = None) -> pa.Array:
     """Whole numbers as decimal text; null where ``null`` is true."""
     there = values if null is None else np.where(null, 0, values)
-    if len(there) and there.min() >= 0 and there.max() < len(SMALL_NUMBERS):
-        return SMALL_NUMBERS.take(pa.array(there, mask=null))
+    if len(there) and there.min() >= 0 and there.max() < SMALL:
+        return small_numbers().take(pa.array(there, mask=null))
     return pc.cast(pa.array(values, mask=null), pa.string())
 
 
-SMALL_NUMBERS: Final = pc.cast(pa.array(range(8192)), pa.string())
-"""The text of each number from 0 on: to pick one is several times as fast as to make it."""
+@functools.cache  # made when first used: arrays that are made by an import would import pandas with them
+def small_numbers() -> pa.Array:
+    """The text of each number from 0 to ``SMALL``: to pick one is several times as fast as to make it."""
+    return pc.cast(pa.array(range(SMALL)), pa.string())

@@ -23,24 +23,28 @@ class Versions:
         self._in_force = dict(in_force)
         self._labels = plan.labels
         self._base = 1 + max((version.number for version in plan.versions), default=0)
+        self._versions = {(version.label, version.number): version for version in plan.versions}
         self._schemas: dict[tuple[int, int], TableSchema] = {}
         self._numbers: dict[tuple[int, str], list[tuple[tuple[int | None, int | None, int | None], int]]] = {}
         for version in plan.versions:
             counts = (version.fixed_bytes, version.fixed_columns, version.variable_columns)
             self._numbers.setdefault((version.label, version.text), []).append((counts, version.number))
-            self._schemas[version.label, version.number] = table_schema(
-                version.label,
-                version.number,
+
+    def schema(self, label: int, number: int) -> TableSchema | None:
+        """The version of that number, or None. Its text is read when it is first asked for: a split may need few."""
+        key = (label, number)
+        if key not in self._schemas and key in self._versions:
+            version = self._versions[key]
+            self._schemas[key] = table_schema(
+                label,
+                number,
                 version.text,
                 fixed_bytes=version.fixed_bytes,
                 fixed_columns=version.fixed_columns,
                 variable_columns=version.variable_columns,
                 origin=version.origin,
             )
-
-    def schema(self, label: int, number: int) -> TableSchema | None:
-        """The version of that number, or None."""
-        return self._schemas.get((label, number))
+        return self._schemas.get(key)
 
     def names(self, label: int) -> tuple[str | None, str]:
         """Schema and table name of a label; without a map the label's number is the table name."""
