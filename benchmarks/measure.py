@@ -46,7 +46,7 @@ def _seconds(work: Work, least: float) -> float:
         gc.enable()
 
 
-def in_turn(works: dict[str, Work], rounds: int, least: float = 0.3) -> dict[str, list[float]]:
+def in_turn(works: dict[str, Work], rounds: int, least: float = 1.0) -> dict[str, list[float]]:
     """Seconds of each work in each round: A B C, A B C, … after one run of each that does not count."""
     for work in works.values():
         work()

@@ -274,13 +274,22 @@ class Capture:
     @property
     def headers(self) -> DataFrame:
         """``events`` without images and raw bytes: several times as fast, for what needs no values. Problems of values
-        are not seen."""
-        return self._looked_at(self._tables.events(False))
+        are not seen. The condition of a filter may name images, so with one they are there."""
+        return self._looked_at(self._tables.events(self._has_condition))
 
     @property
     def changes(self) -> DataFrame:
         """One row per logical change."""
         return self._looked_at(self._tables.changes(True))
+
+    @property
+    def change_headers(self) -> DataFrame:
+        """``changes`` as :attr:`headers` are ``events``: without images, and so without changed_columns."""
+        return self._looked_at(self._tables.changes(self._has_condition))
+
+    @property
+    def _has_condition(self) -> bool:
+        return self._filters is not None and self._filters.where is not None
 
     @property
     def transactions(self) -> DataFrame:

@@ -75,7 +75,8 @@ class Snapshot:
         return self._kept("problems")
 
     def _kept(self, name: str) -> DataFrame:
-        frame: DataFrame = getattr(self._capture, name).select(*_COLUMNS[name])
+        source = "change_headers" if name == "changes" else name  # what is kept of changes needs no images
+        frame: DataFrame = getattr(self._capture, source).select(*_COLUMNS[name])
         if self._folder is None:
             return frame
         place = str(self._folder / f"{name}.parquet")

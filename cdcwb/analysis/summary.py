@@ -69,7 +69,7 @@ def _events(capture: Capture, whole: bool) -> Facts:
 
     position = F.when(F.col("kind") != Kind.HEARTBEAT, F.col("position"))  # an idle marker's position may be zero
     rows = (
-        capture.events.groupBy("file_index", "offset_unit", "kind", "record_type")
+        capture.headers.groupBy("file_index", "offset_unit", "kind", "record_type")
         .agg(
             F.count("*").alias("events"),
             F.sum("length").alias("length"),
@@ -138,7 +138,7 @@ def _changes(capture: Capture) -> Facts:
     from pyspark.sql import functions as F
 
     rows = (
-        capture.changes.groupBy("schema_name", "table_name", "operation", "outcome")
+        capture.change_headers.groupBy("schema_name", "table_name", "operation", "outcome")
         .agg(F.count("*").alias("changes"))
         .collect()
     )

@@ -101,6 +101,7 @@ def capture(spark: SparkSession) -> SimpleNamespace:
         format="gbase8s",
         transactions=frame(TRANSACTIONS, model.TRANSACTIONS),
         changes=frame(CHANGES, model.CHANGES),
+        change_headers=frame(CHANGES, model.CHANGES),
         problems=frame(PROBLEMS, model.PROBLEMS),
     )
 
@@ -243,7 +244,7 @@ def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: A
     assert rows(ask.changes(snapshot)) == rows(ask.changes(capture))
     assert rows(ask.undone(snapshot)) == rows(ask.undone(capture))
     assert snapshot.format == "gbase8s"
-    assert sorted(reads) == ["changes", "transactions"]
+    assert sorted(reads) == ["change_headers", "transactions"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["changes.parquet", "transactions.parquet"]
 
 

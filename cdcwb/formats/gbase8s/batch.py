@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.gbase8s.distinct import distinct
-from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_32
+from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.headers import Headers, signed_32
 from cdcwb.formats.gbase8s.images import RowImages, size_words
 from cdcwb.formats.gbase8s.maps import MapBuilder, TextPool
@@ -47,25 +47,18 @@ def positions(sequence: npt.NDArray[np.uint64], null: Bools | None = None) -> pa
     return from_matrix(hex_digits(matrix, upper=True), 0, 16, null)
 
 
-def times(buffer: Bytes, headers: Headers) -> tuple[Ints, Bools, Bools]:
-    """Begin and commit times: Unix seconds, whether the record has one, and whether it lies outside the years 1 to
-    9999."""
-    has = (headers.number == 1) | (headers.number == 2)
-    seconds = np.zeros(len(headers.start), dtype=np.int64)
-    at = headers.start[has] + 28
-    high, low = big_endian_32(buffer, at).astype(np.uint64), big_endian_32(buffer, at + 4).astype(np.uint64)
-    seconds[has] = ((high << np.uint64(32)) | low).view(np.int64)
-    return seconds, has, has & ((seconds < _EARLIEST) | (seconds > _LATEST))
+def times(headers: Headers) -> tuple[Bools, Bools]:
+    """Whether each record has a time, and whether that lies outside the years 1 to 9999."""
+    timed = (headers.number == 1) | (headers.number == 2)
+    return timed, (headers.seconds < _EARLIEST) | (headers.seconds > _LATEST)
 
 
 _FIELDS: Final = (*(field.name for field in COMMON_FIELDS), "sequence_number", "transaction_id", "user_data", "flags")
 
 
-def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Ints, byte_order: str) -> pa.Array:
-    """``events.headers`` of clean records: every header field by its own name (§2).
-
-    ``position`` is the text of each sequence number, ``seconds`` the time of begins and commits.
-    """
+def header_map(buffer: Bytes, headers: Headers, position: pa.Array, byte_order: str) -> pa.Array:
+    """``events.headers`` of clean records: every header field by its own name (§2); ``position`` is the text of each
+    sequence number."""
     count = len(headers.start)
     pool = TextPool()
     build = MapBuilder(count, pool)
@@ -88,7 +81,7 @@ def header_map(buffer: Bytes, headers: Headers, position: pa.Array, seconds: Int
         shared = sum(name in _FIELDS for name in names)
         values: list[npt.NDArray[np.integer]] = [places[records, :shared]]
         if number in (1, 2):
-            values.append(pool.add_integers(seconds[records])[:, None])
+            values.append(pool.add_integers(headers.seconds[records])[:, None])
         if number == 1:
             values.append(pool.add_integers(signed_32(buffer, headers.start[records] + 36))[:, None])
         if words_each:

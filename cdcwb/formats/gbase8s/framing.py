@@ -31,6 +31,7 @@ __all__ = [
     "Candidates",
     "Segments",
     "big_endian_32",
+    "big_endian_64",
     "cut_gaps",
     "find_candidates",
     "first_chain",
@@ -100,11 +101,21 @@ class Segments:
 
 def big_endian_32(buffer: Bytes, at: Ints) -> Ints:
     """The unsigned big-endian 32-bit words at the given places of a buffer, as int64."""
+    return _numbers(buffer, at, 4).astype(np.int64)
+
+
+def big_endian_64(buffer: Bytes, at: Ints) -> npt.NDArray[np.uint64]:
+    """The unsigned big-endian 64-bit words at the given places of a buffer."""
+    return _numbers(buffer, at, 8).astype(np.uint64)
+
+
+def _numbers(buffer: Bytes, at: Ints, size: int) -> npt.NDArray[np.unsignedinteger]:
     if len(at) == 0:
-        return np.empty(0, dtype=np.int64)
-    # one word at every byte of the buffer, each overlapping the next: what is wanted is picked without copying the rest
-    words = np.ndarray((len(buffer) - 3,), dtype=">u4", buffer=buffer, strides=(1,))
-    return words[at].astype(np.int64)
+        return np.empty(0, dtype=f">u{size}")
+    # one number at every byte of the buffer, each overlapping the next: what is wanted is picked, the rest not touched
+    numbers = np.ndarray((len(buffer) - size + 1,), dtype=f">u{size}", buffer=buffer, strides=(1,))
+    picked: npt.NDArray[np.unsignedinteger] = numbers[at]
+    return picked
 
 
 def find_candidates(buffer: Bytes) -> Candidates:
@@ -138,7 +149,9 @@ class _Walk:
         found = find_candidates(buffer)
         self.start, self.end, self.strong = found.start, found.end, found.strong
         self.strong_start = self.start[self.strong]
-        place = np.searchsorted(self.start, self.end)
+        place = np.arange(1, len(self.start) + 1)
+        apart = np.flatnonzero(self.end != np.append(self.start[1:], -1))  # the next one begins elsewhere
+        place[apart] = np.searchsorted(self.start, self.end[apart])
         inside = place < len(self.start)
         lands = np.zeros(len(self.start), dtype=bool)
         lands[inside] = self.start[place[inside]] == self.end[inside]

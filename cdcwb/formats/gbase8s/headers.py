@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_32
+from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_32, big_endian_64
 
 __all__ = ["ROWS", "Headers", "read_headers"]
 
@@ -29,7 +29,7 @@ class Headers:
     """Header fields of records, an array each, in capture order. What a record does not have is 0.
 
     ``known``: a record number of the fact sheet with at least its header. ``number`` is 0 where it is not known.
-    ``label``: of row records, TRUNCATE and TABSCHEM.
+    ``label``: of row records, TRUNCATE and TABSCHEM. ``seconds``: the times of BEGINTX and COMMTX.
     """
 
     start: Ints
@@ -44,6 +44,7 @@ class Headers:
     sequence: npt.NDArray[np.uint64]
     transaction: Ints
     label: Ints
+    seconds: Ints
 
     def take(self, records: Ints) -> Headers:
         """The headers of these records only."""
@@ -69,8 +70,7 @@ def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
     count = len(start)
     sequence = np.zeros(count, dtype=np.uint64)
     at = start[sequenced]
-    high, low = big_endian_32(buffer, at + 16), big_endian_32(buffer, at + 20)
-    sequence[sequenced] = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+    sequence[sequenced] = big_endian_64(buffer, at + 16)
     transaction = np.zeros(count, dtype=np.int64)
     transaction[transactional] = signed_32(buffer, start[transactional] + 24)
     label = np.zeros(count, dtype=np.int64)
@@ -78,4 +78,9 @@ def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
     label[labelled] = signed_32(buffer, start[labelled] + 28)
     schema = small == 200
     label[schema] = signed_32(buffer, start[schema] + 16)
-    return Headers(start, end, size, payload, small, known, sequenced, transactional, row, sequence, transaction, label)
+    seconds = np.zeros(count, dtype=np.int64)
+    timed = (small == 1) | (small == 2)
+    seconds[timed] = big_endian_64(buffer, start[timed] + 28).view(np.int64)
+    return Headers(
+        start, end, size, payload, small, known, sequenced, transactional, row, sequence, transaction, label, seconds
+    )

@@ -59,6 +59,10 @@ def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> I
         yield from state.close()
 
 
+Places = tuple[Ints, Ints, Ints]
+"""File index, offset and length of some segments, an array each."""
+
+
 @dataclass(slots=True)
 class Chunk:
     """Some neighbouring segments of a window, taken apart; arrays run over its records unless said otherwise."""
@@ -120,8 +124,9 @@ class SplitState:
             images, odd = self.decode(chunk, plain)
             plain &= ~odd
         quick = np.flatnonzero(plain)
-        slow = self._slow_rows(chunk, keep & ~plain, first, last)
-        fast = self._fast(chunk, quick, images) if len(quick) else None
+        places = self.places(segments, segments.start[first:last], segments.end[first:last])
+        slow = self._slow_rows(chunk, keep & ~plain, first, last, places)
+        fast = self._fast(chunk, quick, images, places) if len(quick) else None
         yield from _merged(fast, chunk.records[quick], slow)
 
     def close(self) -> Iterator[pa.RecordBatch]:
@@ -180,19 +185,19 @@ class SplitState:
             keep &= good[np.searchsorted(labels, chunk.headers.label)]
         return keep
 
-    def _fast(self, chunk: Chunk, quick: Ints, images: list[RowImages]) -> pa.RecordBatch:
+    def _fast(self, chunk: Chunk, quick: Ints, images: list[RowImages], places: Places) -> pa.RecordBatch:
         """The records ``quick`` of a chunk, all plain, as one batch."""
         segments, count = chunk.segments, len(quick)
         headers = chunk.headers.take(quick)
         record_type, kind, operation = batch.names_of(headers.number)
         position = batch.positions(headers.sequence)
-        seconds, timed, _ = batch.times(segments.buffer, headers)
+        timed, _ = batch.times(headers)
         transaction = chunk.transaction[quick]
         labelled = headers.row | (headers.number == 119)
         schema_name, table_name, table_version = self.versions.name_arrays(
             headers.label, chunk.version[quick], labelled
         )
-        file_index, offset, length = self.places(segments, headers.start, headers.end)
+        file_index, offset, length = (one[chunk.records[quick] - chunk.first] for one in places)
         columns: dict[str, pa.Array] = {
             "format": pa.repeat(FORMAT, count),
             "file": self.paths.take(pa.array(file_index)),
@@ -206,11 +211,13 @@ class SplitState:
             "position": position,
             "commit_position": pc.if_else(pa.array(headers.number == 2), position, pa.scalar(None, pa.string())),
             "transaction_id": pa.array(chunk.names, pa.string()).take(pa.array(transaction, mask=transaction < 0)),
-            "changed_at": pa.array(seconds * 1_000_000, mask=~timed).cast(model.EVENTS.field("changed_at").type),
+            "changed_at": pa.array(headers.seconds * 1_000_000, mask=~timed).cast(
+                model.EVENTS.field("changed_at").type
+            ),
             "schema_name": schema_name,
             "table_name": table_name,
             "table_version": table_version,
-            "headers": batch.header_map(segments.buffer, headers, position, seconds, self.plan.settings.byte_order),
+            "headers": batch.header_map(segments.buffer, headers, position, self.plan.settings.byte_order),
         }
         if self.wanted.images:
             place = np.full(len(chunk.records), -1, dtype=np.int64)
@@ -225,7 +232,7 @@ class SplitState:
 
     # --- places -------------------------------------------------------------------------------------------------------
 
-    def places(self, segments: Segments, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    def places(self, segments: Segments, start: Ints, end: Ints) -> Places:
         """File index, offset and length in their decompressed files of runs that end in the file they begin in."""
         begin, stop = segments.base + start, segments.base + end
         index = np.searchsorted(self.starts, begin, side="right") - 1
@@ -259,11 +266,13 @@ class SplitState:
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
-    def _slow_rows(self, chunk: Chunk, odd: Bools, first: int, last: int) -> list[tuple[int, dict[str, Any]]]:
+    def _slow_rows(
+        self, chunk: Chunk, odd: Bools, first: int, last: int, places: Places
+    ) -> list[tuple[int, dict[str, Any]]]:
         """Gaps, fragments, notes between text records, and the records that are not plain: (segment, event) in
         order."""
         segments = chunk.segments
-        index, offset, length = self.places(segments, segments.start[first:last], segments.end[first:last])
+        index, offset, length = places
         crosses = segments.base + segments.end[first:last] > self.starts[index + 1]
         is_odd = np.zeros(last - first, dtype=bool)
         is_odd[chunk.records[odd] - first] = True
@@ -368,7 +377,7 @@ def is_plain(chunk: Chunk) -> Bools:
     plain = headers.known & _PLAIN_TYPES[headers.number]
     exact = (headers.header_size == _EXACT[headers.number]) & (headers.payload_size == 0)
     plain &= exact | headers.row
-    _, _, beyond = batch.times(buffer, headers)
+    _, beyond = batch.times(headers)
     plain &= ~beyond
     rows = np.flatnonzero(headers.row)
     flagged = big_endian_32(buffer, headers.start[rows] + 32) != 0

@@ -13,12 +13,12 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.gbase8s import batch
+from cdcwb.formats.gbase8s.anatomy import cut, lay_out
 from cdcwb.formats.gbase8s.decoded import arrow_type
-from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.plan import Plan, SplitEntry
 from cdcwb.formats.gbase8s.reader import CHUNK, Chunk, SplitState, is_plain
 from cdcwb.formats.gbase8s.scan import iter_split
-from cdcwb.formats.gbase8s.schema import TableSchema
+from cdcwb.formats.gbase8s.values import Value, decode
 from cdcwb.formats.gbase8s.versions import Versions
 from cdcwb.formats.options import nearest
 
@@ -123,7 +123,7 @@ def _typed_batch(
     place = np.full(len(headers.start), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     slow = rows[odd[rows]]
-    texts = [_slow_image(state, chunk, int(record)) for record in slow]
+    slots = [_slow_slots(state, chunk, int(record)) for record in slow]
     columns: dict[str, pa.Array] = {}
     for name, kind in types.items():
         parts: list[pa.Array] = [pa.nulls(1, kind)]
@@ -140,7 +140,8 @@ def _typed_batch(
             parts.append(values)
             size += len(values)
         if len(slow):
-            parts.append(_as(pa.array([text.get(name) for text in texts], pa.string()), kind))
+            texts = [_text(row.get(name), kind) for row in slots]
+            parts.append(_as(pa.array(texts, pa.string()), kind))
             index[place[slow]] = size + np.arange(len(slow))
         columns[name] = pa.concat_arrays(parts).take(pa.array(index))
     yield pa.RecordBatch.from_arrays(
@@ -150,7 +151,7 @@ def _typed_batch(
 
 
 def _as(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Text as the given type; what is no value of it (a hexadecimal stand-in for bytes that are none) becomes null."""
+    """Text as the given type; null where it is no value of it."""
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
@@ -168,12 +169,25 @@ def _cast_one(text: str | None, kind: pa.DataType) -> pa.Array:
         return pa.nulls(1, kind)
 
 
-def _slow_image(state: SplitState, chunk: Chunk, record: int) -> dict[str, Any]:
+def _slow_slots(state: SplitState, chunk: Chunk, record: int) -> dict[str, Value]:
+    """The values of a row that is decoded on its own."""
     headers = chunk.headers
     there = chunk.segments.buffer[int(headers.start[record]) : int(headers.end[record])].tobytes()
-    schema: TableSchema | None = state.versions.schema(int(headers.label[record]), int(chunk.version[record]))
-    found: Any = event(there, schema, state.plan.settings)
-    return dict(found["before"] or found["after"] or {})
+    schema = state.versions.schema(int(headers.label[record]), int(chunk.version[record]))
+    if schema is None:
+        return {}
+    settings = state.plan.settings
+    anatomy = cut(there, schema, settings)
+    payload = there[anatomy.header_end : anatomy.payload_end]
+    row = lay_out(schema, payload, anatomy.words, settings)
+    return {slot.column.name: decode(slot.column, payload[slot.start : slot.stop], settings) for slot in row.slots}
+
+
+def _text(value: Value | None, kind: pa.DataType) -> str | None:
+    """The text of a value; hexadecimal digits that stand for bytes that are none are no value of any type but text."""
+    if value is None or (value.problem is not None and not pa.types.is_string(kind)):
+        return None
+    return value.text
 
 
 def _place_columns(state: SplitState, chunk: Chunk, rows: Any) -> list[pa.Array]:
