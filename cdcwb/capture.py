@@ -76,7 +76,7 @@ def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None
         "evidence": evidence,
         "overridden": format != "auto",
     }
-    return Capture(_Live(session, fmt, plan, [row, *plan.detected], images, mode, keys), None)
+    return Capture(_Live(session, fmt, plan, [row, *plan.detected], images, mode, keys))
 
 
 def _session() -> SparkSession:
@@ -238,9 +238,10 @@ class Capture:
     it was decoded. Nothing is cached: a DataFrame that is used twice is read twice.
     """
 
-    def __init__(self, tables: _Live | _Saved, filters: _Filters | None) -> None:
+    def __init__(self, tables: _Live | _Saved, filters: tuple[_Filters, ...] = ()) -> None:
         self._tables = tables
-        self._filters = filters
+        self._filters = filters  # one after the other
+        self._named: dict[_Filters, frozenset[str] | None] = {}
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -289,7 +290,7 @@ class Capture:
 
     @property
     def _has_condition(self) -> bool:
-        return self._filters is not None and self._filters.where is not None
+        return any(filters.where for filters in self._filters)
 
     @property
     def transactions(self) -> DataFrame:
@@ -324,8 +325,9 @@ class Capture:
 
         Raises CaptureError, with what there is, for a table or column that is not there.
         """
-        frame = self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
-        return self._looked_at(frame) if self._filters else frame
+        return self._looked_at(
+            self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
+        )
 
     # --- looking at a part --------------------------------------------------------------------------------------------
 
@@ -337,7 +339,7 @@ class Capture:
         time_to: str | dt.datetime | None = None,
         where: str | None = None,
     ) -> Capture:
-        """The same capture with only a part of its rows.
+        """The same capture with only a part of its rows; of one that is filtered already, a part of that part.
 
         ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included)
         and ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what its source dates in that
@@ -354,18 +356,20 @@ class Capture:
             _moment("time_to", time_to),
             where or None,
         )
-        return Capture(self._tables, filters)
+        return Capture(self._tables, (*self._filters, filters))
 
     def _looked_at(self, frame: DataFrame) -> DataFrame:
-        if self._filters is None:
-            return frame
+        for filters in self._filters:
+            frame = self._narrowed(frame, filters)
+        return frame
+
+    def _narrowed(self, frame: DataFrame, filters: _Filters) -> DataFrame:
         from cdcwb.spark.select import select
 
-        filters = self._filters
         windowed = filters.time_from is not None or filters.time_to is not None
         transactions = filters.transactions
-        if windowed and self._named_in_window is not None and "ended_at" not in frame.columns:
-            named = self._named_in_window  # a filter that reaches the reader, where a join would not
+        named = self._named_in_window(filters) if windowed and "ended_at" not in frame.columns else None
+        if named is not None:  # a filter that reaches the reader, where a join would not
             transactions = named if transactions is None else transactions & named
             windowed = False
         return select(
@@ -376,20 +380,21 @@ class Capture:
             time_to=filters.time_to if windowed else None,
             where=filters.where,
             ends=self._tables.transactions() if windowed else None,
-            others=(self._tables.events(True), self._tables.changes(True)) if self._filters.where else (),
+            others=(self._tables.events(True), self._tables.changes(True)) if filters.where else (),
         )
 
-    @cached_property
-    def _named_in_window(self) -> frozenset[str] | None:
-        """The transactions of the time window, where only these bear times and they are few enough to name in a
+    def _named_in_window(self, filters: _Filters) -> frozenset[str] | None:
+        """The transactions of a time window, where only these bear times and they are few enough to name in a
         filter."""
         from cdcwb.spark.select import transactions_in_window
 
-        if self._filters is None or self._tables.format.row_times:
+        if self._tables.format.row_times:
             return None
-        found = transactions_in_window(self._tables.transactions(), self._filters.time_from, self._filters.time_to)
-        names = [row.transaction_id for row in found.select("transaction_id").limit(_MOST_NAMED + 1).collect()]
-        return frozenset(names) if len(names) <= _MOST_NAMED else None
+        if filters not in self._named:
+            found = transactions_in_window(self._tables.transactions(), filters.time_from, filters.time_to)
+            names = [row.transaction_id for row in found.select("transaction_id").limit(_MOST_NAMED + 1).collect()]
+            self._named[filters] = frozenset(names) if len(names) <= _MOST_NAMED else None
+        return self._named[filters]
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -453,4 +458,4 @@ def _open_saved(folder: Path, spark: SparkSession | None, options: dict[str, Any
         raise CaptureError(f"not the description of a saved capture ({reason})", path=str(folder / SAVED)) from None
     if version != _VERSION:
         raise CaptureError(f"saved in version {version}; this one reads version {_VERSION}", path=str(folder))
-    return Capture(_Saved(spark or _session(), folder, facts), None)
+    return Capture(_Saved(spark or _session(), folder, facts))

@@ -7,7 +7,7 @@ skipped.
 
 from __future__ import annotations
 
-import functools
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -86,7 +86,7 @@ def integers(values: Ints, null: Bools | None = None) -> pa.Array:
     return pc.cast(pa.array(values, mask=null), pa.string())
 
 
-@functools.cache  # made when first used: arrays that are made by an import would import pandas with them
+@cache  # made when first used: arrays that are made by an import would import pandas with them
 def small_numbers() -> pa.Array:
     """The text of each number from 0 to ``SMALL``: to pick one is several times as fast as to make it."""
     return pc.cast(pa.array(range(SMALL)), pa.string())
