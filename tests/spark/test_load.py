@@ -84,6 +84,8 @@ def test_a_saved_capture_opens_with_the_same_tables(small: Path, tmp_path: Path)
         texts = [sorted(map(str, frame.collect())) for frame in (before, after)]
         assert texts[0] == texts[1]
     assert (saved.format, saved.files, saved.facts) == (capture.format, capture.files, capture.facts)
+    with pytest.raises(CaptureError, match="load the files it was saved from"):
+        saved.table("101")
     with pytest.raises(CaptureError, match="not overwritten"):
         capture.save(tmp_path / "saved")
 

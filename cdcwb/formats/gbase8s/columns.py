@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.gbase8s.decoded import Decoded
-from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
+from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_16
 from cdcwb.formats.gbase8s.packed_columns import decode_clock, decode_decimal
 from cdcwb.formats.gbase8s.schema import Column, ColumnKind
 from cdcwb.formats.gbase8s.text import as_text, from_matrix, hex_digits, integers, slices
@@ -167,20 +167,21 @@ def decode_variable(column: Column, buffer: Bytes, start: Ints, end: Ints, prefi
     least = 3 if lvarchar else prefix
     odd = size < least
     at = np.where(odd, 0, start)
-    length = buffer[at].astype(np.int64)
-    if prefix == 2:
-        length = (length << 8) | buffer[at + 1]
+    length = big_endian_16(buffer, at) if prefix == 2 else buffer[at].astype(np.int64)
     odd |= length + prefix != size
-    first = np.minimum(at + prefix, len(buffer) - 1)  # an empty value may end the buffer
     if lvarchar:
-        null = (length == 1) & (buffer[first] == 1)
-        odd |= ~null & (buffer[first] != 0)
+        flag = buffer[np.where(odd, 0, start + prefix)]
+        null = (length == 1) & (flag == 1)
+        odd |= ~null & (flag != 0)
         stop = end - ((size > 3) & (buffer[np.maximum(end, 1) - 1] == 0))
         begin = start + 3
     else:
-        null = (length == 1) & (buffer[first] == 0)
+        null = _none(len(size))
+        single = np.flatnonzero(~odd & (length == 1))
+        null[single] = buffer[start[single] + prefix] == 0
         stop, begin = end, start + prefix
-    stop, begin = np.where(odd, start, stop), np.where(odd, start, begin)
+    if odd.any():
+        stop, begin = np.where(odd, start, stop), np.where(odd, start, begin)
     decoded = _encoded(slices(buffer, begin, stop, null | odd), charset)
     return Decoded(odd | decoded.odd, decoded.text, decoded.typed)
 

@@ -114,8 +114,8 @@ class GBase8s:
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Files that are cut off, schema texts that are not understood, large objects whose content is not in the
-        stream."""
+        """Files that are cut off, schema texts of the side file that are not understood (those of the capture are the
+        problems of their events), large objects whose content is not in the stream."""
         rows: list[dict[str, Any]] = []
         for entry in plan.files:
             if entry.problem:
@@ -128,7 +128,7 @@ class GBase8s:
             place: dict[str, Any] = {"table": table}
             if version.file_index >= 0:
                 place.update(file=plan.files[version.file_index].path, offset=version.offset, length=version.length)
-            for code, sentence in schema.problems if schema else ():
+            for code, sentence in schema.problems if schema and version.file_index < 0 else ():
                 rows.append(_problem(code, sentence, **place))
             for column in schema.columns if schema else ():
                 if column.kind == ColumnKind.LOB:

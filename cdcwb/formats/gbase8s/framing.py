@@ -30,6 +30,7 @@ __all__ = [
     "GAP_PIECE",
     "Candidates",
     "Segments",
+    "big_endian_16",
     "big_endian_32",
     "big_endian_64",
     "cut_gaps",
@@ -97,6 +98,11 @@ class Segments:
     record: Bools
     reasons: dict[int, str]
     stale: frozenset[int] = frozenset()  # indices of gaps that are known to carry nothing
+
+
+def big_endian_16(buffer: Bytes, at: Ints) -> Ints:
+    """The unsigned big-endian 16-bit words at the given places of a buffer, as int64."""
+    return _numbers(buffer, at, 2).astype(np.int64)
 
 
 def big_endian_32(buffer: Bytes, at: Ints) -> Ints:

@@ -79,7 +79,8 @@ class MapBuilder:
 
     def _key_texts(self, lengths: npt.NDArray[np.int32]) -> pa.Array:
         """The keys of all entries: those of a record are copied at once, and cut apart by their lengths."""
-        joined = pa.array([b"".join(keys) for keys in self._keys], pa.binary()).take(pa.array(self._group_of))
+        groups = self._group_of[self._group_of > 0]
+        joined = pa.array([b"".join(keys) for keys in self._keys], pa.binary()).take(pa.array(groups))
         offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
         np.cumsum(lengths, out=offsets[1:])
         return pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(offsets), joined.buffers()[2]])

@@ -192,7 +192,6 @@ class SplitState:
         record_type, kind, operation = batch.names_of(headers.number)
         position = batch.positions(headers.sequence)
         timed, _ = batch.times(headers)
-        changed_at = pa.array(headers.seconds * 1_000_000, mask=~timed)
         transaction = chunk.transaction[quick]
         labelled = headers.row | (headers.number == 119)
         schema_name, table_name, table_version = self.versions.name_arrays(
