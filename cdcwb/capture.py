@@ -17,7 +17,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Paths, choose, get_format
 from cdcwb.formats.base import Format, Plan, TableRequest
 from cdcwb.formats.files import list_files
-from cdcwb.formats.options import as_bool, as_choice, parse_keys
+from cdcwb.formats.options import as_bool, as_choice, nearest, parse_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +68,7 @@ def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None
     from cdcwb.spark.jobs import runner
 
     plan = fmt.plan(files, {name: value for name, value in options.items() if value is not None}, runner(session))
+    _check_keys(fmt, plan, keys)
     evidence = "; ".join(recognition.evidence)
     row = {
         "scope": "capture",
@@ -77,6 +78,21 @@ def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None
         "overridden": format != "auto",
     }
     return Capture(_Live(session, fmt, plan, [row, *plan.detected], images, mode, keys))
+
+
+def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
+    """Raises OptionError for a key column that no version of its table has; a table may well not be in a capture."""
+    versions = fmt.table_versions(plan).to_pylist() if keys else []
+    for table, columns in keys.items():
+        names = ({row["table_name"], f"{row['schema_name']}.{row['table_name']}"} for row in versions)
+        mine = [row for row, named in zip(versions, names, strict=True) if table in named]
+        known = list(dict.fromkeys(column["name"] for row in mine for column in row["columns"]))
+        for column in columns if known else ():
+            if column not in known:
+                raise OptionError(
+                    f"option keys: table {table!r} has no column {column!r}.{nearest(column, known)} "
+                    f"There are: {', '.join(known)}."
+                )
 
 
 def _session() -> SparkSession:

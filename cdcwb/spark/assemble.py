@@ -185,13 +185,14 @@ def _outcome(begins: Column, commits: Column, rolls_back: Column) -> Column:
 
 
 def _with_keys(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Fills ``key`` of the tables that the option names key columns for; the after image's values where there is
-    one."""
+    """Fills ``key`` of the tables that the option names key columns for: the after image's values where there is one;
+    null where an image has not all of them."""
     key: Column = F.col("key")
     image = F.coalesce("after", "before")
     for table, columns in keys.items():
         named = (table_label() == table) | (F.col("table_name") == table)
-        key = F.when(named, _entries(image, tuple(columns))).otherwise(key)
+        found = _entries(image, tuple(columns))
+        key = F.when(named, F.when(F.size(found) == len(set(columns)), found)).otherwise(key)
     return changes.withColumn("key", key)
 
 

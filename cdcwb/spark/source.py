@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["READER_OPTIONS", "register", "source_name"]
 
-READER_OPTIONS = ("path", "plan", "images", "mode", "pushdown", "table", "columns", "table_images", "table_schema")
-"""Options of every source, besides those of its format; all but the first, ``images`` and ``mode`` are set by
-``load``."""
+READER_OPTIONS = (
+    "path",
+    "paths",
+    "plan",
+    "images",
+    "mode",
+    "pushdown",
+    "table",
+    "columns",
+    "table_images",
+    "table_schema",
+)
+"""Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
+:func:`cdcwb.load` all others but ``images`` and ``mode``."""
 
 
 def source_name(format: str) -> str:
@@ -76,7 +88,11 @@ class _Reader(DataSourceReader):
             self.options = {**self.options, "plan": plan.to_text()}
         return [_Split(index) for index in range(len(plan.splits))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        if (
+            partition is None or partition.value is None
+        ):  # what Spark makes of no partitions, which is what files without content have
+            return
         fmt, plan = get_format(self.format), self.plan()
         if self.request is not None:
             yield from fmt.read_table(plan, partition.value, self.request)
@@ -150,7 +166,8 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
     fmt = get_format(format)
     if "plan" in options:
         return fmt.plan_from_text(options["plan"])
-    if "path" not in options:
+    paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
+    if not paths:
         raise OptionError(f"a path is wanted: spark.read.format({source_name(format)!r}).load(path)")
     known = {name.lower(): name for name in fmt.options}
     given: dict[str, Any] = {}
@@ -160,7 +177,7 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
         elif name not in READER_OPTIONS:
             hint = nearest(name, fmt.options)
             raise OptionError(f"{name!r} is no option of {format}.{hint} There are: {', '.join(fmt.options)}.")
-    return fmt.plan(list_files(options["path"]), given, lambda function, tasks: [function(task) for task in tasks])
+    return fmt.plan(list_files(paths), given, lambda function, tasks: [function(task) for task in tasks])
 
 
 def _source_of(format: str) -> type[DataSource]:

@@ -150,3 +150,15 @@ def test_saving_to_a_relative_path_follows_the_working_directory(
     cdcwb.load(small / "capture").save("kept")
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {*model.TABLES, "cdcwb.json"}
     assert cdcwb.load("kept").transactions.count() > 0
+
+
+def test_a_key_column_that_a_table_does_not_have_is_an_error(small: Path) -> None:
+    with pytest.raises(CaptureError, match=r"table '101' has no column 'customer'\. Did you mean 'customer_id'"):
+        cdcwb.load(small / "capture", keys="101:customer")
+
+
+def test_files_without_content_are_a_capture_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "empty.bin").write_bytes(b"")
+    capture = cdcwb.load(tmp_path, format="gbase8s")
+    for table in ("events", "changes", "transactions", "table_versions", "problems"):
+        assert getattr(capture, table).count() == 0

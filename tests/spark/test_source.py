@@ -30,6 +30,13 @@ def test_the_source_alone_gives_what_load_gives(spark: SparkSession, made: Path)
     assert alone.orderBy("file_index", "offset").collect() == loaded.orderBy("file_index", "offset").collect()
 
 
+def test_several_paths_are_one_capture(spark: SparkSession, made: Path) -> None:
+    cdcwb.register(spark)
+    first, second = sorted(map(str, (made / "capture").iterdir()))
+    found = spark.read.format("cdcwb-gbase8s").load([first, second])
+    assert found.count() == cdcwb.load([first, second]).events.count() == cdcwb.load(made / "capture").events.count()
+
+
 def test_an_unknown_option_is_named_with_the_nearest(spark: SparkSession, made: Path) -> None:
     cdcwb.register(spark)
     with pytest.raises(Exception, match="Did you mean 'charset'"):
