@@ -209,7 +209,7 @@ def _source_of(format: str) -> type[DataSource]:
             if request is None:
                 return from_arrow_schema(model.EVENTS)
             fmt = get_format(format)
-            return from_arrow_schema(fmt.table_schema(_plan(format, options), request))
+            return from_arrow_schema(fmt.table_schema(_plan(format, options), request), prefer_timestamp_ntz=True)
 
         def reader(self, schema: StructType) -> DataSourceReader:
             options = dict(self.options)
