@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import captures, decoders, end_to_end
+from benchmarks import avro, captures, decoders, end_to_end, masks, qlik_json
 from benchmarks.measure import in_turn, on_one_core, ratio
 from cdcwb import machine
 
@@ -20,6 +20,7 @@ _BROKEN = 4
 """Exit code where a threshold is broken, as on the command line of cdcwb."""
 
 _TWICE = 2.1
+_FORMATS = ("gbase8s", "qlik")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +39,52 @@ class Promise:
 
 def main() -> int:
     options = _options()
+    print(_machine())
+    promises: list[Promise] = []
+    if "gbase8s" in options.only:
+        promises += _gbase8s(options)
+    if "qlik" in options.only:
+        promises += _qlik(options)
+    _print_promises(promises)
+    return _BROKEN if options.check and not all(promise.holds for promise in promises) else 0
+
+
+def _gbase8s(options: argparse.Namespace) -> list[Promise]:
     size = captures.sizes(options.quick)
     whole, everything = captures.make(size)
     head = captures.head(whole, size.head)
-    print(_machine())
-    promises: list[Promise] = []
     with on_one_core():
-        promises += _peers(head, options.rounds)
+        promises = _peers(head, options.rounds)
         _shapes(everything, options.rounds)
         promises.append(_twice_on_one_core(whole, options.rounds))
     if not options.no_spark:
         promises.append(_whole_way(whole, min(options.rounds, 3)))
-    _print_promises(promises)
-    return _BROKEN if options.check and not all(promise.holds for promise in promises) else 0
+    return promises
+
+
+def _qlik(options: argparse.Namespace) -> list[Promise]:
+    count = 4_000 if options.quick else 32_768
+    values = avro.messages(count)
+    found = avro.difference(values[:2000]) or masks.difference(2000)
+    if found is not None:
+        raise SystemExit(f"a peer and cdcwb disagree: {found}")
+    with on_one_core():
+        taken = in_turn(avro.works(values), options.rounds)
+        masked = in_turn(masks.works(count), options.rounds)
+    size = sum(map(len, values))
+    _print_rates("One core, processor time, Avro data messages of 30 columns, both images", taken, count, size)
+    promises = [
+        Promise(f"Avro, {name}", ratio(taken[avro.PEER], taken[name]), wanted) for name, wanted in avro.PROMISES.items()
+    ]
+    _print_rates(f"One core, processor time, masks of {masks.COLUMNS} columns", masked, count, count * 30)
+    promises.append(Promise("masks against a function per row", ratio(masked[masks.PEER], masked["bitmask"]), 20))
+    if not options.no_spark:
+        taken = qlik_json.measure(count, options.rounds)
+        size = qlik_json.make_messages(count).stat().st_size
+        _print_rates("One core, by the clock, JSON data messages in a Spark job", taken, count, size)
+        ours = taken.pop("cdcwb events")
+        promises += [Promise(f"JSON against {name}", ratio(seconds, ours), 1) for name, seconds in taken.items()]
+    return promises
 
 
 def _options() -> argparse.Namespace:
@@ -59,6 +93,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help=f"exit with {_BROKEN} where a promise is broken")
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured in turn (5)")
     parser.add_argument("--no-spark", action="store_true", help="leave out the whole way through Spark")
+    parser.add_argument("--only", nargs="+", choices=_FORMATS, default=_FORMATS, help="only these formats")
     return parser.parse_args()
 
 
@@ -66,7 +101,7 @@ def _machine() -> str:
     memory = f"{machine.memory_bytes() / 2**30:.0f} GiB"
     system = f"{platform.system()} {platform.machine()}"
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "pyspark", "construct"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "pyspark", "construct", "fastavro"))
     return f"{machine.cores()} cores, {memory}, {system}{load}; Python {platform.python_version()}, {versions}"
 
 

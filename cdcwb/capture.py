@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import Paths, choose, get_format
-from cdcwb.formats.base import Format, Plan, TableRequest
+from cdcwb.formats import Paths, choose, choose_rows, get_format
+from cdcwb.formats.base import Format, Pairing, Plan, Recognition, RowFormat, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, as_choice, nearest, parse_keys
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
+    from cdcwb.spark.rows import RowsOf
 
 __all__ = ["Capture", "load", "register"]
 
@@ -41,20 +42,25 @@ def register(spark: SparkSession) -> None:
     register_sources(spark)
 
 
-def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None, **options: Any) -> Capture:
-    """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, or a
-    folder that :meth:`Capture.save` wrote.
+def load(
+    path: Paths | DataFrame, format: str = "auto", *, spark: SparkSession | None = None, **options: Any
+) -> Capture:
+    """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, a
+    folder that :meth:`Capture.save` wrote, or a Spark DataFrame (a topic as Spark reads it, a change table).
 
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
-    to use; None: the running one, or a new local one.
+    to use; None: the running one, or a new local one. A DataFrame is a capture of rows: ``name`` is what it is called,
+    and ``order_by`` (columns, parted by commas) their order, where they have one.
 
     A first pass over the files runs in Spark before this returns; the DataFrames are read when they are used.
 
     Raises CaptureError where the files cannot be read or are not recognised, an option is wrong, or (FAILFAST) for the
     first bytes that cannot be understood; MissingDependencyError without a usable Java.
     """
+    if not isinstance(path, (str, os.PathLike, Sequence)):
+        return _open_rows(path, format, options)
     saved = _saved_at(path)
     if saved is not None:
         return _open_saved(saved, spark, options)
@@ -69,15 +75,35 @@ def load(path: Paths, format: str = "auto", *, spark: SparkSession | None = None
 
     plan = fmt.plan(files, {name: value for name, value in options.items() if value is not None}, runner(session))
     _check_keys(fmt, plan, keys)
-    evidence = "; ".join(recognition.evidence)
+    return Capture(_Live(session, fmt, plan, _detected(fmt, recognition, format, plan), images, mode, keys))
+
+
+def _detected(fmt: Format, recognition: Recognition, format: str, plan: Plan) -> list[dict[str, Any]]:
     row = {
         "scope": "capture",
         "setting": "format",
         "value": fmt.name,
-        "evidence": evidence,
+        "evidence": "; ".join(recognition.evidence),
         "overridden": format != "auto",
     }
-    return Capture(_Live(session, fmt, plan, [row, *plan.detected], images, mode, keys))
+    return [row, *plan.detected]
+
+
+def _open_rows(frame: DataFrame, format: str, options: dict[str, Any]) -> Capture:
+    """A capture from a Spark DataFrame."""
+    from cdcwb.spark.rows import RowsOf
+
+    given = {name: value for name, value in options.items() if value is not None}
+    name = str(given.pop("name", "rows"))
+    rows = RowsOf(frame, given.pop("order_by", None))
+    fmt, recognition = choose_rows(rows.schema, format, given)
+    keys = parse_keys(given.get("keys"))
+    images = as_bool("images", given.get("images", True))
+    mode = as_choice("mode", given.get("mode", "PERMISSIVE"), ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"))
+    plan = fmt.plan_rows(name, rows.schema, rows.run, given)
+    _check_keys(fmt, plan, keys)
+    detected = _detected(fmt, recognition, format, plan)
+    return Capture(_LiveRows(rows, fmt, plan, detected, images, mode, keys))
 
 
 def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
@@ -138,12 +164,12 @@ class _Live:
     def changes(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
 
-        return assemble_changes(self.events(images), self.events(False), self.keys)
+        return assemble_changes(self.events(images), self.events(False), self.keys, self.format)
 
     def transactions(self) -> DataFrame:
         from cdcwb.spark.assemble import assemble_transactions
 
-        return assemble_transactions(self.events(False), self.changes(False))
+        return assemble_transactions(self.events(False), self.changes(False), self.format)
 
     def table_versions(self) -> DataFrame:
         from pyspark.sql import functions as F
@@ -151,12 +177,11 @@ class _Live:
         from cdcwb.spark.assemble import conform
 
         versions = self._frame(self.format.table_versions(self.plan)).drop("first_position")
-        place = F.struct("file_index", "offset")
         used = (
             self.events(False)
             .filter(F.col("kind").isin("change", "before", "after") & F.col("table_version").isNotNull())
             .groupBy("table_version")
-            .agg(F.min_by("position", place).alias("first_position"))
+            .agg(F.min("position").alias("first_position"))  # text order is log order
         )
         return conform(versions.join(used, "table_version", "left"), "table_versions")
 
@@ -167,7 +192,9 @@ class _Live:
 
         beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
         events = self.events(True, mode="PERMISSIVE")  # what DROPMALFORMED drops leaves its problems
-        return assemble_problems(events, self.changes(False), self.transactions(), beside)
+        # halves that are joined by position are compared with their masks
+        changes = self.changes(self.format.pairing is Pairing.POSITION)
+        return assemble_problems(events, changes, self.events(False), self.transactions(), beside, self.format)
 
     def detected(self) -> DataFrame:
         import pyarrow as pa
@@ -175,9 +202,15 @@ class _Live:
         return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
 
     def _frame(self, table: pa.Table) -> DataFrame:
+        import pyarrow as pa
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return self.spark.createDataFrame(table.to_pylist(), from_arrow_schema(table.schema))
+        rows = table.to_pylist()
+        for field in table.schema:
+            if pa.types.is_map(field.type):  # Arrow gives pairs, Spark wants dictionaries
+                for row in rows:
+                    row[field.name] = None if row[field.name] is None else dict(row[field.name])
+        return self.spark.createDataFrame(rows, from_arrow_schema(table.schema))
 
     def table(self, request: TableRequest) -> DataFrame:
         self.format.table_schema(self.plan, request)  # a wrong name is a CaptureError here, not Spark's later
@@ -185,6 +218,34 @@ class _Live:
         if request.columns is not None:
             options["columns"] = "\x1f".join(request.columns)
         return self._read(**options)
+
+
+class _LiveRows(_Live):
+    """The tables of a capture that is read from a DataFrame."""
+
+    def __init__(
+        self,
+        rows: RowsOf,
+        fmt: RowFormat,
+        plan: Plan,
+        detected: list[dict[str, Any]],
+        images: bool,
+        mode: str,
+        keys: dict[str, list[str]],
+    ) -> None:
+        super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
+        self.rows = rows
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        from cdcwb.spark.rows import read_events
+
+        return read_events(self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode)
+
+    def table(self, request: TableRequest) -> DataFrame:
+        from cdcwb.spark.rows import read_table
+
+        schema = self.format.table_schema(self.plan, request)
+        return read_table(self.rows, self.format.name, self.text, request, schema)
 
 
 class _Saved:

@@ -140,6 +140,14 @@ class Problem(StrEnum):
     NO_BEGIN = "no_begin"
     UPDATE_HALF = "update_half"
     REORDERED_UPDATE = "reordered_update"
+    NO_REGISTRY = "no_registry"
+    MASK = "mask"
+    MASK_IMAGES = "mask_images"
+    GAP = "gap"
+    CLOCK = "clock"
+    WIDTH = "width"
+    PARTITION = "partition"
+    APPLY_EXCEPTION = "apply_exception"
 
     @property
     def severity(self) -> Severity:
@@ -176,6 +184,14 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.NO_BEGIN: _ProblemFacts(_W, "transaction without its begin"),
     Problem.UPDATE_HALF: _ProblemFacts(_W, "half of an update"),
     Problem.REORDERED_UPDATE: _ProblemFacts(_I, "update halves in reversed order"),
+    Problem.NO_REGISTRY: _ProblemFacts(_W, "schema id that the registry does not have"),
+    Problem.MASK: _ProblemFacts(_W, "mask that is none, or has bits beyond the columns"),
+    Problem.MASK_IMAGES: _ProblemFacts(_W, "mask disagrees with the images"),
+    Problem.GAP: _ProblemFacts(_W, "events missing in a transaction"),
+    Problem.CLOCK: _ProblemFacts(_W, "change sequence time that stands still"),
+    Problem.WIDTH: _ProblemFacts(_W, "value longer than its header column"),
+    Problem.PARTITION: _ProblemFacts(_W, "change outside its partition"),
+    Problem.APPLY_EXCEPTION: _ProblemFacts(_W, "change that the target refused"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

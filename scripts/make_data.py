@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -19,6 +20,31 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 NOISE_BYTES = 41
 """Bytes that are no record, put between two records of the second file: what a recorder with a bug leaves behind."""
+
+STORY: dict[str, Any] = {
+    "changes": 360,
+    "seed": 20260211,
+    "start": "2026-02-03T08:00:00Z",
+    "tables": 4,
+    "all_types_share": 0.02,
+    "rate": 3.0,
+    "concurrency": 5,
+    "transaction_size": 5.0,
+    "schema_changes": 2,
+    "schema_kinds": "add,rename",
+    "refresh_rows": 8,
+    "truncates": 1,
+    "clock_back": 1,
+    "clock_back_seconds": 6.0,
+}
+"""What happens in the shop, told once over Kafka and once in change tables."""
+
+REFUSED = (
+    "TASK_NAME,TABLE_OWNER,TABLE_NAME,ERROR_TIME,STATEMENT,ERROR\n"
+    'shop-load,shop,orders,2026-02-03 08:01:15.102000,"UPDATE ""shop"".""orders"" SET ""state"" = \'PACKED\' '
+    'WHERE ""order_id"" = 32","no row was affected: the order is not in the target"\n'
+)
+"""The control table ``attrep_apply_exceptions``: a change that the target refused."""
 
 
 def make_gbase8s(to: Path) -> None:
@@ -46,11 +72,52 @@ def make_gbase8s(to: Path) -> None:
         damaged = made / "capture" / "stream-2.bin"
         data, at = damaged.read_bytes(), places[len(places) // 2]
         damaged.write_bytes(data[:at] + Random(1).randbytes(NOISE_BYTES) + data[at:])
-        folder = to / "gbase8s"
-        if folder.exists():
-            shutil.rmtree(folder)
-        shutil.copytree(made / "capture", folder)
+        _replace(made / "capture", to / "gbase8s")
         shutil.copyfile(made / "labels.json", to / "gbase8s.labels.json")
+
+
+def make_kafka(to: Path) -> None:
+    """``qlik-kafka/``: what a console consumer printed of ten partitions, one message lost and one line cut off."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "qlik-kafka",
+            to=Path(place) / "made",
+            metadata="late",
+            container="console",
+            console_parts="timestamp,partition,offset,key",
+            partitions=2,
+            tombstone_share=0.06,
+            duplicate_share=0.004,
+            **STORY,
+        )
+        files = sorted((made / "capture").iterdir())
+        rows = pq.read_table(made / "truth" / "changes.parquet").to_pylist()
+        lost = next(row for row in rows if row["event_no"] == 3 and not row["last_in_transaction"])
+        for path in files:
+            data = path.read_bytes()
+            if path.name == Path(lost["file"]).name:
+                data = data[: lost["offset"]] + data[lost["offset"] + lost["length"] :]
+            if path is files[-1]:
+                last = data.rindex(b"\n", 0, -1) + 1
+                data = data[: (last + len(data)) // 2]
+            path.write_bytes(data)
+        _replace(made / "capture", to / "qlik-kafka")
+
+
+def make_change_tables(to: Path) -> None:
+    """``qlik-change-table/``: the folders of a file target, with the control tables."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate("qlik-change-table", to=Path(place) / "made", unknown_times=0.01, **STORY)
+        refused = made / "capture" / "attrep_apply_exceptions"
+        refused.mkdir()
+        (refused / "20260203-080115102.csv").write_text(REFUSED, encoding="utf-8")
+        _replace(made / "capture", to / "qlik-change-table")
+
+
+def _replace(made: Path, folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    shutil.copytree(made, folder)
 
 
 def main() -> None:
@@ -60,6 +127,8 @@ def main() -> None:
     to: Path = parser.parse_args().to
     to.mkdir(parents=True, exist_ok=True)
     make_gbase8s(to)
+    make_kafka(to)
+    make_change_tables(to)
 
 
 if __name__ == "__main__":

@@ -8,22 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb import model
+from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.gbase8s.plan import Plan
-from cdcwb.formats.gbase8s.planning import Options, make_plan
-from cdcwb.formats.gbase8s.reader import read_events
 
 
-def plan_of(path: str | Path, **options: Any) -> Plan:
-    """The plan of a gbase8s capture, as a worker gets it: once to text and back."""
-    return Plan.from_text(make_plan(list_files(str(path)), Options.parse(options)).to_text())
+def plan_of(path: str | Path, format: str = "gbase8s", **options: Any) -> Any:
+    """The plan of a capture, as a worker gets it: once to text and back."""
+    form = get_format(format)
+    plan = form.plan(list_files(str(path)), options, lambda function, tasks: [function(task) for task in tasks])
+    return form.plan_from_text(plan.to_text())
 
 
-def read(path: str | Path, wanted: Wanted = EVERYTHING, **options: Any) -> pa.Table:
-    """All events of a gbase8s capture in capture order."""
-    plan = plan_of(path, **options)
-    batches = [batch for split in plan.splits for batch in read_events(plan, split, wanted)]
+def read(path: str | Path, wanted: Wanted = EVERYTHING, format: str = "gbase8s", **options: Any) -> pa.Table:
+    """All events of a capture in capture order."""
+    form, plan = get_format(format), plan_of(path, format, **options)
+    batches = [batch for split in range(len(plan.splits)) for batch in form.read(plan, split, wanted)]
     return pa.Table.from_batches(batches, schema=model.EVENTS)
 
 

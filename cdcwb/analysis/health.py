@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from cdcwb.analysis import summary_text
-from cdcwb.model import Severity
+from cdcwb.model import Operation, Severity
 from cdcwb.words import moment, plural, size
 
 __all__ = ["Health", "Tone", "health"]
@@ -38,7 +38,7 @@ def health(facts: Mapping[str, Any]) -> Health:
     BAD: bytes that cannot be read, an error, or a ledger that does not close. WARNING: everything is read, but
     something is missing or contradicts itself. GOOD: neither. File names in the sentences are not ours: escape them.
     """
-    unread = facts["malformed_bytes"] or facts["ledger"] not in ("closes", None)
+    unread = facts["malformed_bytes"] or facts["malformed_rows"] or facts["ledger"] not in ("closes", None)
     if unread or facts["problems_by_severity"].get(Severity.ERROR):
         tone = Tone.BAD
     else:
@@ -47,11 +47,18 @@ def health(facts: Mapping[str, Any]) -> Health:
 
 
 def _what(facts: Mapping[str, Any]) -> str:
-    text = f"A {facts['format']} capture of {plural(len(facts['files']), 'file')} ({size(facts['bytes'])}) with "
-    text += plural(facts["changes"], "change")
+    text = f"A {facts['format']} capture of "
+    if summary_text.is_table(facts["files"]):
+        text += f"{plural(facts['events'], 'row')} with "
+    else:
+        text += f"{plural(len(facts['files']), 'file')} ({size(facts['bytes'])}) with "
+    loaded = facts["changes_by_operation"].get(Operation.REFRESH, 0)
+    text += plural(facts["changes"] - loaded, "change")
     if facts["tables"]:
         text += f" to {plural(len(facts['tables']), 'table')}"
     text += f" in {plural(facts['transactions'], 'transaction')}"
+    if loaded:
+        text += f" and {plural(loaded, 'row')} of a full load"
     first, last = facts["first_time"], facts["last_time"]
     if first is not None and last is not None:
         begin, end = (moment(datetime.fromisoformat(time)) for time in (first, last))

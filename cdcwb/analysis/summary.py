@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.order import ordered, with_file_index
-from cdcwb.model import Kind, OffsetUnit, Outcome, Problem, Severity
+from cdcwb.formats import get_format
+from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ FIRST_PLACES: Final = 3
 
 Facts = dict[str, Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})
+"""Shapes of files whose places are rows: what tells the unit of a file that has no event."""
+
+_INCOMPLETE: Final = frozenset({Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS})
 _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)]
 
 
@@ -33,21 +38,25 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
 
-    ``format`` · ``files`` (a list: file, file_index, size, shape, compression, events, ledger) · ``bytes``
-    (decompressed) · ``ledger`` (``closes``, or a sentence that says what is missing; null unless ``whole``) ·
-    ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` · ``events``, ``events_by_kind``, ``events_by_record_type``
-    · ``changes``, ``changes_by_operation``, ``changes_by_outcome`` · ``transactions``, ``transactions_by_outcome``,
-    ``transactions_by_completeness``, ``open_transactions`` · ``first_time``, ``last_time``, ``first_position``,
-    ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by operation) ·
-    ``table_versions`` · ``restart_position``, ``highest_commit`` (null where the format has none) · ``problems``,
-    ``problems_by_severity``, ``problems_by_code`` (a list: severity, code, title, count and the first places) ·
-    ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, no open transaction, and the
-    ledger is not open).
+    ``format``, ``committed_only`` (it hands over committed work only: nothing is open, rolled back or undone) ·
+    ``files`` (a list: file, file_index, size, shape, compression, unit, rows, events, ledger; ``unit`` is what its
+    places count, ``byte`` or ``row``, ``rows`` null where they are bytes) · ``unit`` (``row`` where all places are) ·
+    ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger`` (``closes``, or a sentence that says what
+    is missing; null unless ``whole``) · ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` (of files counted in
+    bytes), ``malformed_rows`` · ``events``, ``events_by_kind``, ``events_by_record_type`` · ``changes``,
+    ``changes_by_operation``, ``changes_by_outcome`` (of those in transactions) · ``transactions``,
+    ``transactions_by_outcome``, ``transactions_by_completeness``, ``open_transactions``, ``incomplete_transactions``
+    (not open, and yet their begin, their end or events between are missing) · ``first_time``, ``last_time``,
+    ``first_position``, ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by
+    operation) · ``table_versions`` · ``restart_position``, ``highest_commit`` (null where the format has none) ·
+    ``problems``, ``problems_by_severity``, ``problems_by_code`` (a list: severity, code, title, count and the first
+    places: file, offset, length, sentence, transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem
+    that is more than information, no transaction that is open or not whole, and the ledger is not open).
 
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
     """
-    facts: Facts = {"format": capture.format}
+    facts: Facts = {"format": capture.format, "committed_only": not get_format(capture.format).commits}
     say("counting events")
     facts |= _events(capture, whole)
     say("counting changes")
@@ -59,7 +68,8 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     facts |= _problems(capture)
     facts["detected"] = [row.asDict() for row in ordered(capture, "detected").collect()]
     sick = any(facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING))
-    facts["healthy"] = not sick and not facts["open_transactions"] and facts["ledger"] in ("closes", None)
+    lacking = facts["open_transactions"] or facts["incomplete_transactions"]
+    facts["healthy"] = not sick and not lacking and facts["ledger"] in ("closes", None)
     return facts
 
 
@@ -73,6 +83,7 @@ def _events(capture: Capture, whole: bool) -> Facts:
         .agg(
             F.count("*").alias("events"),
             F.sum("length").alias("length"),
+            F.max(F.col("offset") + F.col("length")).alias("reach"),
             F.min(position).alias("first_position"),
             F.max(position).alias("last_position"),
             F.unix_micros(F.min("changed_at")).alias("first_time"),
@@ -86,13 +97,20 @@ def _events(capture: Capture, whole: bool) -> Facts:
         if row.offset_unit == OffsetUnit.BYTE:
             lengths[row.kind] += row.length
     filler, malformed = lengths.pop(Kind.FILLER, 0), lengths.pop(Kind.MALFORMED, 0)
+    units = {row.offset_unit for row in rows} or {entry["unit"] for entry in files}
+    malformed_rows = sum(
+        row.events for row in rows if row.offset_unit != OffsetUnit.BYTE and row.kind == Kind.MALFORMED
+    )
     return {
         "files": files,
+        "unit": str(OffsetUnit.ROW if units and OffsetUnit.BYTE not in units else OffsetUnit.BYTE),
         "bytes": sum(entry["size"] for entry in files),
+        "rows": sum(entry["rows"] or 0 for entry in files),
         "ledger": _ledger(files) if whole else None,
         "record_bytes": lengths.total(),
         "filler_bytes": filler,
         "malformed_bytes": malformed,
+        "malformed_rows": malformed_rows,
         "events": sum(row.events for row in rows),
         "events_by_kind": _counts(rows, "kind", "events"),
         "events_by_record_type": _counts(rows, "record_type", "events"),
@@ -104,22 +122,33 @@ def _events(capture: Capture, whole: bool) -> Facts:
 
 
 def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -> list[Facts]:
-    """Each file with its number of events and its ledger: ``closes``, or what is missing from or too much for its
-    size."""
+    """Each file with its number of events and its ledger: ``closes``, or what is missing from or too much for its size
+    in bytes or rows."""
     events: Counter[int] = Counter()
     lengths: Counter[int] = Counter()
+    reach: Counter[int] = Counter()
+    by_rows = {entry["file_index"] for entry in entries if entry["shape"] in _ROW_SHAPES}
     for row in rows:
         events[row.file_index] += row.events
-        if row.offset_unit == OffsetUnit.BYTE:
-            lengths[row.file_index] += row.length
+        lengths[row.file_index] += row.length
+        reach[row.file_index] = max(reach[row.file_index], row.reach)
+        if row.offset_unit != OffsetUnit.BYTE:
+            by_rows.add(row.file_index)
     files = []
     for entry in entries:
         index = entry["file_index"]
-        missing = entry["size"] - lengths[index] if index in lengths or not events[index] else 0
-        ledger = "closes" if not missing else f"{plural(missing, 'byte')} in no event"
+        unit = OffsetUnit.ROW if index in by_rows else OffsetUnit.BYTE
+        there = entry["size"]
+        if unit is OffsetUnit.ROW:
+            there = entry.get("rows")
+            if there is None and whole:  # the format does not say: as far as its events reach
+                there = reach[index]
+        missing = (there or 0) - lengths[index]
+        ledger = "closes" if not missing else f"{plural(missing, unit)} in no event"
         if missing < 0:
-            ledger = f"{plural(-missing, 'byte')} too much in its events"
-        files.append({**entry, "events": events[index], "ledger": ledger if whole else None})
+            ledger = f"{plural(-missing, unit)} too much in its events"
+        counted = {"unit": str(unit), "rows": there if unit is OffsetUnit.ROW else None, "events": events[index]}
+        files.append({**entry, **counted, "ledger": ledger if whole else None})
     return files
 
 
@@ -182,11 +211,13 @@ def _transactions(transactions: DataFrame, events: Facts) -> Facts:
     firsts = [events["first_time"], *(_time(row.first_time) for row in rows)]
     lasts = [events["last_time"], *(_time(row.last_time) for row in rows)]
     outcomes = _counts(rows, "outcome", "transactions")
+    lacking = [row for row in rows if row.outcome != Outcome.OPEN and row.completeness in _INCOMPLETE]
     return {
         "transactions": sum(row.transactions for row in rows),
         "transactions_by_outcome": outcomes,
         "transactions_by_completeness": _counts(rows, "completeness", "transactions"),
         "open_transactions": outcomes.get(Outcome.OPEN, 0),
+        "incomplete_transactions": sum(row.transactions for row in lacking),
         "first_time": min(filter(None, firsts), default=None),
         "last_time": max(filter(None, lasts), default=None),
     }
@@ -198,9 +229,10 @@ def _problems(capture: Capture) -> Facts:
     from pyspark.sql import functions as F
 
     code = Window.partitionBy("severity", "code")
-    place = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence")
+    names = ("file", "offset", "length", "sentence", "transaction_id")
+    place = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence", "transaction_id")
     rows = (
-        with_file_index(capture, capture.problems.select("severity", "code", "sentence", "file", "offset", "length"))
+        with_file_index(capture, capture.problems.select("severity", "code", *names))
         .withColumn("count", F.count("*").over(code))
         .withColumn("place", F.row_number().over(place))
         .where(F.col("place") <= FIRST_PLACES)
@@ -218,7 +250,7 @@ def _problems(capture: Capture) -> Facts:
                 "places": [],
             },
         )
-        entry["places"].append({name: row[name] for name in ("file", "offset", "length", "sentence")})
+        entry["places"].append({name: row[name] for name in names})
     by_code = sorted(
         codes.values(), key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"])
     )

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from cdcwb.model import Kind, Severity
+from cdcwb.model import Completeness, Kind, OffsetUnit, Severity
 from cdcwb.words import count, duration, joined, moment, plural, size, tally, visible
 
-__all__ = ["health", "summary_lines"]
+__all__ = ["health", "is_table", "summary_lines"]
 
 _MOST_FILES: Final = 12
 _MOST_TABLES: Final = 20
@@ -27,22 +27,37 @@ def health(facts: dict[str, Any]) -> str:
     ]
     faults = [joined(found)] if found else []
     if facts["malformed_bytes"]:
-        faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'])} that are no record")
+        faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are no record")
+    if facts["malformed_rows"]:
+        faults.append(f"{_share(facts['malformed_rows'], facts['rows'], 'row')} that are no record")
+    of_all = f"of {plural(facts['transactions'], 'transaction')}"
     if facts["open_transactions"]:
-        faults.append(f"{count(facts['open_transactions'])} of {plural(facts['transactions'], 'transaction')} open")
+        faults.append(f"{count(facts['open_transactions'])} {of_all} open")
+    if facts["incomplete_transactions"]:
+        faults.append(f"{count(facts['incomplete_transactions'])} {of_all} not whole")
     if facts["ledger"] not in ("closes", None):
         faults.append("a ledger that does not close")
     if not facts["healthy"]:
         return f"Needs a look: {joined(faults)}."
-    parts = ["every byte is accounted for"] if facts["ledger"] else []
+    units = list(dict.fromkeys(entry["unit"] for entry in facts["files"])) or [facts["unit"]]
+    parts = [f"every {joined(units)} is accounted for"] if facts["ledger"] else []
     if facts["transactions"]:
-        parts.append(_completeness(facts["transactions"], facts["transactions_by_completeness"].get("whole", 0)))
+        parts.append(_completeness(facts["transactions"], facts["transactions_by_completeness"]))
     remarks = plural(facts["problems"], "remark")
     parts.append(f"there is nothing worse than {remarks}" if facts["problems"] else "there are no problems")
     return f"Healthy: {joined(parts)}."
 
 
-def _completeness(transactions: int, whole: int) -> str:
+def is_table(files: list[dict[str, Any]]) -> bool:
+    """Is a capture a table of rows (a DataFrame), and no files?"""
+    return all(entry.get("shape") == "rows" for entry in files)
+
+
+def _completeness(transactions: int, numbers: dict[str, int]) -> str:
+    whole = numbers.get(Completeness.WHOLE, 0)
+    if numbers.get(Completeness.UNKNOWN, 0) == transactions:
+        what = "the transaction is" if transactions == 1 else f"the {count(transactions)} transactions are"
+        return f"whether {what} whole cannot be told"
     if whole < transactions:
         return f"{count(whole)} of {plural(transactions, 'transaction')} are whole"
     return "the transaction is whole" if whole == 1 else f"all {count(whole)} transactions are whole"
@@ -54,6 +69,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
         ("format", facts["format"]),
         ("files", _files(facts["files"])),
         ("bytes", _bytes(facts)),
+        ("rows", _rows(facts)),
         ("ledger", visible(facts["ledger"] or "not counted, since only a part of the capture is looked at", 400)),
         ("events", f"{count(facts['events'])}: {tally(facts['events_by_kind'])}" if facts["events"] else "none"),
         ("record types", tally(facts["events_by_record_type"])),
@@ -67,7 +83,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
     width = max(len(name) for name, _ in rows)
     lines = [health(facts), ""]
     lines += [f"{name:<{width}}  {text}" for name, text in rows if text is not None]
-    lines += _section("files", _file_lines(facts["files"]))
+    lines += _section("tables read" if is_table(facts["files"]) else "files", _file_lines(facts["files"]))
     lines += _section(f"tables ({count(len(facts['tables']))})", _table_lines(facts["tables"]))
     lines += _section("detected", _detected_lines(facts["detected"]))
     lines += _section(f"problems ({count(facts['problems'])})", _problem_lines(facts["problems_by_code"]))
@@ -78,15 +94,17 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _share(part: int, whole: int) -> str:
+def _share(part: int, whole: int, unit: str) -> str:
     """``120 bytes (0.3 %)``; a share that would round to nothing says so."""
     if not whole:
-        return plural(part, "byte")
+        return plural(part, unit)
     percent = 100 * part / whole
-    return f"{plural(part, 'byte')} ({'under 0.1' if 0 < percent < 0.1 else f'{percent:.1f}'} %)"
+    return f"{plural(part, unit)} ({'under 0.1' if 0 < percent < 0.1 else f'{percent:.1f}'} %)"
 
 
-def _files(files: list[dict[str, Any]]) -> str:
+def _files(files: list[dict[str, Any]]) -> str | None:
+    if is_table(files):
+        return None
     shapes: dict[str, int] = {}
     for entry in files:
         shape = " in ".join(str(part) for part in (entry["shape"], entry["compression"]) if part)
@@ -94,18 +112,35 @@ def _files(files: list[dict[str, Any]]) -> str:
     return f"{count(len(files))} ({tally(shapes) if len(shapes) > 1 else visible(''.join(shapes))})"
 
 
-def _bytes(facts: dict[str, Any]) -> str:
+def _bytes(facts: dict[str, Any]) -> str | None:
+    """What bytes are; where places are rows, only how many there are. None for tables that are no files."""
+    about = f" ({size(facts['bytes'])})" if facts["bytes"] >= 1000 else ""
+    if facts["unit"] == OffsetUnit.ROW:
+        return None if is_table(facts["files"]) else f"{count(facts['bytes'])}{about}"
     parts = [f"records {count(facts['record_bytes'])}"]
     parts += [f"{name} {count(facts[f'{name}_bytes'])}" for name in (Kind.FILLER.value, Kind.MALFORMED.value)]
-    about = f" ({size(facts['bytes'])})" if facts["bytes"] >= 1000 else ""
     return f"{count(facts['bytes'])}{about}: {', '.join(parts)}"
+
+
+def _rows(facts: dict[str, Any]) -> str | None:
+    """The rows of files whose places are rows, against their events; None where there are no such files, or where only
+    a part of the capture is looked at."""
+    files = [entry for entry in facts["files"] if entry["unit"] == OffsetUnit.ROW]
+    if not files or facts["ledger"] is None:
+        return None
+    rows, events = facts["rows"], sum(entry["events"] for entry in files)
+    if rows == events:
+        return f"{count(rows)}, as many events" if rows else "none"
+    return f"{count(rows)}, but {plural(events, 'event')}"
 
 
 def _changes(facts: dict[str, Any]) -> str:
     if not facts["changes"]:
         return "none"
     outcomes = f"; {tally(facts['changes_by_outcome'])}" if facts["changes_by_outcome"] else ""
-    return f"{count(facts['changes'])}: {tally(facts['changes_by_operation'])}{outcomes}"
+    others = facts["changes"] - sum(facts["changes_by_outcome"].values())
+    outside = f"; {count(others)} in no transaction" if others else ""
+    return f"{count(facts['changes'])}: {tally(facts['changes_by_operation'])}{outcomes}{outside}"
 
 
 def _transactions(facts: dict[str, Any]) -> str:
@@ -136,12 +171,15 @@ def _file_lines(files: list[dict[str, Any]]) -> list[str]:
     """The files one by one, as far as they fit on a page; those whose ledger is open come first."""
     in_doubt = sorted(files, key=lambda entry: entry["ledger"] in ("closes", None))
     shown = in_doubt[:_MOST_FILES]
-    lines = [
-        f"{visible(entry['file'], 400)}  {plural(entry['size'], 'byte')}, {plural(entry['events'], 'event')}"
-        + (f", ledger: {entry['ledger']}" if entry["ledger"] else "")
-        for entry in sorted(shown, key=lambda entry: entry["file_index"])
-    ]
+    lines = [_file_line(entry) for entry in sorted(shown, key=lambda entry: entry["file_index"])]
     return [*lines, *_more(len(files) - len(shown), "file")]
+
+
+def _file_line(entry: dict[str, Any]) -> str:
+    ledger = f", ledger: {entry['ledger']}" if entry["ledger"] else ""
+    there = "" if is_table([entry]) else f"{plural(entry['size'], 'byte')}, "
+    rows = "" if entry["rows"] is None else f"{plural(entry['rows'], 'row')}, "
+    return f"{visible(entry['file'], 400)}  {there}{rows}{plural(entry['events'], 'event')}{ledger}"
 
 
 def _table_lines(tables: list[dict[str, Any]]) -> list[str]:
@@ -170,7 +208,11 @@ def _problem_lines(codes: Iterable[dict[str, Any]]) -> list[str]:
     for code in codes:
         lines.append(f"{code['severity']}  {code['code']}: {code['title']}, {count(code['count'])}")
         for place in code["places"]:
-            where = "" if place["file"] is None else f"{visible(place['file'], 400)} at {count(place['offset'] or 0)}: "
+            where = ""
+            if place["file"] is not None:
+                where = f"{visible(place['file'], 400)} at {count(place['offset'] or 0)}: "
+            elif place["transaction_id"] is not None:
+                where = f"transaction {visible(place['transaction_id'])}: "
             lines.append(f"    {where}{visible(place['sentence'], 400)}")
         lines += [f"    {line}" for line in _more(code["count"] - len(code["places"]), "place")]
     return lines

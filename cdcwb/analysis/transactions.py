@@ -14,7 +14,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdcwb.model import Completeness, Outcome, Severity
+from cdcwb.model import Completeness, Outcome, Problem, Severity
 
 __all__ = [
     "BANDS",
@@ -49,6 +49,7 @@ _STATES: Final = {Outcome.ROLLED_BACK: "rolled back", Outcome.OPEN: "open"}
 BANDS: Final = (*(name for _, name in _DURATIONS), _LONGEST, *_STATES.values())
 """The rows of a :class:`Histogram`, from short to long, then what did not commit."""
 
+_MISSING: Final = (Problem.GAP, Problem.NO_BEGIN, Problem.OPEN_TRANSACTION)
 _WIDTHS: Final = tuple(
     [n * 10**e for e in range(6) for n in (1, 2, 5)]
     + [n * _SECOND for n in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)]
@@ -83,10 +84,12 @@ def overview(capture: Tables) -> dict[str, Any]:
     """Numbers about all transactions; one Spark job.
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
-    ``transactions_whole``, ``_no_begin``, ``_no_end``; ``transactions_without_time`` (neither begin nor end is known);
-    ``transaction_changes`` (undone ones included), ``transaction_bytes``; ``first_time``, ``last_time``,
-    ``first_position``, ``last_position`` (of begins and ends), ``longest_us`` (of those whose both ends are known):
-    None where nothing is known; ``whole_seconds``: no time has a fraction of a second.
+    ``transactions_whole``, ``_no_begin``, ``_no_end``, ``_gaps``, ``_unknown``; ``transactions_unfinished`` (those of
+    :func:`unfinished`); ``transactions_without_time`` (neither begin nor end is known), ``transactions_with_user`` (who
+    did it is known); ``transaction_changes`` (undone ones included), ``transaction_bytes`` (rows, where the capture's
+    places are rows); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins and ends),
+    ``longest_us`` (of those whose both ends are known): None where nothing is known; ``whole_seconds``: no time has a
+    fraction of a second.
     """
     rows = _rows(capture)
     groups = (
@@ -96,6 +99,8 @@ def overview(capture: Tables) -> dict[str, Any]:
             F.sum("changes_total").alias("transaction_changes"),
             F.sum("bytes").alias("transaction_bytes"),
             F.count_if(F.coalesce("began_at", "ended_at").isNull()).alias("transactions_without_time"),
+            F.count("user").alias("transactions_with_user"),
+            F.count_if(_is_unfinished()).alias("transactions_unfinished"),
             F.min(F.least("began_at", "ended_at")).alias("first_time"),
             F.max(F.greatest("began_at", "ended_at")).alias("last_time"),
             F.min(F.least("first_position", "end_position")).alias("first_position"),
@@ -110,11 +115,14 @@ def overview(capture: Tables) -> dict[str, Any]:
     facts: dict[str, Any] = {"transactions": sum(g["transactions"] for g in groups)}
     for key, values in (
         ("outcome", [Outcome.COMMITTED, Outcome.ROLLED_BACK, Outcome.OPEN]),
-        ("completeness", [Completeness.WHOLE, Completeness.NO_BEGIN, Completeness.NO_END]),
+        ("completeness", list(Completeness)),
     ):
         for value in values:
             facts[f"transactions_{value}"] = sum(g["transactions"] for g in groups if g[key] == value)
-    for name in ("transaction_changes", "transaction_bytes", "transactions_without_time"):
+    for name in (
+        *("transactions_unfinished", "transactions_without_time", "transactions_with_user"),
+        *("transaction_changes", "transaction_bytes"),
+    ):
         facts[name] = sum(g[name] for g in groups)
     for name in ("first_time", "first_position"):
         facts[name] = min((g[name] for g in groups if g[name] is not None), default=None)
@@ -127,9 +135,10 @@ def overview(capture: Tables) -> dict[str, Any]:
 def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> pd.DataFrame:
     """The ``limit`` longest transactions, longest first, a row each with what :func:`cdcwb.charts.timeline` draws.
 
-    Columns: those of the model, ``first_position`` (of the begin, else of the first record that is there),
-    ``changes_total``, and ``duration_us`` (null without both times). An open transaction counts as long as it lasts
-    until ``until``; one whose duration is not known comes last. Equally long ones: more bytes first.
+    Columns: those of the model, ``rows`` (``bytes`` under the name that it has where places are rows),
+    ``first_position`` (of the begin, else of the first record that is there), ``changes_total``, and ``duration_us``
+    (null without both times). An open transaction counts as long as it lasts until ``until``; one whose duration is not
+    known comes last. Equally long ones: more bytes first.
     """
     return _pandas(_longest(capture, until).limit(limit))
 
@@ -146,9 +155,20 @@ def largest(capture: Tables, limit: int = 10) -> pd.DataFrame:
 
 
 def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
-    """Transactions that did not commit, open ones first, then in log order. Columns as :func:`timeline`."""
-    rows = _rows(capture).where(F.col("outcome") != Outcome.COMMITTED)
-    return _pandas(rows.orderBy(F.col("outcome") != Outcome.OPEN, "first_position", "transaction_id").limit(limit))
+    """Transactions that did not commit, or of which the capture lacks something: open ones first, then those that are
+    not whole, then those rolled back, each in log order. Columns as :func:`timeline`, and ``missing``: what is, in a
+    sentence of :func:`problems`; null where nothing is."""
+    order = (F.col("outcome") != Outcome.OPEN, ~_is_incomplete(), "first_position", "transaction_id")
+    rows = _rows(capture).where(_is_unfinished()).orderBy(*order).limit(limit)
+    told = (
+        capture.problems.where(F.col("code").isin(*_MISSING) & F.col("transaction_id").isNotNull())
+        .groupBy(F.col("transaction_id").alias("_transaction"))
+        .agg(F.array_join(F.array_sort(F.collect_set("sentence")), "; ").alias("_missing"))
+    )
+    joined = rows.join(told, F.col("transaction_id") == F.col("_transaction"), "left")
+    words = F.when(_is_incomplete(), F.translate("completeness", "_", " "))  # a part of a capture has not its problems
+    missing = joined.withColumn("missing", F.coalesce("_missing", words)).drop("_transaction", "_missing")
+    return _pandas(missing.orderBy(*order))
 
 
 def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120, least_us: int = 1) -> Histogram:
@@ -229,10 +249,20 @@ def _rows(capture: Tables) -> DataFrame:
     numbers = F.map_values("changes")
     return capture.transactions.select(
         "*",
+        F.col("bytes").alias("rows"),
         F.coalesce("begin_position", behind).alias("first_position"),
         (F.unix_micros("ended_at") - F.unix_micros("began_at")).alias("duration_us"),
         F.coalesce(F.aggregate(numbers, F.lit(0).cast("long"), lambda a, b: a + b), F.lit(0)).alias("changes_total"),
     )
+
+
+def _is_incomplete() -> Column:
+    """Is its begin, its end or something between them missing?"""
+    return F.col("completeness").isin(Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
+
+
+def _is_unfinished() -> Column:
+    return (F.col("outcome") != Outcome.COMMITTED) | _is_incomplete()
 
 
 def _longest(capture: Tables, until: datetime | None) -> DataFrame:

@@ -77,8 +77,8 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int) -> go
 def operations(records: Iterable[Record]) -> go.Figure:
     """What changes did: a bar for every operation, as long as its number of changes, in parts by what became of them.
 
-    Records: ``operation`` (text), ``outcome`` (text or None), ``changes`` (int); at most one for an operation and an
-    outcome.
+    Records: ``operation`` (text), ``outcome`` (text; None: in no transaction), ``changes`` (int); at most one for an
+    operation and an outcome.
     """
     rows = list(records)
     totals: dict[str | None, int] = {}
@@ -93,7 +93,7 @@ def operations(records: Iterable[Record]) -> go.Figure:
     figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
     for outcome in outcomes:
         these = [r for r in rows if r["outcome"] == outcome]
-        look = theme.look(theme.OUTCOMES, outcome)
+        look = theme.look(theme.OUTCOMES, outcome, "in no transaction")
         figure.add_bar(
             orientation="h",
             name=f"{look.title} ({count(sum(r['changes'] for r in these))})",

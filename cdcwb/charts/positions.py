@@ -15,7 +15,11 @@ from typing import Final
 __all__ = ["PositionScale"]
 
 _WORD: Final = re.compile(r"[0-9A-F]{16}")
+_SEQUENCE: Final = re.compile(r"[0-9]{35}")
 _LOG_BITS: Final = 32
+_EXACT: Final = 1 << 53  # from here on a browser rounds
+_JUMP: Final = 100  # numbers between two positions that are always taken as they are
+_TAIL: Final = 4  # digits of a number that a tick shows
 
 
 class PositionScale:
@@ -23,8 +27,12 @@ class PositionScale:
 
     Positions of 16 hexadecimal digits are (number of the log) << 32 | (byte in that log) (``docs/formats/gbase8s.md
     §6``). Logs are far smaller than the 4 GiB that their numbers are apart, so each log is drawn as wide as the bytes
-    of it that are used, the next one beside it after a small gap: a unit of this axis is a byte of log. Positions of
-    any other shape stand in text order, which is log order, one unit apart.
+    of it that are used, the next one beside it after a small gap: a unit of this axis is a byte of log.
+
+    Positions of 35 digits are the time of a commit and the number of a change (``docs/formats/qlik-kafka.md §5.1``). A
+    unit of the axis is a change number, unless these do not rise or one jump would be the greater part of it.
+
+    Positions of any other shape stand in text order, which is log order, one unit apart.
 
     ``positions``: every position that will be asked for, in any order, repeats allowed; None is left out.
     """
@@ -34,7 +42,16 @@ class PositionScale:
         self.in_bytes: bool = bool(self._sorted) and all(_WORD.fullmatch(p) for p in self._sorted)
         self.breaks: list[float] = []
         """Where one log ends and the next one begins, in the middle of the gap between them."""
-        self._at: dict[str, int] = self._by_bytes() if self.in_bytes else {p: n for n, p in enumerate(self._sorted)}
+        self._are_sequences = bool(self._sorted) and all(_SEQUENCE.fullmatch(p) for p in self._sorted)
+        numbers = [int(p[16:]) for p in self._sorted] if self._are_sequences else []
+        self.in_numbers: bool = bool(numbers) and _is_even(numbers)
+        self._at: dict[str, int]
+        if self.in_bytes:
+            self._at = self._by_bytes()
+        elif self.in_numbers:
+            self._at = {p: number - numbers[0] for p, number in zip(self._sorted, numbers, strict=True)}
+        else:
+            self._at = {p: n for n, p in enumerate(self._sorted)}
 
     def _by_bytes(self) -> dict[str, int]:
         split = [divmod(int(p, 16), 1 << _LOG_BITS) for p in self._sorted]
@@ -67,7 +84,26 @@ class PositionScale:
     @property
     def unit(self) -> str:
         """What one unit of the axis is."""
+        if self.in_numbers:
+            return "numbers of changes"
         return "bytes of log" if self.in_bytes else "order in the log"
+
+    @property
+    def days(self) -> str:
+        """The days that positions name, ``2026-02-03`` or ``2026-02-03 to 2026-02-04``; empty where they name none."""
+        if not self._are_sequences:
+            return ""
+        first, last = (f"{p[:4]}-{p[4:6]}-{p[6:8]}" for p in (self._sorted[0], self._sorted[-1]))
+        return first if first == last else f"{first} to {last}"
+
+    def short(self, position: str) -> tuple[str, ...]:
+        """A position as the lines of a tick's label: of 35 digits the time, ``08:00:13.22``, behind month and day where
+        there are several days, and the end of the number, ``…0017``. Any other is short enough."""
+        if not self._are_sequences:
+            return (position,)
+        day = f"{position[4:6]}-{position[6:8]} " if " " in self.days else ""
+        time = f"{position[8:10]}:{position[10:12]}:{position[12:14]}.{position[14:16]}"
+        return f"{day}{time}", f"…{position[-_TAIL:]}"
 
     def at(self, position: str) -> int:
         """Where ``position`` stands. Raises KeyError for one that the scale was not made for."""
@@ -89,3 +125,11 @@ class PositionScale:
             if all(abs(places[index] - place) >= least_apart for place in picked):
                 picked[places[index]] = self._sorted[index]
         return list(picked), list(picked.values())
+
+
+def _is_even(numbers: list[int]) -> bool:
+    """Do numbers rise, exactly in a browser too, without a jump that would be the greater part of their axis?"""
+    steps = [right - left for left, right in pairwise(numbers)]
+    span = numbers[-1] - numbers[0]
+    widest = max(steps, default=0)
+    return all(step > 0 for step in steps) and span < _EXACT and (widest < _JUMP or 2 * widest <= span)

@@ -12,11 +12,14 @@ from cdcwb.charts.positions import PositionScale
 from cdcwb.model import Completeness, Outcome
 
 __all__ = [
+    "EVENTS_MISSING",
     "NO_BEGIN",
+    "NO_END",
     "NO_END_TIME",
     "STILL_OPEN",
     "Record",
     "Span",
+    "lacks",
     "lay_out",
     "least_share",
     "on_positions",
@@ -31,6 +34,8 @@ _LEAST_SHARES: Final = (1 / 400, 1 / 1200)
 
 STILL_OPEN: Final = "still open when the capture ends"
 NO_BEGIN: Final = "begin not in the capture"
+NO_END: Final = "end not in the capture"
+EVENTS_MISSING: Final = "events missing"
 NO_END_TIME: Final = "end time not in the stream"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,12 +66,15 @@ def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
             continue
         start = _micros(ended if began is None else began)
         span = Span(row, start, start if ended is None else max(start, _micros(ended)))
-        if began is None:
+        missing = lacks(row)
+        if began is None or missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
+        if missing in (NO_END, EVENTS_MISSING):
+            span.marks.append((missing, span.end if missing == NO_END else (start + span.end) // 2))
         if ended is None and row["outcome"] == Outcome.OPEN:
             span.end = max(start, last)
             span.marks.append((STILL_OPEN, span.end))
-        elif ended is None:
+        elif ended is None and missing != NO_END:
             span.marks.append((NO_END_TIME, start))
         spans.append(span)
     return spans
@@ -81,13 +89,30 @@ def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
             continue
         start = scale.at(end if first is None else first)
         span = Span(row, start, start if end is None else max(start, scale.at(end)))
-        if row["completeness"] == Completeness.NO_BEGIN:
+        missing = lacks(row)
+        if missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
-        if end is None:
+        elif missing == EVENTS_MISSING:
+            span.marks.append((EVENTS_MISSING, (start + span.end) // 2))
+        if end is None and missing == NO_END:  # how far it reached is not known
+            span.marks.append((NO_END, start))
+        elif end is None:
             span.end = max(start, scale.span)
             span.marks.append((STILL_OPEN, span.end))
         spans.append(span)
     return spans
+
+
+def lacks(row: Record) -> str | None:
+    """What the capture does not hold of a transaction that has ended or has no begin; None for a whole one. An open one
+    without end is :data:`STILL_OPEN` instead."""
+    if row["completeness"] == Completeness.NO_BEGIN:
+        return NO_BEGIN
+    if row["completeness"] == Completeness.GAPS:
+        return EVENTS_MISSING
+    if row["completeness"] == Completeness.NO_END and row["outcome"] != Outcome.OPEN:
+        return NO_END
+    return None
 
 
 def least_share(number: int) -> float:

@@ -72,9 +72,10 @@ OPERATIONS: Final[dict[str, Look]] = {
 }
 
 
-def look(table: dict[str, Look], name: str | None) -> Look:
-    """The look of ``name``; what is not listed (``UNKNOWN(x)``, null) is grey under its own, escaped name."""
-    return table.get(name or "") or Look(label("not said" if name is None else name), SAFE[10], "|")
+def look(table: dict[str, Look], name: str | None, missing: str = "not said") -> Look:
+    """The look of ``name``; what is not listed (``UNKNOWN(x)``, null) is grey under its own, escaped name; null is
+    called ``missing``."""
+    return table.get(name or "") or Look(label(missing if name is None else name), SAFE[10], "|")
 
 
 def label(text: object, limit: int = 60) -> str:

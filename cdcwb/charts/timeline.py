@@ -18,7 +18,9 @@ from cdcwb.charts import theme
 from cdcwb.charts.hover import POSITION_TEXT, TIME_TEXT, tell
 from cdcwb.charts.positions import PositionScale
 from cdcwb.charts.spans import (
+    EVENTS_MISSING,
     NO_BEGIN,
+    NO_END,
     NO_END_TIME,
     STILL_OPEN,
     Record,
@@ -29,7 +31,7 @@ from cdcwb.charts.spans import (
     time_at,
     whole_seconds,
 )
-from cdcwb.model import Outcome
+from cdcwb.model import OffsetUnit, Outcome
 from cdcwb.words import count, plural
 
 __all__ = ["timeline"]
@@ -41,6 +43,8 @@ _BREAKS: Final = 50  # lines between logs; more would hide the bars
 _MARKS: Final = {
     STILL_OPEN: {"symbol": "triangle-right", "size": 11},
     NO_BEGIN: {"symbol": "triangle-left", "size": 11},
+    NO_END: {"symbol": "triangle-right", "size": 11},
+    EVENTS_MISSING: {"symbol": "diamond", "size": 9},
     NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"width": 2}},
 }
 _FEW: Final = 4  # lanes that a panel has room for however few are used, so that a bar stays a bar
@@ -48,13 +52,18 @@ _ROOM: Final = 74  # pixels below a panel for its axis
 
 
 def timeline(
-    records: Iterable[Record], *, capture_end: datetime | None = None, last_position: str | None = None
+    records: Iterable[Record],
+    *,
+    capture_end: datetime | None = None,
+    last_position: str | None = None,
+    unit: str = OffsetUnit.BYTE,
 ) -> go.Figure:
     """A bar for every transaction from begin to end; above on the axis of time, below on the axis of log positions.
 
     Bars that overlap stand in lanes. A bar is never narrower than :func:`~cdcwb.charts.spans.least_share` of its axis;
     the hover text has the true duration. Transactions without an end reach to ``capture_end`` and ``last_position``
-    (default: the last that the records know) and carry a mark there. What has no place on an axis is not drawn on it,
+    (default: the last that the records know) and carry a mark there; so do those of which events are missing. ``unit``
+    is what ``bytes`` counts where the capture's places are no bytes. What has no place on an axis is not drawn on it,
     and counted in the figure's ``layout.meta``: ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``,
     ``position_lanes``, ``widened`` (drawn wider than they are, on the axis of time).
     """
@@ -65,7 +74,7 @@ def timeline(
     time_lanes, widened = lay_out(times, 1_000_000)
     position_lanes, _ = lay_out(places, 1)
 
-    tell(times, places, scale)
+    tell(times, places, scale, unit)
 
     heights = [min(max(_LANE * lanes, _PANEL[0]), _PANEL[1]) for lanes in (time_lanes, position_lanes) if lanes]
     domains = _domains(heights)
@@ -132,8 +141,8 @@ def _draw_positions(
             "type": "linear",
             "range": _range(spans, 1),
             "tickvals": places,
-            "ticktext": [theme.label(t, 40) for t in texts],
-            "title": {"text": f"log position ({scale.unit}{', next log at the dotted line' if scale.breaks else ''})"},
+            "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(t)) for t in texts],
+            "title": {"text": _position_title(scale)},
             "anchor": f"y{name}",
         },
         f"yaxis{name}": _lane_axis(domain, lanes, f"x{name}"),
@@ -150,6 +159,13 @@ def _draw_positions(
             y1=1,
             line={"color": theme.MUTED, "width": 1, "dash": "dot"},
         )
+
+
+def _position_title(scale: PositionScale) -> str:
+    if scale.in_numbers:
+        return f"log position, {scale.days}: commit time and end of the change number"
+    of_days = f", {scale.days}: commit time and end of the change number" if scale.days else ""
+    return f"log position{of_days} ({scale.unit}{', next log at the dotted line' if scale.breaks else ''})"
 
 
 def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, place: Any) -> None:

@@ -62,7 +62,8 @@ def _told(text: str) -> None:
     help="What the capture is like, such as files=8 or shape=xxd; may be repeated.",
 )
 def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[tuple[str, str], ...]) -> None:
-    """Generate a capture of any size under DIR/capture, and the truth about it under DIR/truth."""
+    """Generate a capture of any size under DIR/capture, and the truth about it under DIR/truth; FORMAT is gbase8s,
+    qlik-kafka or qlik-change-table."""
     from cdcwb.synth import generate
 
     text = f"generating {plural(changes, 'change')}"

@@ -8,19 +8,26 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import pyarrow as pa
 
 from cdcwb.errors import UnknownFormatError
-from cdcwb.formats.base import Format, Inspection, Recognition
+from cdcwb.formats.base import Format, Inspection, Recognition, RowFormat
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.options import nearest
 
-__all__ = ["FORMATS", "Identification", "choose", "get_format", "identify", "inspect"]
+__all__ = ["FORMATS", "Identification", "choose", "choose_rows", "get_format", "identify", "inspect"]
 
-FORMATS: Final = {"gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s")}
+FORMATS: Final = {
+    "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
+    "qlik-kafka": ("cdcwb.formats.qlik_kafka.format", "QlikKafka"),
+    "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
+}
 """Format name -> module and class."""
 
 _SURE: Final = 0.5
+_CERTAIN: Final = 0.95
 _HEAD: Final = 1 << 16
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -54,12 +61,41 @@ def choose(paths: Sequence[str], name: str, options: Mapping[str, Any]) -> tuple
     """The format of the files: the named one, or with ``auto`` the one that is surest. Raises UnknownFormatError."""
     if name != "auto":
         return get_format(name), Recognition(1.0, ["given as an option"])
-    found = [(fmt, fmt.recognise(paths, options)) for fmt in map(get_format, FORMATS)]
+    found: list[tuple[Format, Recognition]] = []
+    for fmt in map(get_format, FORMATS):
+        found.append((fmt, _recognise(fmt, paths, options)))
+        if found[-1][1].confidence >= _CERTAIN:
+            break  # to ask the others could only take time
     best = max(found, key=lambda pair: pair[1].confidence)
     if best[1].confidence < _SURE:
         looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in found)
         more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
         raise UnknownFormatError(f"no format recognises this capture{more} ({looked})", path=paths[0])
+    return best
+
+
+def _recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+    """What a format says of files; files that it cannot even look at are not its own."""
+    try:
+        return fmt.recognise(paths, options)
+    except UnknownFormatError as reason:
+        return Recognition(0.0, [reason.message])
+
+
+def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tuple[RowFormat, Recognition]:
+    """The format of a table with these columns: the named one, or with ``auto`` the surest. Raises UnknownFormatError
+    where none is sure, or the named one is never a table."""
+    formats = [fmt for fmt in map(get_format, FORMATS if name == "auto" else (name,)) if hasattr(fmt, "plan_rows")]
+    if not formats:
+        raise UnknownFormatError(f"a capture of the format {name} is never a table of rows")
+    made = [cast(RowFormat, fmt) for fmt in formats]
+    if name != "auto":
+        return made[0], Recognition(1.0, ["given as an option"])
+    found = [(fmt, fmt.recognise_rows(schema)) for fmt in made]
+    best = max(found, key=lambda pair: pair[1].confidence)
+    if best[1].confidence < _SURE:
+        looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in found)
+        raise UnknownFormatError(f"no format recognises these columns ({looked})")
     return best
 
 
@@ -70,9 +106,10 @@ def identify(path: Paths, format: str = "auto", **options: Any) -> Identificatio
     """
     files = list_files(path)
     fmt, recognition = choose(files, format, options)
-    source = open_source(files[0], str(options.get("shape", "auto")), limit=_HEAD)
+    shape = str(options.get("shape", "auto")) if recognition.shape is None else "binary"
+    source = open_source(files[0], shape, limit=_HEAD)
     try:
-        shape, compression = source.shape, source.compression
+        shape, compression = recognition.shape or source.shape, source.compression
     finally:
         source.close()
     size = sum(Path(file).stat().st_size for file in files)

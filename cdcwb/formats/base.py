@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from cdcwb.model import Kind
 
-__all__ = ["EVERYTHING", "Field", "Format", "Inspection", "Plan", "Recognition", "Run", "TableRequest", "Wanted"]
+__all__ = [
+    "EVERYTHING",
+    "Field",
+    "Format",
+    "Inspection",
+    "Pairing",
+    "Plan",
+    "Recognition",
+    "RowFormat",
+    "Run",
+    "RunRows",
+    "TableRequest",
+    "Wanted",
+]
 
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Maps a function over tasks: in this process, or in Spark. Function, tasks and results pickle."""
+
+RunRows = Callable[[Callable[[Iterator[pa.RecordBatch]], bytes]], list[bytes]]
+"""Maps a function over the partitions of a table of rows, each given as its batches. The function pickles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +70,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """How sure a format is that a capture is its own: ``confidence`` from 0 (it is not) to 1, and why."""
+    """How sure a format is that a capture is its own: ``confidence`` from 0 (it is not) to 1, and why.
+
+    ``shape`` is what holds the records, in the format's words; None: in those of :mod:`cdcwb.formats.files`.
+    """
 
     confidence: float
     evidence: list[str]
+    shape: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +138,15 @@ class TableRequest:
     schema: str = "in_force"
 
 
+class Pairing(StrEnum):
+    """How the halves of an update find each other: within a transaction by their order, or by table, position and
+    folder (change tables); or there are none."""
+
+    TRANSACTION = "transaction"
+    POSITION = "position"
+    NONE = "none"
+
+
 class Plan(Protocol):
     """How a capture is read, made once and sent to the workers as text."""
 
@@ -133,12 +163,15 @@ class Format(Protocol):
     """What a format's package offers. Nothing in it knows of Spark.
 
     ``options`` are its reader options and what they mean. ``row_times``: do changes bear a time of their own? If not,
-    they have that of their transaction's end.
+    they have that of their transaction's end. ``pairing``: how halves of updates find each other. ``commits``: does
+    the stream bear begins, commits and rollbacks? If not, only committed work is handed over.
     """
 
     name: str
     options: Mapping[str, str]
     row_times: bool
+    pairing: Pairing
+    commits: bool
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """How sure it is that these files are its own, from their beginnings."""
@@ -178,4 +211,29 @@ class Format(Protocol):
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """The record that holds ``offset`` in the decompressed file. Raises CaptureError where there is none."""
+        ...
+
+
+class RowFormat(Format, Protocol):
+    """A format whose captures may also be tables of rows: any Spark DataFrame.
+
+    The batches of such a capture have its columns and ``_row`` (int64): the number of the row, from 0.
+    """
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """How sure it is that rows with these columns are its own."""
+        ...
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
+        """The plan of a capture that is called ``name`` and has these columns. Raises CaptureError."""
+        ...
+
+    def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of the given rows, as batches of :data:`cdcwb.model.EVENTS`."""
+        ...
+
+    def read_table_rows(
+        self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one table among the given ones, as typed columns."""
         ...

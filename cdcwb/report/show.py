@@ -28,13 +28,16 @@ FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
-_ROOM, _LONG = 13, ' class="long"'  # characters that fit a card in large type
+_HEX: Final = 32  # and of bytes
+_ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
+_TWICE, _BROAD = 24, ' class="broad"'  # and those that fit a card at all
 _SENTENCE: Final = 400
 _WORDS: Final = ("outcome", "completeness", "severity")
 _SENTENCES: Final = ("evidence", "sentence")
+_NAMED: Final = ("file", "scope", "table")
 _NAMES: Final = 3  # of a list of names, unless only one more would be left out
 _NUMBERS: Final = ("number", "duration", "size")
-_TEXTS: Final = ("position", "transaction_id", "code", "first_bytes", "setting", "value")
+_TEXTS: Final = ("position", "transaction_id", "code", "setting")
 
 
 def style() -> None:
@@ -58,7 +61,8 @@ def cards(values: Iterable[tuple[str, str, str]]) -> None:
     """A few figures side by side: title, value and a line below it each. All three are escaped."""
     values = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
     parts = [
-        f"<div><dt>{escape(title)}</dt><dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
+        f"<div{_BROAD if len(value) > _TWICE else ''}><dt>{escape(title)}</dt>"
+        f"<dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
         f"<span>{escape(line)}</span></dd></div>"
         for title, value, line in values
     ]
@@ -70,14 +74,18 @@ def note(text: str) -> None:
     _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
 
 
-def table(rows: Rows, columns: Mapping[str, str], *, total: int | None = None, none: str = "None.") -> None:
+def table(
+    rows: Rows, columns: Mapping[str, str], *, total: int | None = None, none: str = "None.", folder: str = ""
+) -> None:
     """The columns of a small frame, or of a list of rows, under their headings (``{"bytes": "in the capture"}``), as
     :func:`table_html`.
 
     ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
-    in the place of an empty table.
+    in the place of an empty table. ``folder`` is where the capture is: files in it are named without it.
     """
     rows = rows if isinstance(rows, list) else records(rows)
+    if folder and "file" in columns:
+        rows = [row | {"file": _beneath(row["file"], folder)} for row in rows]
     if not rows:
         note(none)
         return
@@ -85,6 +93,13 @@ def table(rows: Rows, columns: Mapping[str, str], *, total: int | None = None, n
     if total is not None and total > len(rows):
         html += f'<p class="cdcwb-note">{escape(count(len(rows)))} of {escape(count(total))} shown.</p>'
     _html(html, f"a table of {plural(len(rows), 'row')}")
+
+
+def _beneath(file: str | None, folder: str) -> str | None:
+    """The path of a file below a folder; the file's name where the folder is the file itself."""
+    if file == folder:
+        return folder.rpartition("/")[2]
+    return file.removeprefix(folder.rstrip("/") + "/") if file else file
 
 
 def chart(figure: go.Figure, instead: str) -> None:
@@ -103,20 +118,38 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    """Rows as an HTML table: numbers with separators and to the right, times in UTC, counts by name largest first.
+    """Rows as an HTML table: numbers with separators and to the right, times in UTC (a day that all of a column share
+    is in its heading), counts by name largest first.
 
     The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place.
     """
     rows = list(rows)
     kinds = {name: _kind(name, [row[name] for row in rows]) for name in columns}
-    titles = {name: visible(heading) + (" (UTC)" if kinds[name] == "time" else "") for name, heading in columns.items()}
-    head = "".join(f'<th scope="col"{_class(kinds[name])}>{escape(title)}</th>' for name, title in titles.items())
+    days = {name: _day([row[name] for row in rows]) for name in columns if kinds[name] == "time"}
+    kinds |= {name: "clock" for name, day in days.items() if day}
+    head = "".join(
+        f'<th scope="col"{_class(kinds[name])}>{escape(visible(heading))}{_zone(days.get(name))}</th>'
+        for name, heading in columns.items()
+    )
     body = "".join(
         "<tr>" + "".join(f"<td{_class(kinds[n])}>{_cell(row[n], kinds[n])}</td>" for n in columns) + "</tr>"
         for row in rows
     )
     table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="cdcwb-scroll">{table}</div>'
+
+
+def _day(times: list[datetime | None]) -> str:
+    """The day that several times share; empty where they share none."""
+    shared = {time.date() for time in times if time is not None}
+    return str(shared.pop()) if len(shared) == 1 and len(times) > 1 else ""
+
+
+def _zone(day: str | None) -> str:
+    """What the heading of a column of times says besides its name; nothing (None) for other columns."""
+    if day is None:
+        return ""
+    return f"<small>{day} UTC</small>" if day else " (UTC)"
 
 
 def _kind(name: str, values: list[Any]) -> str:
@@ -131,6 +164,12 @@ def _kind(name: str, values: list[Any]) -> str:
         return "tally" if any(isinstance(pair, tuple) for value in values for pair in value or ()) else "list"
     if name in _WORDS:
         return "word"
+    if name == "first_bytes":
+        return "hex"
+    if name in _NAMED:
+        return "path"
+    if name == "missing":
+        return "reason"
     return "mono" if name.endswith(_TEXTS) else "sentence" if name in _SENTENCES else "text"
 
 
@@ -139,7 +178,13 @@ def _class(kind: str) -> str:
         return ' class="number"'
     return {
         "mono": ' class="mono"',
+        "hex": ' class="mono"',
+        "word": ' class="word"',
+        "tally": ' class="text tally"',
         "time": ' class="mono"',
+        "clock": ' class="mono"',
+        "path": ' class="text path"',
+        "reason": ' class="text reason"',
         "flag": "",
         "list": ' class="text list"',
         "sentence": ' class="text sentence"',
@@ -149,8 +194,10 @@ def _class(kind: str) -> str:
 def _cell(value: Any, kind: str) -> str:
     if value is None:
         return '<span class="null">—</span>'
-    if kind == "time":
-        text = moment(value).removesuffix(" UTC")
+    if kind in ("time", "clock"):
+        text = moment(value).removesuffix(" UTC").rpartition(" " if kind == "clock" else "\0")[2]
+        if not value.microsecond % 1000 and value.microsecond:
+            text = text[:-3]
     elif kind == "duration":
         text = duration(value)
     elif kind == "size":
@@ -166,7 +213,7 @@ def _cell(value: Any, kind: str) -> str:
         text = ", ".join(visible(v, 60) for v in value[: len(value) - more]) + (f" and {more} more" if more else "")
     else:
         text = str(value).replace("_", " ") if kind == "word" else str(value)
-    return escape(visible(text, _SENTENCE if kind == "sentence" else _CELL)) or "none"
+    return escape(visible(text, {"sentence": _SENTENCE, "hex": _HEX}.get(kind, _CELL))) or "none"
 
 
 def _html(html: str, text: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["READER_OPTIONS", "register", "source_name"]
+__all__ = ["READER_OPTIONS", "register", "source_name", "stop_at_malformed"]
 
 READER_OPTIONS = (
     "path",
@@ -99,7 +99,7 @@ class _Reader(DataSourceReader):
             return
         for batch in fmt.read(plan, partition.value, self.wanted):
             if self.stop_at_malformed:
-                _stop_at_malformed(batch)
+                stop_at_malformed(batch)
             yield batch
 
 
@@ -138,7 +138,8 @@ def _values(one: Any) -> frozenset[str] | None:
     return None
 
 
-def _stop_at_malformed(batch: pa.RecordBatch) -> None:
+def stop_at_malformed(batch: pa.RecordBatch) -> None:
+    """Raises MalformedRecordError for the first malformed event of a batch."""
     from cdcwb.errors import MalformedRecordError
 
     kinds = batch.column("kind").to_pylist()

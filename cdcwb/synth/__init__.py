@@ -1,9 +1,10 @@
 """Captures that were never captured: generated from a described workload, with the truth beside them.
 
-:func:`generate` writes one; :data:`OPTIONS` lists what can be chosen. :mod:`cdcwb.synth.mutate` damages captures.
+:func:`generate` writes one; :data:`FORMAT_OPTIONS` lists what can be chosen (:data:`OPTIONS`: for ``gbase8s``).
+:mod:`cdcwb.synth.mutate` damages captures.
 """
 
-from cdcwb.synth.generate import FORMATS, generate
+from cdcwb.synth.generate import FORMAT_OPTIONS, FORMATS, generate
 from cdcwb.synth.options import OPTIONS, Options
 
-__all__ = ["FORMATS", "OPTIONS", "Options", "generate"]
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "OPTIONS", "Options", "generate"]

@@ -3,12 +3,13 @@ type."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
 from cdcwb.synth.values import Column, Type
 
-__all__ = ["EVERYTHING", "Table", "TableVersion", "evolve", "tables"]
+__all__ = ["EVERYTHING", "KINDS", "Table", "TableVersion", "evolve", "reshape", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The columns of a table from one point of the stream on; ``number`` counts from 1."""
+    """The columns of a table from one point of the stream on; ``number`` counts from 1. ``origin`` says for each of
+    them which column of the version before it continues (by place, None: new); it is empty in a first version and where
+    nobody asks."""
 
     table: Table
     number: int
     columns: tuple[Column, ...]
+    origin: tuple[int | None, ...] = ()
 
 
 def _integer(name: str, keyword: str = "", **more: object) -> Column:
@@ -185,3 +189,68 @@ def evolve(version: TableVersion) -> tuple[TableVersion, list[int | None]]:
         columns.append(replace(added, name=f"{added.name}_v{number}"))
         origin.append(None)
     return TableVersion(table, number, tuple(columns)), origin
+
+
+_VERSION: Final = re.compile(r"_v\d+$")
+
+KINDS: Final = ("add", "drop", "rename", "retype", "reorder", "swap")
+"""Kinds of schema changes: a column is added, dropped, renamed or made wider, the columns change places, or one is
+dropped and another added, so that their number stays."""
+
+
+def reshape(version: TableVersion, kind: str) -> tuple[TableVersion, list[int | None]]:
+    """The next version of a table, changed in the way of ``kind``, and where each of its columns comes from, as
+    :func:`evolve` says it.
+
+    The key column keeps its name, its type and its place. Where a table has no column that can be dropped, renamed or
+    made wider, one is added instead; every value of a column can be written in its wider type.
+    """
+    number = version.number + 1
+    columns, origin = list(version.columns), list[int | None](range(len(version.columns)))
+    key = next(i for i, c in enumerate(columns) if c.name == version.table.key)
+    others = [i for i in range(len(columns)) if i != key]
+    chosen = others[version.number * 3 % len(others)] if others else None
+    if kind == "retype":
+        chosen = _retyped(columns, others, version.number)
+    elif kind == "reorder" and len(others) > 1:
+        columns[others[0]], columns[others[-1]] = columns[others[-1]], columns[others[0]]
+        origin[others[0]], origin[others[-1]] = others[-1], others[0]
+    elif kind == "rename" and chosen is not None:
+        columns[chosen] = replace(columns[chosen], name=f"{_VERSION.sub('', columns[chosen].name)}_v{number}")
+    elif kind in ("drop", "swap") and chosen is not None and len(columns) > 2:
+        del columns[chosen], origin[chosen]
+    if kind in ("add", "swap") or columns == list(version.columns):
+        added = _FILLERS[number % len(_FILLERS)]
+        columns.append(replace(added, name=f"{added.name}_v{number}"))
+        origin.append(None)
+    return TableVersion(version.table, number, tuple(columns), tuple(origin)), origin
+
+
+def _retyped(columns: list[Column], others: list[int], number: int) -> int | None:
+    """Make a column wider, another one with every ``number``; gives its place, None where none can be."""
+    for turn in range(len(others)):
+        place = others[(number + turn) % len(others)]
+        wider = _wider(columns[place])
+        if wider is not None:
+            columns[place] = wider
+            return place
+    return None
+
+
+def _wider(column: Column) -> Column | None:
+    """The column with a type that holds all of its values and more; None where there is none."""
+    match column.type:
+        case Type.SMALLINT:
+            return replace(column, type=Type.INTEGER, keyword="")
+        case Type.INTEGER:
+            return replace(column, type=Type.BIGINT, keyword="")
+        case Type.SMALLFLOAT:
+            return replace(column, type=Type.FLOAT, keyword="")
+        case Type.DECIMAL if column.places is not None and column.digits < 30:
+            return replace(column, keyword="", precision=column.digits + 2, scale=column.places)
+        case Type.CHAR:
+            return replace(column, type=Type.VARCHAR, keyword="", reserve=0)
+        case Type.VARCHAR | Type.LVARCHAR:
+            return replace(column, length=column.length + 20)
+        case _:
+            return None

@@ -19,6 +19,7 @@ __all__ = [
     "Failure",
     "Idle",
     "Insert",
+    "Load",
     "Rollback",
     "Row",
     "Savepoint",
@@ -83,6 +84,14 @@ class Undo:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """A row that was there before the capture began, for sources that begin with a full load."""
+
+    version: TableVersion
+    row: Row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Insert:
     """A row appears. Rows are in the column order of ``version``."""
 
@@ -139,5 +148,5 @@ class Failure:
 
 
 Event = (
-    Begin | Commit | Rollback | Savepoint | Undo | Insert | Update | Delete | Truncate | Schema | Idle | Failure
+    Begin | Commit | Rollback | Savepoint | Undo | Load | Insert | Update | Delete | Truncate | Schema | Idle | Failure
 )  # what a workload consists of

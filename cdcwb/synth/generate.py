@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.synth.choices import Choices, described
 from cdcwb.synth.gbase8s import Encoder
 from cdcwb.synth.options import Options
+from cdcwb.synth.qlik.change_table import ChangeTableEncoder
+from cdcwb.synth.qlik.history import history
+from cdcwb.synth.qlik.kafka import KafkaEncoder
+from cdcwb.synth.qlik.options import ChangeTableOptions, KafkaOptions
 from cdcwb.synth.shapes import write_files
 from cdcwb.synth.stream import Stream
 from cdcwb.synth.truth import Truth
 from cdcwb.synth.truth_files import write_truth
 from cdcwb.synth.workload import Workload
 
-__all__ = ["FORMATS", "generate"]
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "generate"]
 
-FORMATS: Final = ("gbase8s",)
+_OPTIONS: Final[dict[str, type[Choices]]] = {
+    "gbase8s": Options,
+    "qlik-kafka": KafkaOptions,
+    "qlik-change-table": ChangeTableOptions,
+}
+
+FORMATS: Final = tuple(_OPTIONS)
 """Formats that can be generated."""
 
-_PARTS: Final = ("capture", "truth", "labels.json", "synth.json")
+FORMAT_OPTIONS: Final[dict[str, dict[str, tuple[object, str]]]] = {n: described(cls) for n, cls in _OPTIONS.items()}
+"""The options of every format: their defaults and what they mean."""
+
+_PARTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "synth.json")
+
+Progress = Callable[[int, int], None]
 
 
 def generate(
@@ -37,24 +54,27 @@ def generate(
     changes: int,
     seed: int,
     to: str | Path,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Progress | None = None,
     **options: object,
 ) -> Path:
     """Write a capture of ``changes`` logical changes under ``to`` and return ``to``.
 
-    format: ``gbase8s``.
-    changes: exactly how many changes there are, those that are undone or rolled back included. An update is one change
-        and two records; begins, ends and table schemas come on top (about 1.6 records for each change by default).
+    format: ``gbase8s``, ``qlik-kafka`` or ``qlik-change-table``.
+    changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
+        all of them are in the capture (about 1.6 records for each change by default, an update being one change and
+        two records). Qlik hands over committed work only, and a full load before it: synth.json says how many changes
+        that makes.
     seed: the same seed, number of changes and options give the same bytes.
     to: a folder; it is made. It gets
 
-        capture/              the files of the capture truth/                changes.parquet, transactions.parquet,
-        table_versions.parquet in the columns of cdcwb.model labels.json           the tables' names by their labels,
-        as the reader option ``labels`` takes them synth.json            how it was made, and how many bytes, records
-        and changes it has
+        capture/    the files of the capture
+        truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb.model
+        labels.json gbase8s: the tables' names by their labels, as the reader option ``labels`` takes them
+        metadata/   qlik-kafka: metadata messages beside the capture; registry/: schemas by their ids
+        synth.json  how it was made, and how many bytes, records and changes it has
 
     on_progress: called now and then with (changes done, changes in all).
-    options: see :data:`cdcwb.synth.OPTIONS` and :class:`cdcwb.synth.Options`, which say what each means.
+    options: see :data:`cdcwb.synth.FORMAT_OPTIONS`, which says what each means.
 
     Everything appears at once, when it is complete. Raises OptionError for an unknown option (naming the nearest
     match) or an unusable value, CaptureError where ``to`` already holds a capture (unless ``overwrite``).
@@ -67,7 +87,7 @@ def generate(
         raise OptionError(f"the number of changes is a whole number from 0 on, not {changes!r}")
     if type(seed) is not int:
         raise OptionError(f"the seed is a whole number, not {seed!r}")
-    chosen = Options.parse(options)
+    chosen: Any = _OPTIONS[format].parse(options)
     target = Path(to)
     if target.exists() and not target.is_dir():
         raise CaptureError("is no folder", path=str(target))
@@ -75,14 +95,27 @@ def generate(
     if there and not chosen.overwrite:
         raise CaptureError(f"already holds {there[0]}; choose another folder or set overwrite", path=str(target))
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place:
+    with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place, _rare_collections():
         made = Path(place)
-        _write(format, changes, seed, chosen, made, on_progress)
+        write = _write_gbase8s if format == "gbase8s" else _write_qlik
+        write(format, changes, seed, chosen, made, on_progress)
+        for name in there:
+            _remove(target / name)
         for name in _PARTS:
-            if name in there:
-                _remove(target / name)
-            (made / name).rename(target / name)
+            if (made / name).exists():
+                (made / name).rename(target / name)
     return target
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Nothing made here is cyclic: the garbage collector would only look at the same rows again and again."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _remove(path: Path) -> None:
@@ -92,8 +125,8 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _write(
-    format: str, changes: int, seed: int, options: Options, folder: Path, on_progress: Callable[[int, int], None] | None
+def _write_gbase8s(
+    format: str, changes: int, seed: int, options: Options, folder: Path, on_progress: Progress | None
 ) -> None:
     workload = Workload(options, changes, seed)
     with closing(Stream(folder / "stream")) as stream, closing(Truth(format, folder)) as truth:
@@ -112,20 +145,55 @@ def _write(
         on_progress(changes, changes)
     labels = {str(v.table.label): f"{v.table.schema}.{v.table.name}" for v in workload.first}
     _json(folder / "labels.json", labels)
-    _json(
-        folder / "synth.json",
-        {
-            "format": format,
-            "changes": changes,
-            "seed": seed,
-            "options": asdict(options),
-            "files": places.files,
-            "records": len(stream),
-            "record_bytes": stream.size,
-            "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
-            "transactions": pq.read_metadata(folder / "truth" / "transactions.parquet").num_rows,
-        },
-    )
+    facts = {
+        "files": places.files,
+        "records": len(stream),
+        "record_bytes": stream.size,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
+        "transactions": pq.read_metadata(folder / "truth" / "transactions.parquet").num_rows,
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
+def _write_qlik(
+    format: str,
+    changes: int,
+    seed: int,
+    options: KafkaOptions | ChangeTableOptions,
+    folder: Path,
+    on_progress: Progress | None,
+) -> None:
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.refresh_rows)
+    encoder: KafkaEncoder | ChangeTableEncoder
+    if isinstance(options, KafkaOptions):
+        encoder = KafkaEncoder(options, seed, changes, folder)
+    else:
+        encoder = ChangeTableEncoder(options, seed, changes, folder)
+    with closing(encoder.truth) as truth:
+        for number, item in enumerate(history(workload)):
+            encoder.write(item, workload.now, workload.done)
+            if on_progress is not None and number % 5_000 == 0:
+                on_progress(workload.done, changes)
+        encoder.finish()
+        truth.write()
+    if on_progress is not None:
+        on_progress(changes, changes)
+    facts = {
+        "files": sorted(truth.files),
+        "records": encoder.records,
+        "captured_changes": truth.rows.count,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").rglob("*") if path.is_file()),
+        "transactions": truth.transactions,
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
+def _synth(folder: Path, format: str, changes: int, seed: int, options: Any, facts: dict[str, object]) -> None:
+    """``synth.json``: how a capture was made, and what it has."""
+    made = {"format": format, "changes": changes, "seed": seed, "options": asdict(options)}
+    _json(folder / "synth.json", made | facts)
 
 
 def _json(path: Path, content: object) -> None:

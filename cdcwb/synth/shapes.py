@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
 
 import numpy as np
-import zstandard
 
 from cdcwb.synth import dumps, reads
+from cdcwb.synth.compressed import ENDINGS, opened
 from cdcwb.synth.dumps import Bytes, Ints, Pieces
 from cdcwb.synth.options import Options
 from cdcwb.synth.truth_files import Places
@@ -21,7 +19,6 @@ from cdcwb.synth.truth_files import Places
 __all__ = ["write_files"]
 
 _ENDINGS: Final = {"binary": "bin", "buffers": "bin", "hex": "hex", "reads": "hex", "xxd": "xxd", "hexdump": "txt"}
-_COMPRESSED: Final = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 _COPIED: Final = 16 << 20
 _NAMES: Final = {
     1: "BEGINTX", 2: "COMMTX", 3: "RBTX", 40: "INSERT", 41: "DELETE", 42: "UPDBEF", 43: "UPDAFT", 62: "DISCARD",
@@ -82,23 +79,8 @@ def _places(files: list[_File], starts: Ints, column: Callable[[Ints], Ints], di
     return Places([f.name for f in files], file_index, offset, end - offset)
 
 
-@contextmanager
-def _opened(path: Path, compression: str) -> Iterator[Callable[[bytes], object]]:
-    """The function that writes to a file; a compressed one has no time stamp, so that the same content gives the same
-    bytes."""
-    with path.open("wb") as file:
-        if compression == "gzip":
-            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                yield packed.write
-        elif compression == "zstd":
-            with zstandard.ZstdCompressor().stream_writer(file) as packed:
-                yield packed.write
-        else:
-            yield file.write
-
-
 def _name(index: int, options: Options) -> str:
-    return f"stream-{index + 1}.{_ENDINGS[options.shape]}{_COMPRESSED[options.compression]}"
+    return f"stream-{index + 1}.{_ENDINGS[options.shape]}{ENDINGS[options.compression]}"
 
 
 def _cuts(starts: Ints, options: Options, rng: Random) -> list[tuple[int, int]]:
@@ -128,7 +110,7 @@ def _single(start: int, offset: int = 0) -> Pieces:
 def _write_binary(data: Bytes, starts: Ints, options: Options, rng: Random, folder: Path) -> Iterator[_File]:
     for index, (start, stop) in enumerate(_cuts(starts, options, rng)):
         name = _name(index, options)
-        with _opened(folder / name, options.compression) as put:
+        with opened(folder / name, options.compression) as put:
             for at in range(start, stop, _COPIED):
                 put(data[at : min(stop, at + _COPIED)].tobytes())
         yield _File(name, start, stop, _single(start))
@@ -143,7 +125,7 @@ def _write_text(data: Bytes, starts: Ints, options: Options, rng: Random, folder
             texts, pieces = dumps.hexdump(part)
         else:
             texts, pieces = dumps.hex_lines(part, options.group, options.line_bytes, rng if options.notes else None)
-        with _opened(folder / name, options.compression) as put:
+        with opened(folder / name, options.compression) as put:
             for text in texts:
                 put(text)
         yield _File(name, start, stop, Pieces(pieces.start + start, pieces.offset, pieces.is_repeat))
@@ -167,7 +149,7 @@ def _write_reads(data: Bytes, starts: Ints, options: Options, rng: Random, folde
         begins: list[int] = []
         offsets: list[int] = []
         first = last = 0
-        with _opened(folder / name, options.compression) as put:
+        with opened(folder / name, options.compression) as put:
             for read in waiting:
                 count += 1
                 text, lead = _rendered(read, count, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cdcwb.synth.catalogue import Table, TableVersion, evolve
+from cdcwb.synth.catalogue import Table, TableVersion, evolve, reshape
 from cdcwb.synth.events import Row, Transaction
 from cdcwb.synth.values import Column, Value
 
@@ -48,9 +48,10 @@ class TableState:
                 self._draw[column.name] = self._drawer(self, column)
         self.drawers = [self._draw[c.name] for c in columns]
 
-    def evolve(self) -> None:
-        """Go on with the table's next version; rows follow when they are next touched."""
-        version, origin = evolve(self.version)
+    def evolve(self, kind: str | None = None) -> None:
+        """Go on with the table's next version; rows follow when they are next touched. ``kind``: in which way it is
+        changed (:data:`cdcwb.synth.catalogue.KINDS`; None: by its number)."""
+        version, origin = evolve(self.version) if kind is None else reshape(self.version, kind)
         self.version = version
         self._steps.append(lambda row: tuple(None if old is None else row[old] for old in origin))
         self._arrange()

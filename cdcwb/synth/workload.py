@@ -9,9 +9,9 @@ is seeded and streams: memory does not grow with the number of changes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from datetime import timedelta
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import accumulate, cycle, repeat
 from random import Random
 from typing import Final
 
@@ -24,6 +24,7 @@ from cdcwb.synth.events import (
     Failure,
     Idle,
     Insert,
+    Load,
     Rollback,
     Row,
     Savepoint,
@@ -46,12 +47,18 @@ _POOL: Final = 1500  # values to draw from, for every column
 class Workload:
     """``changes`` changes (undone ones and those of rolled back transactions included) under the given options.
 
-    ``first`` are the first versions of the tables. Iterate over :meth:`events` once.
+    ``first`` are the first versions of the tables. Iterate over :meth:`events` once. ``schema_kinds`` are the kinds of
+    schema changes, in turn (:data:`cdcwb.synth.catalogue.KINDS`; none: every table goes its own way); ``loaded`` is how
+    many rows every table has before anything happens, each told as a :class:`Load`.
     """
 
-    def __init__(self, options: Options, changes: int, seed: int) -> None:
+    def __init__(
+        self, options: Options, changes: int, seed: int, *, schema_kinds: Sequence[str] = (), loaded: int = 0
+    ) -> None:
         self.options = options
         self.changes = changes
+        self._kinds: Iterator[str | None] = cycle(schema_kinds) if schema_kinds else repeat(None)
+        self._loaded = loaded
         self.first = tables(options.tables, options.columns, options.all_types)
         self._rng = Random(seed)
         self._value_rng = Random(self._rng.getrandbits(64))
@@ -81,8 +88,10 @@ class Workload:
 
     def events(self) -> Iterator[Event]:
         """Everything that happens, in log order."""
-        for version in self.first:
-            yield Schema(version)
+        for state in self._states:
+            yield Schema(state.version)
+            for _ in range(self._loaded):
+                yield self._load(state)
         due = self._calendar()
         rng, options = self._rng, self.options
         acting: OpenTransaction | None = None
@@ -112,6 +121,22 @@ class Workload:
             if what in ("idle", "repeat", "failure"):
                 yield from self._special(what)
         yield from self._finish()
+
+    @property
+    def now(self) -> datetime:
+        """The time (UTC) of the event that was handed out last."""
+        return self._now
+
+    @property
+    def done(self) -> int:
+        """How many changes have happened."""
+        return self._done
+
+    def _load(self, state: TableState) -> Load:
+        row = LiveRow(tuple([draw() for draw in state.drawers]), state.version.number)
+        if len(state.rows) < _LIVE_ROWS:
+            state.add(row)
+        return Load(state.version, row.values)
 
     def _tick(self, seconds: float) -> None:
         self._now += timedelta(microseconds=10 * int(seconds * 100_000))
@@ -144,7 +169,7 @@ class Workload:
             ordinary = self._states[: self.options.tables]
             free = [s for s in self._free() if s in ordinary]
             state = rng.choice(free or ordinary)
-            state.evolve()
+            state.evolve(next(self._kinds))
             yield Schema(state.version)
         elif what == "repeat":
             for state in self._states:

@@ -123,7 +123,11 @@ def test_the_overview_counts_every_transaction(capture: Any) -> None:
         "transactions_whole": 4,
         "transactions_no_begin": 1,
         "transactions_no_end": 1,
+        "transactions_gaps": 0,
+        "transactions_unknown": 0,
+        "transactions_unfinished": 3,
         "transactions_without_time": 0,
+        "transactions_with_user": 6,
         "transaction_changes": BIG + 3 * 4,
         "transaction_bytes": 9800,
         "first_time": START,
@@ -172,6 +176,34 @@ def test_the_largest_have_the_most_bytes_and_keep_every_digit(capture: Any) -> N
 def test_unfinished_transactions_begin_with_the_open_ones(capture: Any) -> None:
     assert ids(ask.unfinished(capture)) == [5, 6, 4]
     assert ids(ask.unfinished(capture, 1)) == [5]
+
+
+def test_committed_transactions_that_are_not_whole_are_unfinished_and_say_what_is_missing(
+    spark: SparkSession, capture: Any
+) -> None:
+    gap = problem("warning", "gap", "1 of 4 is missing", None, None, transaction_id="8@0000000000000800")
+    other = problem("warning", "value", "not about what is missing", "a", 5, transaction_id="8@0000000000000800")
+    more = [
+        transaction(7, 0, 1, "committed", completeness="unknown"),
+        transaction(8, 0, 1, "committed", completeness="gaps"),
+        transaction(9, 0, 1, "committed", completeness="no_end", end_position=None),
+    ]
+
+    def frame(rows: list[dict[str, Any]], schema: pa.Schema) -> Any:
+        return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))
+
+    lacking = SimpleNamespace(
+        transactions=frame(TRANSACTIONS + more, model.TRANSACTIONS),
+        problems=frame([*PROBLEMS, gap, other], model.PROBLEMS),
+    )
+    assert [(row["transaction_id"][0], row["missing"]) for row in rows(ask.unfinished(lacking))] == [
+        ("5", "no begin"),
+        ("6", "no end"),
+        ("8", "1 of 4 is missing"),
+        ("9", "no end"),
+        ("4", None),
+    ]
+    assert ask.overview(lacking)["transactions_unfinished"] == 5
 
 
 def test_every_transaction_with_a_begin_is_in_one_cell_of_the_histogram(capture: Any) -> None:

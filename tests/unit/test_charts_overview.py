@@ -74,7 +74,7 @@ def test_operations_are_stacked_by_outcome_and_sorted_by_their_number() -> None:
 def test_unlisted_operations_and_outcomes_are_grey_and_escaped() -> None:
     figure = charts.operations([operation("UNKNOWN(<b>9</b>)", None, 1)])
     assert figure.layout.yaxis.ticktext[0] == "UNKNOWN(&lt;b&gt;9&lt;/b&gt;)  1"
-    assert figure.data[0].name == "not said (1)"
+    assert figure.data[0].name == "in no transaction (1)"
     assert figure.data[0].marker.color == theme.SAFE[10]
 
 

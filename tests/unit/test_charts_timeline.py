@@ -131,6 +131,47 @@ def test_a_transaction_without_begin_is_marked_where_it_is_first_seen() -> None:
     assert bars(figure)[0].customdata[0][3] == "not known: begin not in the capture"
 
 
+def committed(completeness: str, end: str | None = "20260203080005550000000000000000021") -> dict[str, Any]:
+    row = transaction(1, 0, 10 * SECOND, completeness=completeness)
+    return row | {"first_position": "20260203080005550000000000000000017", "end_position": end}
+
+
+def test_a_committed_transaction_that_is_not_whole_is_marked_with_what_is_missing() -> None:
+    gaps = charts.timeline([committed("gaps")])
+    assert marks(gaps) == {"events missing": ["2025-03-23 10:57:24.000000"]}
+    assert marks(gaps, "x2") == {"events missing": [2]}
+    assert bars(gaps)[0].customdata[0][10] == bars(gaps, "x2")[0].customdata[0][5] == ", events missing"
+    no_begin = charts.timeline([committed("no_begin")])
+    assert marks(no_begin) == {"begin not in the capture": ["2025-03-23 10:57:19.000000"]}
+    assert marks(no_begin, "x2") == {"begin not in the capture": [0]}
+    no_end = charts.timeline([committed("no_end", end=None)], last_position="20260203080005550000000000000000099")
+    assert marks(no_end) == {"end not in the capture": ["2025-03-23 10:57:29.000000"]}
+    assert marks(no_end, "x2") == {"end not in the capture": [0]}  # not drawn to the capture's end: it is not open
+    assert bars(no_end, "x2")[0].customdata[0][2] == "end not in the capture"
+    for completeness in ("whole", "unknown"):
+        figure = charts.timeline([committed(completeness)])
+        assert marks(figure) == marks(figure, "x2") == {}
+        assert bars(figure)[0].customdata[0][10] == ""
+
+
+def test_change_sequences_are_short_on_the_axis_and_whole_in_the_hover() -> None:
+    figure = charts.timeline([committed("whole")])
+    (trace,) = bars(figure, "x2")
+    assert trace.customdata[0][1:4] == [
+        "20260203080005550000000000000000017",
+        "20260203080005550000000000000000021",
+        "5 change numbers",
+    ]
+    axis = figure.layout.xaxis2
+    assert list(axis.ticktext) == ["08:00:05.55<br>…0017", "08:00:05.55<br>…0021"]
+    assert axis.title.text == "log position, 2026-02-03: commit time and end of the change number"
+
+
+def test_what_a_transaction_takes_is_told_in_the_unit_of_the_capture() -> None:
+    assert bars(charts.timeline([transaction(1, bytes=3)]))[0].customdata[0][7] == "3 bytes"
+    assert bars(charts.timeline([transaction(1, bytes=3)], unit="row"))[0].customdata[0][7] == "3 rows"
+
+
 def test_what_has_no_place_on_an_axis_is_counted_instead_of_drawn() -> None:
     timeless = transaction(1, None, None, "open")
     placeless = transaction(2, first_position=None, end_position=None)

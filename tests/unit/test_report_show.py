@@ -55,6 +55,33 @@ def test_every_kind_of_value_is_told_in_words() -> None:
     assert "began_at (UTC)</th>" in html
 
 
+def test_a_day_that_all_times_share_stands_in_the_heading() -> None:
+    times = [datetime(2026, 2, 3, 8, 0, second, 250_000, tzinfo=UTC) for second in (1, 2)]
+    html = show.table_html([{"began_at": time} for time in times], {"began_at": "begin"})
+    assert "begin<small>2026-02-03 UTC</small></th>" in html
+    assert cells(html) == ["08:00:01.250", "08:00:02.250"]
+    apart = [times[0], datetime(2026, 2, 4, tzinfo=UTC)]
+    html = show.table_html([{"began_at": time} for time in apart], {"began_at": "begin"})
+    assert "begin (UTC)</th>" in html
+    assert cells(html) == ["2026-02-03 08:00:01.250", "2026-02-04 00:00:00"]
+
+
+def test_files_of_a_capture_are_named_without_its_folder(shown: list[dict[str, Any]]) -> None:
+    files = ["/captures/shop/a/b.csv", "/captures/shop.csv", "/elsewhere/c.csv", None]
+    show.table([{"file": file} for file in files], {"file": "file"}, folder="/captures/shop")
+    dash = '<span class="null">—</span>'
+    assert cells(shown[0]["text/html"]) == ["a/b.csv", "/captures/shop.csv", "/elsewhere/c.csv", dash]
+    show.table([{"file": "/captures/a.csv"}], {"file": "file"}, folder="/captures/a.csv")
+    assert cells(shown[1]["text/html"]) == ["a.csv"]
+
+
+def test_a_value_too_long_for_a_card_gets_the_room_of_two(shown: list[dict[str, Any]]) -> None:
+    show.cards([("a", "2" * 35, ""), ("b", "2" * 16, ""), ("c", "2", "")])
+    html = shown[0]["text/html"]
+    assert html.count('<div class="broad">') == 1
+    assert html.count('<b class="long">') == 2
+
+
 def test_a_long_list_names_the_first_and_counts_the_others() -> None:
     rows = [{"tables": list("abcd")}, {"tables": list("abcdefg")}, {"tables": []}]
     assert cells(show.table_html(rows, {"tables": "tables"})) == ["a, b, c, d", "a, b, c and 4 more", "none"]

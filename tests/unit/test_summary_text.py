@@ -13,12 +13,16 @@ def facts(**changed: Any) -> dict[str, Any]:
     """What is known of a healthy capture of two transactions, apart from what is ``changed``."""
     healthy = {
         "format": "gbase8s",
+        "committed_only": False,
         "files": [file(0, "a.bin", 1_200)],
+        "unit": "byte",
         "bytes": 1_200,
+        "rows": 0,
         "ledger": "closes",
         "record_bytes": 1_100,
         "filler_bytes": 100,
         "malformed_bytes": 0,
+        "malformed_rows": 0,
         "events": 6,
         "events_by_kind": {"begin": 2, "change": 2, "commit": 2},
         "events_by_record_type": {"CDC_REC_INSERT": 2},
@@ -29,6 +33,7 @@ def facts(**changed: Any) -> dict[str, Any]:
         "transactions_by_outcome": {"committed": 2},
         "transactions_by_completeness": {"whole": 2},
         "open_transactions": 0,
+        "incomplete_transactions": 0,
         "first_time": "2025-03-23T10:57:19.000000Z",
         "last_time": "2025-03-23T10:57:20.500000Z",
         "first_position": "0A",
@@ -46,14 +51,18 @@ def facts(**changed: Any) -> dict[str, Any]:
     return {**healthy, **changed}
 
 
-def file(index: int, name: str, size: int, ledger: str | None = "closes") -> dict[str, Any]:
+def file(
+    index: int, name: str, size: int, ledger: str | None = "closes", rows: int | None = None, events: int = 6
+) -> dict[str, Any]:
     return {
         "file": name,
         "file_index": index,
         "size": size,
         "shape": "hex",
         "compression": "gzip",
-        "events": 6,
+        "unit": "byte" if rows is None else "row",
+        "rows": rows,
+        "events": events,
         "ledger": ledger,
     }
 
@@ -79,12 +88,28 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
             "Healthy: every byte is accounted for, 1 of 2 transactions are whole and there are no problems.",
         ),
         (
+            {"transactions_by_completeness": {"unknown": 2}},
+            "for, whether the 2 transactions are whole cannot be told and there are no problems.",
+        ),
+        (
+            {"files": [file(0, "a.csv", 9), file(1, "a.parquet", 9, rows=6)]},
+            "Healthy: every byte and row is accounted for, all 2 transactions are whole and there are no problems.",
+        ),
+        (
+            {"files": [], "unit": "row"},
+            "Healthy: every row is accounted for, all 2 transactions are whole and there are no problems.",
+        ),
+        (
             {"healthy": False, "problems_by_severity": {"warning": 1, "error": 2, "info": 7}},
             "Needs a look: 2 errors and 1 warning.",
         ),
         (
             {"healthy": False, "malformed_bytes": 1, "bytes": 1_000_000, "open_transactions": 1},
             "Needs a look: 1 byte (under 0.1 %) that are no record and 1 of 2 transactions open.",
+        ),
+        (
+            {"healthy": False, "malformed_rows": 1, "rows": 4, "incomplete_transactions": 2},
+            "Needs a look: 1 row (25.0 %) that are no record and 2 of 2 transactions not whole.",
         ),
         ({"healthy": False, "ledger": "open: a.bin has 3 bytes in no event"}, "a ledger that does not close."),
     ],
@@ -120,6 +145,33 @@ def test_the_numbers_stand_below_the_sentence() -> None:
     ]
 
 
+def test_files_that_are_counted_in_rows_have_no_ledger_of_bytes() -> None:
+    files = [file(0, "a.parquet", 900, rows=6), file(1, "b.parquet", 300, rows=0, events=0)]
+    lines = summary_lines(facts(files=files, unit="row", rows=6, record_bytes=0, filler_bytes=0))
+    assert lines[4:7] == [
+        "bytes             1,200 (1.2 kB)",
+        "rows              6, as many events",
+        "ledger            closes",
+    ]
+    assert "  a.parquet  900 bytes, 6 rows, 6 events, ledger: closes" in lines
+    assert "  b.parquet  300 bytes, no rows, no events, ledger: closes" in lines
+    lost = summary_lines(facts(files=[file(0, "a.parquet", 9, "1 row in no event", rows=7)], unit="row", rows=7))
+    assert "rows              7, but 6 events" in lost
+    part = summary_lines(facts(files=[file(0, "a.parquet", 9, None, rows=7)], unit="row", rows=7, ledger=None))
+    assert not any(line.startswith("rows") for line in part)  # its events cannot be as many
+    table = summary_lines(facts(files=[], unit="row"))
+    assert not any(line.startswith(("files", "bytes", "rows")) for line in table)
+    named = summary_lines(facts(files=[file(0, "stock__ct", 0, rows=6) | {"shape": "rows"}], unit="row", rows=6))
+    assert not any(line.startswith(("files", "bytes")) for line in named)
+    assert "rows              6, as many events" in named
+    assert "  stock__ct  6 rows, 6 events, ledger: closes" in named
+
+
+def test_changes_outside_of_transactions_are_counted_as_such() -> None:
+    loaded = facts(changes=5, changes_by_operation={"REFRESH": 3, "INSERT": 2})
+    assert "changes           5: REFRESH 3, INSERT 2; committed 2; 3 in no transaction" in summary_lines(loaded)
+
+
 def test_what_is_left_out_is_counted_and_what_is_wrong_is_kept() -> None:
     files = [file(index, f"f{index}", 10) for index in range(30)]
     files[25]["ledger"] = "2 bytes in no event"
@@ -136,17 +188,21 @@ def test_what_is_left_out_is_counted_and_what_is_wrong_is_kept() -> None:
 
 
 def test_problems_are_grouped_by_code_with_their_first_places() -> None:
-    place = {"file": "a.bin", "offset": 20_355, "length": 41, "sentence": "no record"}
-    nowhere = {"file": None, "offset": None, "length": None, "sentence": "of the capture"}
-    codes = [code("error", "malformed", 5, place, place, place), code("warning", "open_transaction", 1, nowhere)]
-    lines = summary_lines(facts(problems=6, problems_by_code=codes, healthy=False))
-    at = lines.index("problems (6)")
+    place = {"file": "a.bin", "offset": 20_355, "length": 41, "sentence": "no record", "transaction_id": "7"}
+    nowhere = {"file": None, "offset": None, "length": None, "sentence": "no end", "transaction_id": None}
+    codes = [
+        code("error", "malformed", 5, place, place, place),
+        code("warning", "open_transaction", 2, nowhere, nowhere | {"transaction_id": "26@0A"}),
+    ]
+    lines = summary_lines(facts(problems=7, problems_by_code=codes, healthy=False))
+    at = lines.index("problems (7)")
     assert lines[at + 1 :] == [
         "  error  malformed: a title, 5",
         *["      a.bin at 20,355: no record"] * 3,
         "      … and 2 more places",
-        "  warning  open_transaction: a title, 1",
-        "      of the capture",
+        "  warning  open_transaction: a title, 2",
+        "      no end",
+        "      transaction 26@0A: no end",
     ]
 
 
@@ -161,7 +217,8 @@ def test_detected_settings_show_their_evidence_unless_they_were_given() -> None:
 
 def test_nothing_in_it_commands_a_terminal() -> None:
     hostile = "\x1b[2J\u202e\n"
-    place = {"file": hostile, "offset": 0, "length": 1, "sentence": hostile}
+    place = {"file": hostile, "offset": 0, "length": 1, "sentence": hostile, "transaction_id": None}
+    unplaced = place | {"file": None, "transaction_id": hostile}
     detected = {"scope": hostile, "setting": "a", "value": hostile, "evidence": hostile, "overridden": False}
     lines = summary_lines(
         facts(
@@ -169,7 +226,7 @@ def test_nothing_in_it_commands_a_terminal() -> None:
             ledger=hostile,
             events_by_record_type={hostile: 1},
             tables=[{"table": hostile, "versions": 1, "changes": 0, "changes_by_operation": {}}],
-            problems_by_code=[code("error", "value", 1, place)],
+            problems_by_code=[code("error", "value", 2, place, unplaced)],
             detected=[detected],
             first_position=hostile,
             last_position=hostile,

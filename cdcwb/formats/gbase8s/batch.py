@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays.maps import MapBuilder, TextPool
+from cdcwb.formats.arrays.texts import from_matrix, hex_digits, integers
 from cdcwb.formats.gbase8s.distinct import distinct
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.headers import Headers, signed_32
 from cdcwb.formats.gbase8s.images import RowImages, size_words
-from cdcwb.formats.gbase8s.maps import MapBuilder, TextPool
 from cdcwb.formats.gbase8s.records import COMMON_FIELDS, RECORD_TYPES, SCHEME, SIZE_WORD
-from cdcwb.formats.gbase8s.text import from_matrix, hex_digits, integers
 
 __all__ = ["header_map", "image_maps", "names_of", "positions", "times"]
 

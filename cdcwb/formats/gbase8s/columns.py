@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays.texts import as_text, from_matrix, hex_digits, integers, slices
 from cdcwb.formats.gbase8s.decoded import Decoded
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, big_endian_16
 from cdcwb.formats.gbase8s.packed_columns import decode_clock, decode_decimal
 from cdcwb.formats.gbase8s.schema import Column, ColumnKind
-from cdcwb.formats.gbase8s.text import as_text, from_matrix, hex_digits, integers, slices
 
 __all__ = ["decode_fixed", "decode_variable"]
 

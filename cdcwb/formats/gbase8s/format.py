@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Inspection, Recognition, Run, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, TableRequest, Wanted
 from cdcwb.formats.files import open_source
+from cdcwb.formats.findings import problem_row
 from cdcwb.formats.gbase8s.framing import find_candidates
 from cdcwb.formats.gbase8s.inspect import inspect_record
 from cdcwb.formats.gbase8s.plan import Plan
@@ -33,6 +34,8 @@ class GBase8s:
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
     row_times = False
+    pairing = Pairing.TRANSACTION
+    commits = True
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks for record headers in the first bytes of the first files."""
@@ -119,7 +122,7 @@ class GBase8s:
         rows: list[dict[str, Any]] = []
         for entry in plan.files:
             if entry.problem:
-                rows.append(_problem(Problem.TRUNCATED, entry.problem, file=entry.path))
+                rows.append(problem_row(Problem.TRUNCATED, entry.problem, file=entry.path))
         versions = Versions(plan, {})
         for version in plan.versions:
             schema = versions.schema(version.label, version.number)
@@ -129,13 +132,13 @@ class GBase8s:
             if version.file_index >= 0:
                 place.update(file=plan.files[version.file_index].path, offset=version.offset, length=version.length)
             for code, sentence in schema.problems if schema and version.file_index < 0 else ():
-                rows.append(_problem(code, sentence, **place))
+                rows.append(problem_row(code, sentence, **place))
             for column in schema.columns if schema else ():
                 if column.kind == ColumnKind.LOB:
                     sentence = (
                         f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream"
                     )
-                    rows.append(_problem(Problem.LOB_NOT_IN_STREAM, sentence, **place))
+                    rows.append(problem_row(Problem.LOB_NOT_IN_STREAM, sentence, **place))
         return rows
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
@@ -157,9 +160,3 @@ def _columns(schema: TableSchema) -> list[dict[str, Any]]:
         }
         for column in schema.columns
     ]
-
-
-def _problem(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(model.PROBLEMS.names)
-    row.update(severity=str(code.severity), code=str(code), sentence=sentence, **place)
-    return row

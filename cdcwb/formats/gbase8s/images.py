@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats.arrays.texts import bytes_of
 from cdcwb.formats.gbase8s.columns import decode_fixed, decode_variable
 from cdcwb.formats.gbase8s.decoded import Decoded
 from cdcwb.formats.gbase8s.dissect import Settings
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.schema import TableSchema
-from cdcwb.formats.gbase8s.text import bytes_of
 
 __all__ = ["RowImages", "decode_images", "size_words"]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays.texts import bytes_of, from_matrix
 from cdcwb.formats.gbase8s.decoded import Decoded, arrow_type
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.schema import Column, ColumnKind
-from cdcwb.formats.gbase8s.text import bytes_of, from_matrix
 
 __all__ = ["decode_clock", "decode_decimal"]
 

@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-import numpy as np
-
 from cdcwb.errors import MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
+from cdcwb.formats.findings import detected_row
 from cdcwb.formats.gbase8s.dissect import Settings
-from cdcwb.formats.gbase8s.framing import COMMON_HEADER, Bytes, Ints, find_candidates, iter_segments
-from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version, reads_in_file
-from cdcwb.formats.gbase8s.reads import buffer_size, explained, repeats, walk_reads
+from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version
+from cdcwb.formats.gbase8s.read_detection import detect_reads
 from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split
 from cdcwb.formats.gbase8s.schema import ColumnKind, SchemaTextError, parse_columns, read_side_file, schema_text
 from cdcwb.formats.gbase8s.transactions import fold
@@ -48,7 +46,6 @@ OPTIONS: Final[dict[str, str]] = {
 HEAD: Final = 4 << 20
 """Wire bytes that are looked at where a whole capture would be too much."""
 
-_SAMPLE: Final = 1 << 18
 _SPLIT_SIZE: Final = 32 << 20
 _READS: Final = ("auto", "line", "none")
 
@@ -136,7 +133,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     """
     files = run(probe, [(path, options.shape) for path in paths])
     with Stream(files) as stream:
-        mode, size, reading = _detect_reads(stream, options)
+        mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
     splits = _cut(files, mode, options.split_size)
     scans = _scan_all(files, mode, size, splits, run)
     detected = [_shape_row(files, options), *reading]
@@ -154,7 +151,7 @@ def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
     """A plan without splits for looking at what stands around the wire byte ``near``: settings and schemas as the
     stream's first :data:`HEAD` bytes and the ones before ``near`` tell."""
     with Stream(files) as stream:
-        mode, size, reading = _detect_reads(stream, options)
+        mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
         scans = [scan_split(stream, mode, size, 0, min(HEAD, stream.length), True)]
         if mode == "stream" and near >= HEAD:
             scans.append(scan_split(stream, mode, size, max(HEAD, near - HEAD), near + 1, False))
@@ -163,82 +160,13 @@ def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
     return Plan(files, mode, size, settings, versions, [], options.labels, [*reading, *rows])
 
 
-# --- reads ------------------------------------------------------------------------------------------------------------
-
-
-def _row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
-    return {"scope": scope, "setting": setting, "value": value, "evidence": evidence, "overridden": overridden}
-
-
 def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:
     shapes = sorted({entry.shape for entry in files})
     packed = sorted({entry.compression for entry in files if entry.compression})
     evidence = f"content of {len(files)} file{'s' if len(files) != 1 else ''}"
     if packed:
         evidence += f"; packed with {' and '.join(packed)}, by their first bytes"
-    return _row("shape", ", ".join(shapes), evidence, options.shape != "auto")
-
-
-def _detect_reads(stream: Stream, options: Options) -> tuple[str, int | None, list[dict[str, Any]]]:
-    """Do records follow each other, or do the files hold read buffers with stale tails? (§1.2)"""
-    if options.buffer_size is not None:
-        value = str(options.buffer_size)
-        return "reads", options.buffer_size, [_row("buffer_size", value, "given as an option", True)]
-    if options.reads != "auto":
-        mode = "reads" if options.reads == "line" else "stream"
-        return mode, None, [_row("reads", options.reads, "given as an option", True)]
-    framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
-    sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
-    files = [first for first, entry in zip(stream.starts, stream.files, strict=False) if entry.length]
-    files = [first for first in files if first < len(sample) - COMMON_HEADER]
-    starts = _starts_in(stream, len(sample))
-    is_text = stream.files[0].shape != "binary"
-    unit = ("line" if stream.files[0].shape == "hex" else "dump") if is_text else "file"
-    strong = _strong_starts(sample)
-    hits = sum(start in strong for start in starts)
-    if len(starts) > len(files) and hits >= 0.8 * len(starts):
-        return "reads", None, [_row("reads", "line", f"{hits} of {len(starts)} {unit}s begin with a record", False)]
-    if all(segments.record.all() for segments in framed) and not repeats(framed):
-        return "stream", None, [_row("reads", "none", "records follow each other without unused bytes", False)]
-    if len(starts) > 1:
-        stale = _stale(sample, np.array(starts, dtype=np.int64))
-        if stale:
-            evidence = f"{stale} bytes at the ends of {len(starts)} {unit}s equal what earlier ones held at their place"
-            return "reads", None, [_row("reads", "line", evidence, False)]
-    size = buffer_size(sample, framed, [entry.length for entry in stream.files])
-    if size is not None:
-        evidence = f"what stands behind records equals what stood {size} bytes before it"
-        return "reads", size, [_row("buffer_size", str(size), evidence, False)]
-    stale = _stale(sample, None)
-    if stale:
-        evidence = f"{stale} bytes behind records equal what an earlier read left at the same place of its buffer"
-        return "inferred", None, [_row("reads", "inferred", evidence, False)]
-    return "stream", None, [_row("reads", "none", "no repeating read buffer was found", False)]
-
-
-def _stale(sample: Bytes, starts: Ints | None) -> int:
-    """Bytes that are stale if reads begin at ``starts``; 0 where more than a tenth as many stay unexplained."""
-    bad, stale = explained(walk_reads(sample, starts))
-    return stale if 10 * bad <= stale else 0
-
-
-def _strong_starts(sample: Bytes) -> set[int]:
-    found = find_candidates(sample)
-    return set(found.start[found.strong].tolist())
-
-
-def _starts_in(stream: Stream, upto: int) -> list[int]:
-    """Where reads would begin in the first ``upto`` wire bytes, as lines, dump restarts and files tell."""
-    starts: set[int] = set()
-    for index, first in enumerate(stream.starts[:-1]):
-        if first >= upto and starts:
-            break
-        if stream.files[index].length:
-            starts.add(first)
-            starts.update(
-                first + int(at) for at in reads_in_file(stream.source(index), stream.files[index].length, None)
-            )
-    return sorted(start for start in starts if start < upto - COMMON_HEADER)
+    return detected_row("shape", ", ".join(shapes), evidence, options.shape != "auto")
 
 
 # --- the first pass ---------------------------------------------------------------------------------------------------
@@ -390,7 +318,7 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
         evidence = (
             f"size words fit into the payload little-endian only in {little} rows, big-endian only in {big}; {example}"
         )
-    rows = [_row("byte_order", order, evidence, options.byte_order is not None)]
+    rows = [detected_row("byte_order", order, evidence, options.byte_order is not None)]
     one, two, example = _prefix_votes(scans, versions)
     width = options.prefix_width or (1 if one > two else 2)
     if options.prefix_width:
@@ -399,10 +327,10 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
         evidence = "no VARCHAR value that tells; two bytes are assumed"
     else:
         evidence = f"size word = length + 1 in {one} VARCHAR values, length + 2 in {two}; {example}"
-    rows.append(_row("prefix_width", str(width), evidence, options.prefix_width is not None))
+    rows.append(detected_row("prefix_width", str(width), evidence, options.prefix_width is not None))
     given = "charset" in options.given
     rows.append(
-        _row(
+        detected_row(
             "charset",
             options.charset,
             "given as an option" if given else "nothing in the stream names it; assumed",

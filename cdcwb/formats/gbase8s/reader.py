@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
+from cdcwb.formats.arrays.texts import slices
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.gbase8s import batch
 from cdcwb.formats.gbase8s.dissect import event
@@ -27,7 +28,6 @@ from cdcwb.formats.gbase8s.plan import Plan, SplitEntry, Stream
 from cdcwb.formats.gbase8s.records import RECORD_TYPES
 from cdcwb.formats.gbase8s.scan import is_filler, iter_split
 from cdcwb.formats.gbase8s.schema import TableSchema
-from cdcwb.formats.gbase8s.text import slices
 from cdcwb.formats.gbase8s.transactions import assign
 from cdcwb.formats.gbase8s.versions import Versions
 from cdcwb.model import Kind, OffsetUnit, Problem

@@ -11,46 +11,70 @@ Where the starts of the reads are not known, a read is taken to end where its un
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.gbase8s.framing import (
-    COMMON_HEADER,
-    Bytes,
-    Candidates,
-    Ints,
-    Segments,
-    find_candidates,
-    length_reason,
-)
-from cdcwb.formats.gbase8s.text import bytes_of
+from cdcwb.formats.gbase8s.framing import COMMON_HEADER, WINDOW, Bytes, Ints, Segments, find_candidates, length_reason
 
-__all__ = ["buffer_size", "explained", "repeats", "walk_reads"]
+__all__ = ["KEY", "SEQUENCED", "iter_reads", "walk_reads"]
 
-_SEQUENCED: Final = (1, 2, 3, 40, 41, 42, 43, 62, 119, 201)
-_DISCARD: Final = 62
-_KEY: Final = 24  # bytes that tell records apart: the common header and the sequence number
+SEQUENCED: Final = (1, 2, 3, 40, 41, 42, 43, 62, 119, 201)
+"""Record numbers of the types that have a sequence number."""
+
+KEY: Final = 24
+"""Bytes that tell records apart: the common header and the sequence number."""
+
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
 _STALE: Final = "equals what an earlier read left at this place of the buffer"
-_MOST_SIZES: Final = 16  # buffer sizes that are tried
-_MOST_GAPS: Final = 1000  # runs of unused bytes that are looked at for the size
+
+Read = Callable[[int, int], Bytes]
+
+
+def iter_reads(read: Read, starts: Ints, length: int, window: int = WINDOW) -> Iterator[Segments]:
+    """The records, stale tails and damage of a capture that holds read buffers, window by window.
+
+    ``read(a, b)`` gives the wire bytes of a range, ``length`` is that of the stream. ``starts`` are the places where
+    reads begin, in rising order. A window holds whole reads; one that is too small for a read or a record grows.
+    """
+    walk = _Walk(read, length, [0, *(int(start) for start in starts if 0 < start < length), length])
+    at, size = 0, window
+    while at < len(walk.edges) - 1 and length:
+        upto = max(bisect_right(walk.edges, walk.edges[at] + size) - 1, at + 1)
+        walk.load(walk.edges[at], walk.edges[upto])
+        done = at
+        while done < upto and walk.take(walk.edges[done], walk.edges[done + 1]):
+            done += 1
+        if done == at:
+            size = max(2 * size, walk.edges[upto] - walk.edges[at] + COMMON_HEADER)
+            continue
+        yield walk.segments()
+        at, size = done, window
+
+
+def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
+    """As :func:`iter_reads`, for a whole stream in one piece; with ``starts`` None a read is taken to begin wherever a
+    record follows unframed bytes."""
+    if starts is not None and len(buffer):
+        (segments,) = iter_reads(lambda start, stop: buffer[start:stop], starts, len(buffer), len(buffer))
+        return segments
+    walk = _Walk(lambda start, stop: buffer[start:stop], len(buffer), [0, len(buffer)])
+    walk.load(0, len(buffer))
+    walk.inferred()
+    return walk.segments()
 
 
 @dataclass(slots=True)
 class _Found:
     """Segments as they are found."""
 
-    start: list[int]
-    end: list[int]
-    record: list[bool]
-    reasons: dict[int, str]
-    stale: set[int]
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)  # of those that are no records
+    stale: set[int] = field(default_factory=set)
 
     def add(self, start: int, end: int, reason: str | None = None, stale: bool = False) -> None:
         if start >= end:
@@ -61,15 +85,20 @@ class _Found:
                 self.stale.add(len(self.start))
         self.start.append(start)
         self.end.append(end)
-        self.record.append(reason is None)
+
+    def cut(self, size: int) -> None:
+        """Forgets all but the first ``size``."""
+        del self.start[size:], self.end[size:]
+        self.reasons = {index: reason for index, reason in self.reasons.items() if index < size}
+        self.stale = {index for index in self.stale if index < size}
 
 
 class _Buffer:
-    """The image of the read buffer, and which records stood where in it."""
+    """The image of the read buffer, and which record was last read at each place of it."""
 
     def __init__(self) -> None:
         self.image = bytearray()
-        self.seen: set[tuple[int, bytes]] = set()
+        self.seen: dict[int, bytes] = {}
 
     def same_from(self, there: Bytes) -> int:
         """From which place on a read equals what earlier reads left; what lies behind that is not compared."""
@@ -87,51 +116,64 @@ class _Buffer:
         self.image[: len(there)] = there
 
 
-def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
-    """The records, stale tails and damage of a capture that holds read buffers.
-
-    ``buffer`` is the whole stream (wire bytes). ``starts`` are the places where reads begin, in rising order; with None
-    a read is taken to begin wherever a record follows unframed bytes.
-    """
-    data = buffer.tobytes()
-    size = len(data)
-    inside = [] if starts is None else [int(start) for start in starts if 0 < start < size]
-    walk = _Walk(data, find_candidates(buffer), [0, *inside, size])
-    if starts is None:
-        walk.inferred(size)
-    else:
-        for first, last in pairwise(walk.edges):
-            walk.read(first, last)
-    out = walk.found
-    return Segments(
-        buffer,
-        0,
-        np.array(out.start, dtype=np.int64),
-        np.array(out.end, dtype=np.int64),
-        np.array(out.record, dtype=bool),
-        out.reasons,
-        frozenset(out.stale),
-    )
+class _TooShortError(Exception):
+    """The window ends inside a record, or before it can be told whether it is one."""
 
 
 class _Walk:
-    def __init__(self, data: bytes, candidates: Candidates, edges: list[int]) -> None:
-        self.data = data
+    """Goes through the reads of a stream. All places count from the stream's start."""
+
+    def __init__(self, read: Read, length: int, edges: list[int]) -> None:
+        self.fetch = read
+        self.length = length
         self.edges = edges  # where reads begin, and the end
-        self.start = candidates.start
-        self.end = candidates.end
-        self.strong = candidates.strong
-        self.strong_start = candidates.start[candidates.strong]
         self.buffer = _Buffer()
-        self.found = _Found([], [], [], {}, set())
         self.position = 0  # what lies before belongs to a segment
         self.same_from = -1  # place in the present read from which it equals the buffer; -1: its end is not known
 
-    def read(self, first: int, last: int) -> None:
-        """One read buffer, ``data[first:last]``."""
+    def load(self, first: int, last: int) -> None:
+        """Makes the bytes ``[first, last)`` the window."""
+        self.base, self.stop = first, last
+        # a header that begins in the window may end behind it
+        self.bytes = self.fetch(first, min(last + COMMON_HEADER, self.length))
+        self.data = self.bytes.tobytes()
+        found = find_candidates(self.bytes)
+        self.start, self.end, self.strong = found.start + first, found.end + first, found.strong
+        self.strong_start = self.start[self.strong]
+        self.found = _Found()
+
+    def segments(self) -> Segments:
+        """What was found in the window."""
+        out = self.found
+        record = np.ones(len(out.start), dtype=bool)
+        record[list(out.reasons)] = False
+        start, end = np.array(out.start, dtype=np.int64), np.array(out.end, dtype=np.int64)
+        return Segments(
+            self.bytes, self.base, start - self.base, end - self.base, record, out.reasons, frozenset(out.stale)
+        )
+
+    def take(self, first: int, last: int) -> bool:
+        """One read, ``[first, last)``; False, and nothing is changed, where the window is too short for it."""
+        position, before = self.position, len(self.found.start)
+        try:
+            genuine = self._read(first, last)
+        except _TooShortError:
+            self.position = position
+            self.found.cut(before)
+            return False
+        for place in genuine:
+            there = self._at(place, place + KEY)
+            if len(there) == KEY:
+                self.buffer.seen[place - first] = there
+        self.buffer.overwrite(self._at(first, last))
+        return True
+
+    def _read(self, first: int, last: int) -> list[int]:
+        """The records of one read."""
         position = max(first, self.position)  # a record of the read before may go on here
         genuine: list[int] = []
-        self.same_from = self.buffer.same_from(np.frombuffer(self.data, np.uint8, last - first, first))
+        there = self.bytes[first - self.base : last - self.base]
+        self.same_from = self.buffer.same_from(there)
         while position < last:
             index = self._candidate(position)
             end = int(self.end[index]) if index >= 0 else -1
@@ -140,37 +182,35 @@ class _Walk:
                     self.found.add(position, last, _STALE, True)
                     position = last
                     break
+                if end > self.stop:
+                    raise _TooShortError
                 genuine.append(position)
                 self.found.add(position, end)
                 position = end
                 continue
             position = self._tail(position, first, last)
         self.position = max(position, last)
-        for place in genuine:
-            key = self._key(place)
-            if key is not None:
-                self.buffer.seen.add((place - first, key))
-        self.buffer.overwrite(self.data[first:last])
+        return genuine
 
-    def inferred(self, size: int) -> None:
+    def inferred(self) -> None:
         """Reads whose starts are not known: a read ends where unframed bytes are followed by a record."""
         first = 0
-        while self.position < size:
+        while self.position < self.length:
             position = self.position
             index = self._candidate(position)
             end = int(self.end[index]) if index >= 0 else -1
-            if index >= 0 and self._is_record(index, position, end, first, size):
+            if index >= 0 and self._is_record(index, position, end, first, self.length):
                 self.found.add(position, end)
                 self.position = end
                 continue
             following = self._next_strong(position + 1)
-            last = following if following >= 0 else size
+            last = following if following >= 0 else self.length
             self._tail(position, first, last)
-            self.buffer.overwrite(self.data[first:last])
+            self.buffer.overwrite(self._at(first, last))
             self.position = first = last
 
     def _tail(self, position: int, first: int, last: int) -> int:
-        """Bytes that frame as no record, up to the end of the read ``data[first:last]``; returns where to go on."""
+        """Bytes that frame as no record, up to the end of the read ``[first, last)``; returns where to go on."""
         if self._is_stale(position, first, last):
             self.found.add(position, last, _STALE, True)
             return last
@@ -180,66 +220,82 @@ class _Walk:
         following = self._next_strong(position + 1)
         stop = following if 0 <= following < last else last
         index = self._candidate(position)
-        cut_off = index >= 0 and bool(self.strong[index]) and stop == len(self.data) < int(self.end[index])
         reason = "bytes that are no record and differ from what earlier reads left at this place of the buffer"
-        if cut_off:
-            whole = np.frombuffer(self.data, np.uint8)
-            reason = length_reason(whole, position, int(self.end[index]), 0, len(whole))
+        if index >= 0 and bool(self.strong[index]) and stop == self.length < int(self.end[index]):
+            reason = length_reason(
+                self.bytes, position - self.base, int(self.end[index]) - self.base, self.base, self.length
+            )
         self.found.add(position, stop, reason)
         return stop
 
     def _is_record(self, index: int, position: int, end: int, first: int, last: int) -> bool:
-        """Is this candidate a record of the read ``data[first:last]``?"""
+        """Is this candidate a record of the read ``[first, last)``?"""
         if end <= last:
             # a weak candidate, or one that holds another, must be followed by something known
             inner = self._next_strong(position + 1)
             if bool(self.strong[index]) and not 0 <= inner < end:
                 return True
-            known = end == last or self._candidate(end) >= 0
+            known = end == last or self._begins(end)
             return known or self._is_stale(end, first, last) or self._is_zero(end, last)
-        if end > len(self.data) or not self.strong[index]:
+        if end > self.length or not self.strong[index]:
             return False
         inner = self._next_strong(position + 1)  # goes on in the next read, unless that begins with a record
-        return not 0 <= inner < end or (not self._is_stale(position, first, last) and self._ends_later(end))
+        if 0 <= inner < end:
+            return not self._is_stale(position, first, last) and self._ends_later(end)
+        if end > self.stop:
+            raise _TooShortError
+        return True
 
     def _ends_later(self, end: int) -> bool:
         """Is what stands behind the end of a record that goes on in a later read a record, nothing, or stale?"""
         read = bisect_left(self.edges, end)
         first, last = self.edges[read - 1], self.edges[read]
-        if end == last or self._candidate(end) >= 0:
+        if end == last or self._begins(end):
             return True
         full = self.edges[read - 2]  # the read before is full of that record, so it is what the buffer holds
         at = full + end - first
         size = min(last - end, first - at)
-        return size > 0 and self.data[end : end + size] == self.data[at : at + size]
+        return size > 0 and self._at(end, end + size) == self._at(at, at + size)
 
     def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
-        """Did an earlier read leave this record here, and everything behind it in the read ``data[first:last]``?"""
+        """Did an earlier read leave this record here, and everything behind it in the read ``[first, last)``?"""
         place = position - first
         if len(self.buffer.image) < place + min(end, last) - position:
             return False
         if not self._is_stale(position, first, last):
             return False
-        there = self.data[position : position + _KEY]
+        there = self._at(position, position + KEY)
         number = int.from_bytes(there[12:16], "big")
-        if number not in _SEQUENCED or not any(there[16:24]):  # no sequence that could be new
+        if number not in SEQUENCED or not any(there[16:24]):  # no sequence that could be new
             return place > 0  # a read holds at least one record
-        return (place, there) in self.buffer.seen
+        return self.buffer.seen.get(place) == there
 
     def _is_stale(self, start: int, first: int, last: int) -> bool:
-        """Do the bytes from ``start`` to the end of the read ``data[first:last]`` equal what earlier reads left?"""
+        """Do the bytes from ``start`` to the end of the read ``[first, last)`` equal what earlier reads left?"""
         place = start - first
         if self.same_from >= 0:
             return self.same_from <= place < len(self.buffer.image)
-        return self.buffer.holds(place, self.data[start : min(last, first + len(self.buffer.image))])
+        return self.buffer.holds(place, self._at(start, min(last, first + len(self.buffer.image))))
 
     def _is_zero(self, start: int, stop: int) -> bool:
-        near = min(stop, start + _KEY)  # one look tells most of them apart
-        return not any(self.data[start:near]) and self.data.count(0, start, stop) == stop - start
+        near = min(stop, start + KEY)  # one look tells most of them apart
+        if any(self._at(start, near)):
+            return False
+        return self.data.count(0, start - self.base, stop - self.base) == stop - start
 
-    def _key(self, place: int) -> bytes | None:
-        there = self.data[place : place + _KEY]
-        return there if len(there) == _KEY else None
+    def _at(self, start: int, stop: int) -> bytes:
+        """The bytes ``[start, stop)``, clipped to the stream, wherever the window is."""
+        stop = min(stop, self.length)
+        if self.base <= start and stop <= self.base + len(self.data):
+            return self.data[start - self.base : stop - self.base]
+        return self.fetch(start, stop).tobytes()
+
+    def _begins(self, place: int) -> bool:
+        """Could a record begin at this place?"""
+        if place < self.stop:
+            return self._candidate(place) >= 0
+        head = self.fetch(place, min(place + COMMON_HEADER, self.length))
+        return len(find_candidates(head).start) > 0
 
     def _candidate(self, position: int) -> int:
         index = int(np.searchsorted(self.start, position))
@@ -248,66 +304,3 @@ class _Walk:
     def _next_strong(self, position: int) -> int:
         index = int(np.searchsorted(self.strong_start, position))
         return int(self.strong_start[index]) if index < len(self.strong_start) else -1
-
-
-def explained(segments: Segments) -> tuple[int, int]:
-    """Bytes of a walk that are neither record nor stale, and bytes that are stale."""
-    gaps = np.flatnonzero(~segments.record)
-    bad = stale = 0
-    for gap in gaps:
-        size = int(segments.end[gap] - segments.start[gap])
-        if int(gap) in segments.stale:
-            stale += size
-        else:
-            bad += size
-    return bad, stale
-
-
-def repeats(framed: Iterable[Segments]) -> list[int]:
-    """For every record with a sequence number that stood before, byte for byte: how far before."""
-    latest: dict[bytes, int] = {}
-    out: list[int] = []
-    for segments in framed:
-        whole = segments.record & (segments.end - segments.start >= _KEY)
-        start, end = segments.start[whole], segments.end[whole]
-        keys = bytes_of(segments.buffer, start, _KEY)
-        # a transaction may go back to the same savepoint twice, so a DISCARD may well stand twice
-        sequenced = np.isin(keys[:, 15], _SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
-        for first, last in zip(start[sequenced].tolist(), end[sequenced].tolist(), strict=True):
-            there = segments.buffer[first:last].tobytes()
-            if there in latest:
-                out.append(segments.base + first - latest[there])
-            latest[there] = segments.base + first
-    return out
-
-
-def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int]) -> int | None:
-    """The size of the read buffers that a capture consists of, or None where it does not look like that.
-
-    ``sample`` is the beginning of the stream, ``framed`` what it holds if records simply follow each other, ``lengths``
-    are those of all files. What a read leaves unused equals the read before at the same place of the buffer, so the
-    distance to where the same bytes stand before is the size. It counts only if next to nothing is left unexplained
-    with it; where every byte is in a record without it, files must hold whole buffers besides.
-    """
-    data = sample.tobytes()
-    votes = Counter(repeats(framed))
-    clean = all(segments.record.all() for segments in framed)
-    for segments in framed:
-        for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
-            first = segments.base + int(segments.start[gap])
-            there = data[first : min(segments.base + int(segments.end[gap]), first + _KEY)]
-            before = data.rfind(there, max(0, first - len(data) // 2), first) if there.strip(b"\0") else -1
-            if before >= 0:
-                votes[first - before] += 1
-    sizes = [size for size, _ in votes.most_common() if not clean or not any(length % size for length in lengths)]
-    best: tuple[int, int] | None = None
-    for width in sizes[:_MOST_SIZES]:
-        usable = len(data) // width * width
-        if width < COMMON_HEADER or usable < 2 * width:
-            continue
-        bad, stale = explained(walk_reads(sample[:usable], np.arange(width, usable, width)))
-        if stale > 0 and 10 * bad <= stale and (best is None or bad < best[0]):
-            best = (bad, width)
-            if bad == 0:
-                break
-    return None if best is None else best[1]

@@ -14,7 +14,7 @@ import numpy as np
 from cdcwb.formats.gbase8s.framing import WINDOW, Ints, Segments, cut_gaps, first_chain, iter_segments
 from cdcwb.formats.gbase8s.headers import Headers, read_headers
 from cdcwb.formats.gbase8s.plan import Stream
-from cdcwb.formats.gbase8s.reads import walk_reads
+from cdcwb.formats.gbase8s.reads import iter_reads, walk_reads
 from cdcwb.formats.gbase8s.transactions import TransactionSummary, merge, summarize
 
 __all__ = ["OrderEvidence", "PrefixEvidence", "Scan", "SchemaRecord", "iter_split", "scan_split"]
@@ -76,8 +76,11 @@ def iter_split(stream: Stream, mode: str, buffer_size: int | None, start: int, s
     if mode == "stream":
         yield from iter_segments(stream.read, start, stop, stream.length, boundaries=stream.boundaries)
         return
-    starts = stream.read_starts(buffer_size) if mode == "reads" else None
-    yield cut_gaps(walk_reads(stream.read(0, stream.length), starts), stream.boundaries)
+    if mode == "inferred":
+        yield cut_gaps(walk_reads(stream.read(0, stream.length), None), stream.boundaries)
+        return
+    for segments in iter_reads(stream.read, stream.read_starts(buffer_size), stream.length):
+        yield cut_gaps(segments, stream.boundaries)
 
 
 def find_start(stream: Stream, start: int, stop: int) -> int:

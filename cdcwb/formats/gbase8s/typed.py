@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb import model
-from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.gbase8s import batch
 from cdcwb.formats.gbase8s.anatomy import cut, lay_out
@@ -20,19 +18,10 @@ from cdcwb.formats.gbase8s.reader import CHUNK, Chunk, SplitState, is_plain
 from cdcwb.formats.gbase8s.scan import iter_split
 from cdcwb.formats.gbase8s.values import Value, decode
 from cdcwb.formats.gbase8s.versions import Versions
-from cdcwb.formats.options import nearest
+from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
 
 __all__ = ["read_table", "typed_schema"]
 
-_FROM_EVENTS: Final = (
-    "file_index",
-    "offset",
-    "kind",
-    "operation",
-    "position",
-    "transaction_id",
-    "table_version",
-)
 _IMAGES: Final = {"before": (41, 42), "after": (40, 43)}
 
 
@@ -43,20 +32,7 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
     A column whose type differs between versions is text. Raises CaptureError naming what there is for a table or column
     that is not there.
     """
-    types = _column_types(plan, request)
-    images = _images(request)
-    image = pa.struct(list(types.items()))
-    return pa.schema(
-        [*(model.EVENTS.field(name) for name in _FROM_EVENTS), *(pa.field(name, image) for name in images)]
-    )
-
-
-def _images(request: TableRequest) -> tuple[str, ...]:
-    if request.images == "both":
-        return ("before", "after")
-    if request.images not in _IMAGES:
-        raise CaptureError(f"images: expected before, after or both, found {request.images!r}")
-    return (request.images,)
+    return request_schema(_column_types(plan, request), request)
 
 
 def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
@@ -64,29 +40,15 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
     labels = sorted({version.label for version in plan.versions})
     mine = [label for label in labels if request.name in versions.table_names(label)]
     if not mine:
-        known = sorted({name for label in labels for name in versions.table_names(label)})
-        hint = nearest(request.name, known)
-        raise CaptureError(
-            f"there is no table {request.name!r} with a schema.{hint} There are: {', '.join(known) or 'none'}."
-        )
+        raise no_table(request, (name for label in labels for name in versions.table_names(label)), " with a schema")
     schemas = [versions.schema(version.label, version.number) for version in plan.versions if version.label in mine]
-    if request.schema == "latest":
-        schemas = schemas[-1:]
-    elif request.schema != "in_force":
-        raise CaptureError(f"schema: expected in_force or latest, found {request.schema!r}")
     types: dict[str, pa.DataType] = {}
-    for schema in schemas:
+    for schema in versions_of(schemas, request):
         for column in schema.columns[: schema.decodable] if schema else ():
             kind = arrow_type(column)
             before = types.setdefault(column.name, kind)
             types[column.name] = before if before == kind else _common_type(before, kind)
-    if request.columns is None:
-        return types
-    for name in request.columns:
-        if name not in types:
-            hint = nearest(name, types)
-            raise CaptureError(f"table {request.name!r} has no column {name!r}.{hint} There are: {', '.join(types)}.")
-    return {name: types[name] for name in request.columns}
+    return chosen_columns(types, request)
 
 
 def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -209,5 +171,5 @@ def _image_columns(
         pa.StructArray.from_arrays(
             list(columns.values()), fields=fields, mask=pa.array(~np.isin(number, _IMAGES[image]))
         )
-        for image in _images(request)
+        for image in images_of(request)
     ]

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb.formats.gbase8s.framing import Ints
-from cdcwb.formats.gbase8s.text import SMALL, integers, small_numbers
+from cdcwb.formats.arrays.texts import SMALL, integers, small_numbers
 
 __all__ = ["MapBuilder", "TextPool"]
+
+Ints = npt.NDArray[np.int64]
 
 
 class TextPool:

@@ -1,0 +1,227 @@
+"""Decoded values as the texts of :mod:`cdcwb.model`: nothing is lost, and nothing is rounded.
+
+=====================  ===============================================================================================
+int, long              decimal digits
+float, double          the shortest digits that read back, in the form of Python: ``1.0``, ``1e+16``, ``nan``, ``-inf``
+decimal                all digits of its scale: ``12.50``
+boolean                ``true``, ``false``
+bytes, fixed           lower-case hex
+date, time             ``2024-01-31``, ``09:08:07.000`` (milliseconds), ``09:08:07.000000`` (microseconds)
+timestamp              ``2024-01-31T09:08:07.000``, likewise; no zone (it is UTC, or local, by its type)
+string, enum, uuid     as it is
+union of several       the text of the member that is there
+record, array, map     JSON without blanks, every value in it a text or null
+=====================  ===============================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays.texts import SMALL, hex_digits, small_numbers
+from cdcwb.formats.avro.nodes import JSON, MARK, MEMBER
+from cdcwb.formats.avro.values import float_text
+
+__all__ = ["to_text"]
+
+_LEAST_PLAIN: Final = 1e-4
+_MOST_PLAIN: Final = 1e10
+_PLAIN_SCALE: Final = 6
+_MOST_HEX: Final = 1 << 30
+
+
+def to_text(array: pa.Array) -> pa.StringArray:
+    """The text of each value of an array that :class:`cdcwb.formats.avro.Decoder` made; null stays null.
+
+    Raises CaptureError where the hex of all bytes together is more than one array can hold (2 GiB).
+    """
+    kind = array.type
+    if types.is_string(kind):
+        return _based(array)
+    if types.is_integer(kind):
+        return _integers(array)
+    if types.is_floating(kind):
+        return _floats(array)
+    if types.is_decimal(kind):
+        return _decimals(array)
+    if types.is_timestamp(kind):
+        return _timestamps(array)
+    if types.is_date32(kind) or types.is_time(kind):
+        return pc.cast(array, pa.string())
+    if types.is_boolean(kind):
+        return _booleans().take(pc.cast(array, pa.int32()))
+    if types.is_binary(kind):
+        return _hex(array)
+    if types.is_null(kind):
+        return pa.nulls(len(array), pa.string())
+    if _is_union(kind):
+        return _members(array, [to_text(array.field(place)) for place in range(kind.num_fields)])
+    return _where_valid(array, _json(array))
+
+
+def _where_valid(array: pa.Array, texts: pa.StringArray) -> pa.StringArray:
+    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _based(array: pa.Array) -> pa.Array:
+    """The same values, counted from the beginning of their buffers."""
+    if len(array) == 0 or (array.offset == 0 and _first_offset(array) == 0):
+        return array
+    return array.take(pa.array(np.arange(len(array))))
+
+
+def _first_offset(array: pa.Array) -> int:
+    return int(np.frombuffer(array.buffers()[1], dtype=np.int32, count=1)[0])
+
+
+@cache
+def _booleans() -> pa.StringArray:
+    return pa.array(["false", "true"])
+
+
+def _integers(array: pa.Array) -> pa.StringArray:
+    ends = pc.min_max(array)
+    least, most = ends["min"].as_py(), ends["max"].as_py()
+    if least is None or (least >= 0 and most < SMALL):
+        return small_numbers().take(array)
+    return pc.cast(array, pa.string())
+
+
+def _floats(array: pa.Array) -> pa.StringArray:
+    """Arrow's digits are the same; it leaves out ``.0`` and goes over to exponents at other places."""
+    single = array.type == pa.float32()
+    texts = pc.cast(array, pa.string())
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    numbers = array.fill_null(0.5).to_numpy()
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        size = np.abs(numbers)
+        plain = (size >= _LEAST_PLAIN) & (size < _MOST_PLAIN)
+        whole = plain & (numbers == np.rint(numbers))
+    if whole.any():
+        there = pc.binary_join_element_wise(texts.filter(pa.array(whole)), ".0", "")
+        texts = pc.replace_with_mask(texts, pa.array(whole), there)
+    rest = ~plain & valid
+    if rest.any():
+        given = [float_text(number, single=single) for number in numbers[rest].tolist()]
+        texts = pc.replace_with_mask(texts, pa.array(rest), pa.array(given, pa.string()))
+    return texts
+
+
+def _decimals(array: pa.Array) -> pa.StringArray:
+    """Arrow writes small ones with an exponent."""
+    texts = pc.cast(array, pa.string())
+    if array.type.scale <= _PLAIN_SCALE:
+        return texts
+    small = pc.match_substring(texts, "E").fill_null(False)
+    if pc.any(small).as_py():
+        given = [f"{number:f}" for number in array.filter(small).to_pylist()]
+        texts = pc.replace_with_mask(texts, small, pa.array(given, pa.string()))
+    return texts
+
+
+def _timestamps(array: pa.Array) -> pa.StringArray:
+    plain = array.cast(pa.timestamp(array.type.unit)) if array.type.tz else array
+    texts = pc.cast(plain, pa.string())
+    width = len("2024-01-31 09:08:07.000000") if array.type.unit == "us" else len("2024-01-31 09:08:07.000")
+    data = texts.buffers()[2]
+    size = len(texts) and int(np.frombuffer(texts.buffers()[1], dtype=np.int32, count=len(texts) + 1)[-1])
+    if not size:
+        return texts
+    characters = np.frombuffer(data, dtype=np.uint8, count=size).copy()
+    characters.reshape(-1, width)[:, 10] = ord("T")
+    buffers = [texts.buffers()[0], texts.buffers()[1], pa.py_buffer(characters)]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers, texts.null_count)
+
+
+def _hex(array: pa.Array) -> pa.StringArray:
+    array = _based(array)
+    validity, offsets, data = array.buffers()
+    if data is None or not len(array):
+        return pa.nulls(0, pa.string()) if not len(array) else pc.cast(array, pa.string())
+    ends = np.frombuffer(offsets, dtype=np.int32, count=len(array) + 1)
+    if int(ends[-1]) >= _MOST_HEX:
+        raise CaptureError(f"expected less than {_MOST_HEX} bytes to be written as hex at once, found {ends[-1]}")
+    digits = hex_digits(np.frombuffer(data, dtype=np.uint8, count=int(ends[-1])))
+    buffers = [validity, pa.py_buffer(ends * 2), pa.py_buffer(digits)]
+    return pa.Array.from_buffers(pa.string(), len(array), buffers, array.null_count)
+
+
+# --- several values in one text ---------------------------------------------------------------------------------------
+
+
+def _is_union(kind: pa.DataType) -> bool:
+    fields = [kind.field(place) for place in range(kind.num_fields)] if types.is_struct(kind) else []
+    return bool(fields) and all(_mark(one) == MEMBER for one in fields)
+
+
+def _mark(one: pa.Field) -> Any:
+    return (one.metadata or {}).get(MARK)
+
+
+def _members(array: pa.StructArray, texts: list[pa.StringArray]) -> pa.StringArray:
+    """The text of the member that is there."""
+    return _where_valid(array, pc.coalesce(*texts))
+
+
+def _json(array: pa.Array, mark: Any = None) -> pa.StringArray:
+    """Each value as JSON; ``null`` where it is null."""
+    kind = array.type
+    if mark == JSON:
+        found = array
+    elif _is_union(kind):
+        members = [array.field(place) for place in range(kind.num_fields)]
+        marks = [_mark(kind.field(place)) for place in range(kind.num_fields)]
+        found = _members(array, [_where_valid(one, _json(one, mark)) for one, mark in zip(members, marks, strict=True)])
+    elif types.is_struct(kind):
+        found = _objects(array)
+    elif types.is_map(kind):
+        array = _compact(array)
+        entries = pc.binary_join_element_wise(_quoted(array.keys), _json(array.items, _mark(kind.item_field)), ":")
+        found = _joined(array, entries, "{", "}")
+    elif types.is_list(kind):
+        array = _compact(array)
+        found = _joined(array, _json(array.values, _mark(kind.value_field)), "[", "]")
+    else:
+        found = _quoted(to_text(array))
+    return pc.if_else(array.is_valid(), found, "null").fill_null("null")
+
+
+def _compact(array: pa.Array) -> pa.Array:
+    """Lists of the same items with none between them."""
+    return array.take(pa.array(np.arange(len(array))))
+
+
+def _objects(array: pa.StructArray) -> pa.StringArray:
+    parts: list[Any] = []
+    for place in range(array.type.num_fields):
+        one = array.type.field(place)
+        name = json.dumps(one.name, ensure_ascii=False)
+        parts += [f"{',' if place else '{'}{name}:", _json(array.field(place), _mark(one))]
+    if not parts:
+        return pa.array(["{}"] * len(array), pa.string())
+    return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def _joined(array: pa.Array, texts: pa.StringArray, before: str, behind: str) -> pa.StringArray:
+    """The texts of each list's items with commas between them."""
+    validity, offsets = array.buffers()[:2]
+    lists = pa.Array.from_buffers(pa.list_(pa.string()), len(array), [validity, offsets], children=[texts])
+    return pc.binary_join_element_wise(before, pc.binary_join(lists, ","), behind, "")
+
+
+def _quoted(texts: pa.StringArray) -> pa.StringArray:
+    """Texts as JSON strings; null stays null."""
+    found = pc.binary_join_element_wise('"', texts, '"', "")
+    special = pc.match_substring_regex(texts, r'["\\\x00-\x1f]').fill_null(False)
+    if pc.any(special).as_py():
+        given = [json.dumps(text, ensure_ascii=False) for text in texts.filter(special).to_pylist()]
+        found = pc.replace_with_mask(found, special, pa.array(given, pa.string()))
+    return found

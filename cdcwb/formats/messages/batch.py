@@ -1,0 +1,152 @@
+"""Messages as arrays: what every container hands over, and the pieces that it is put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.words import visible
+
+__all__ = [
+    "FACTS",
+    "FILLER",
+    "HEADER",
+    "MALFORMED",
+    "MESSAGE",
+    "Bools",
+    "Bytes",
+    "Ints",
+    "Messages",
+    "Parsed",
+    "States",
+    "fact_columns",
+    "instants",
+    "merged",
+    "shown",
+    "text_of",
+    "time_text",
+]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+States = npt.NDArray[np.uint8]
+
+MESSAGE: Final = 0
+"""A message; one without a value is a tombstone."""
+FILLER: Final = 1
+"""Bytes that are known to carry nothing: blank lines, what a consumer says at its end."""
+MALFORMED: Final = 2
+"""Bytes that cannot be understood."""
+
+FACTS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type")
+"""What containers may say of every message; a record header is the fact ``header.<name>``."""
+
+HEADER: Final = "header."
+_REST: Final = "header"
+
+_MOST_HEADERS: Final = 256  # header names of one batch that get a column of their own
+_EPOCH: Final = datetime(1970, 1, 1)
+_LAST_INSTANT: Final = 253_402_300_799_999  # the last millisecond of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Neighbouring segments of a container, in order, and the messages in them.
+
+    ``offset`` and ``length`` are the place of each in the container's unit (bytes of the decompressed file, or row
+    number and 1); the lengths of all segments of a file add up to its size. ``state`` is :data:`MESSAGE`,
+    :data:`FILLER` or :data:`MALFORMED`; ``reasons`` says of the latter two (by index) what they are, or what was
+    expected and found. ``value`` is null for a tombstone and for what is no message, ``key`` where there is none.
+    ``source`` is the segment as it stands in the file; for rows the value. ``facts`` are the columns of :data:`FACTS`
+    and ``header.<name>``, null where nothing is known.
+    """
+
+    offset: Ints
+    length: Ints
+    state: States
+    reasons: dict[int, str]
+    value: pa.BinaryArray
+    key: pa.BinaryArray
+    source: pa.BinaryArray
+    facts: dict[str, pa.StringArray]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+class Parsed(NamedTuple):
+    """One segment, taken apart: its state, value, key and facts, and why it is no message."""
+
+    state: int
+    value: bytes | None
+    key: bytes | None = None
+    facts: Mapping[str, str | None] = {}
+    reason: str | None = None
+
+
+def text_of(data: bytes) -> str:
+    r"""Captured bytes as text that loses nothing: UTF-8, and ``\xff`` for a byte that is none."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def shown(data: bytes) -> str:
+    """The beginning of captured bytes, for sentences."""
+    return f"'{visible(data[:48].decode('utf-8', 'replace'), 40)}'"
+
+
+def time_text(milliseconds: int) -> str:
+    """Milliseconds since 1970 as ``2023-03-21T21:34:19.511Z``; before 1970 and beyond the year 9999 the number."""
+    if not 0 <= milliseconds <= _LAST_INSTANT:
+        return str(milliseconds)
+    return f"{(_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec='milliseconds')}Z"
+
+
+def instants(milliseconds: Ints, null: Bools) -> pa.StringArray:
+    """The texts of :func:`time_text` for many; null where ``null`` is true."""
+    odd = ((milliseconds < 0) | (milliseconds > _LAST_INSTANT)) & ~null
+    times = pa.array(np.where(odd | null, 0, milliseconds)).cast(pa.timestamp("ms"))
+    texts = pc.binary_replace_slice(pc.cast(times, pa.string()).view(pa.binary()), 10, 11, b"T").view(pa.string())
+    texts = pc.binary_join_element_wise(texts, "Z", "")
+    if odd.any():
+        texts = pc.if_else(pa.array(odd), pc.cast(pa.array(milliseconds), pa.string()), texts)
+    return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), texts) if null.any() else texts
+
+
+def merged(array: pa.Array | None, where: Bools, items: Iterable[bytes | str | None], kind: pa.DataType) -> pa.Array:
+    """The array with the places where ``where`` is true taken from ``items``; None is an array of nulls."""
+    if not where.any():
+        return pa.nulls(len(where), kind) if array is None else array
+    given = pa.array(items, kind)
+    if len(given) == len(where):
+        return given
+    return pc.replace_with_mask(pa.nulls(len(where), kind) if array is None else array, pa.array(where), given)
+
+
+def fact_columns(facts: Sequence[Mapping[str, str | None]]) -> dict[str, list[str | None]]:
+    """The facts of many segments as columns.
+
+    Only so many headers get columns of their own; the others of a row stand together as ``header`` (name=value, one
+    behind the other), so that a capture with a name per message does not need a column per message.
+    """
+    columns: dict[str, list[str | None]] = {name: [None] * len(facts) for name in FACTS}
+    for at, row in enumerate(facts):
+        rest: list[str] = []
+        for name, value in row.items():
+            column = columns.get(name)
+            if column is None and len(columns) < len(FACTS) + _MOST_HEADERS:
+                column = columns[name] = [None] * len(facts)
+            if column is not None:
+                column[at] = value
+            else:
+                rest.append(f"{name.removeprefix(HEADER)}={value}")
+        if rest:
+            columns.setdefault(_REST, [None] * len(facts))[at] = ", ".join(rest)
+    return columns

@@ -1,0 +1,123 @@
+"""What holds messages: one file, what it is, and the options that say so."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from cdcwb.errors import OptionError
+from cdcwb.formats import options as opt
+
+__all__ = [
+    "CONTAINERS",
+    "ENCODINGS",
+    "OPTIONS",
+    "PREFIXES",
+    "SPLIT_SIZE",
+    "Container",
+    "Options",
+    "escaped",
+    "unescaped",
+]
+
+CONTAINERS: Final = ("lines", "documents", "message", "prefixed", "avro", "parquet")
+"""The kinds of container."""
+
+ENCODINGS: Final = ("text", "base64", "hex", "escaped")
+"""How values may stand in lines."""
+
+PREFIXES: Final = ("be4", "le4", "be8", "le8", "varint", "zigzag")
+"""Length prefixes: 4 and 8 bytes in either byte order, varints without a sign (Protocol Buffers) and with (Avro)."""
+
+SPLIT_SIZE: Final = 32 << 20
+
+OPTIONS: Final[dict[str, str]] = {
+    "container": f"what holds the messages: auto, {', '.join(CONTAINERS)}",
+    "separator": r"between the properties, key and value of a console consumer's line: auto, or the text itself (\t)",
+    "encoding": f"of values in lines: auto, {', '.join(ENCODINGS)}",
+    "prefix": f"the length before each message: auto, {', '.join(PREFIXES)}",
+    "pairs": "does each length-prefixed message have a key before it? auto, true, false",
+    "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
+}
+"""Every option of this layer and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a container, checked. None: to be detected."""
+
+    container: str | None = None
+    separator: bytes | None = None
+    encoding: str | None = None
+    prefix: str | None = None
+    pairs: bool | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """Checked options; names that are not in :data:`OPTIONS` are somebody else's. Raises OptionError."""
+        values = {name: given[name] for name in OPTIONS if given.get(name) not in (None, "")}
+        container = opt.as_choice("container", values.get("container", "auto"), ("auto", *CONTAINERS))
+        encoding = opt.as_choice("encoding", values.get("encoding", "auto"), ("auto", *ENCODINGS))
+        prefix = opt.as_choice("prefix", values.get("prefix", "auto"), ("auto", *PREFIXES))
+        pairs = str(values.get("pairs", "auto")).lower()
+        separator = str(values.get("separator", "auto"))
+        return cls(
+            container=None if container == "auto" else container,
+            separator=None if separator == "auto" else unescaped("separator", separator),
+            encoding=None if encoding == "auto" else encoding,
+            prefix=None if prefix == "auto" else prefix,
+            pairs=None if pairs == "auto" else opt.as_bool("pairs", pairs),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One file that holds messages.
+
+    ``kind`` is one of :data:`CONTAINERS`. ``unit`` says what places count: ``byte`` of the decompressed file, or
+    ``row``. ``size``: bytes of the decompressed file; ``count``: its rows, None where the unit is the byte.
+    ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence`` why, in a sentence.
+    ``schema`` is the text of the Avro schema that the file itself brings.
+    """
+
+    path: str
+    kind: str
+    unit: str
+    size: int
+    count: int | None = None
+    compression: str | None = None
+    problem: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    evidence: str = ""
+    schema: str | None = None
+
+    @property
+    def extent(self) -> int:
+        """Its size in its unit."""
+        return self.size if self.count is None else self.count
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Container:
+        """The container that :meth:`to_dict` gave."""
+        return cls(**raw)
+
+
+def escaped(data: bytes) -> str:
+    r"""Bytes as text in which what is no plain ASCII is an escape (``\t``, ``\x00``), for settings."""
+    return data.decode("latin-1").encode("unicode_escape").decode("ascii")
+
+
+def unescaped(name: str, text: str) -> bytes:
+    r"""The UTF-8 bytes of a text in which ``\t`` and other escapes may stand. Raises OptionError."""
+    if "\\" not in text:
+        return text.encode()
+    try:
+        return codecs.decode(text.encode("ascii", "backslashreplace"), "unicode_escape").encode()
+    except UnicodeDecodeError as reason:
+        raise OptionError(f"option {name}: {text!r} has an escape that is none ({reason.reason})") from None

@@ -1,0 +1,178 @@
+"""From a container to its messages: all of a part, or the one at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.messages.avro import MAGIC, AvroFile
+from cdcwb.formats.messages.avro_rows import read_avro
+from cdcwb.formats.messages.batch import Messages
+from cdcwb.formats.messages.columns import document_messages, line_messages, plain_messages
+from cdcwb.formats.messages.container import SPLIT_SIZE, Container, unescaped
+from cdcwb.formats.messages.documents import iter_documents
+from cdcwb.formats.messages.layout import Layout
+from cdcwb.formats.messages.lines import BOM, iter_lines, line_holding
+from cdcwb.formats.messages.parquet import ParquetRows, malformed_rows
+from cdcwb.formats.messages.prefixed import Framing, iter_prefixed
+from cdcwb.formats.messages.segments import LONGEST, Found, Segments
+
+__all__ = ["BATCH", "locate", "parts", "read"]
+
+BATCH: Final = 8192
+"""Messages of a batch, at most."""
+
+_BLANK: Final = b" \t\r\n"
+
+
+def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
+    """Runs ``[start, stop)`` of a container, in its unit, that can be read apart; together they are all of it.
+
+    A part owns the messages that begin in it. Only what can be found from any place is cut: lines anywhere, rows
+    between blocks or row groups of about ``split_size`` bytes.
+    """
+    whole = [(0, container.extent)] if container.extent else []
+    if container.compression is not None:
+        return whole
+    if container.kind == "lines":
+        return [(at, min(at + split_size, container.size)) for at in range(0, container.size, split_size)]
+    if container.kind in ("avro", "parquet"):
+        source = _open(container)
+        try:
+            return _cut(_runs(container, source), container.extent, split_size)
+        except CaptureError:
+            return whole
+        finally:
+            source.close()
+    return whole
+
+
+def _runs(container: Container, source: Source) -> list[tuple[int, int]]:
+    """First row and bytes of every run of rows that is read at once."""
+    if container.kind == "parquet":
+        return ParquetRows(source).groups()
+    return [(block.row, block.stop - block.start) for block in _avro(source).blocks()]
+
+
+def _cut(runs: list[tuple[int, int]], count: int, split_size: int) -> list[tuple[int, int]]:
+    starts: list[int] = []
+    size = split_size
+    for row, length in runs:
+        if size >= split_size and (not starts or row > starts[-1]):
+            starts.append(row)
+            size = 0
+        size += length
+    if not starts:
+        return [(0, count)] if count else []
+    return [(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True) if start < stop]
+
+
+def _open(container: Container) -> Source:
+    return open_source(container.path, "binary")
+
+
+def _avro(source: Source) -> AvroFile:
+    if source.read(0, len(MAGIC)).tobytes() != MAGIC:
+        raise CaptureError("is no Avro container: it does not begin with Obj and 1")
+    return AvroFile(source)
+
+
+def read(container: Container, start: int, stop: int, batch: int = BATCH) -> Iterator[Messages]:
+    """The messages and other segments that begin in ``[start, stop)``, in order, without gap or overlap.
+
+    A batch has at most ``batch`` of them and about 32 MiB, unless a single message is longer.
+    """
+    source = _open(container)
+    try:
+        if container.unit == "row":
+            yield from _rows(container, source, start, min(stop, container.extent), batch)
+            return
+        for segments in _segments(container, source, start, stop, batch):
+            for part in segments.cut(batch):
+                yield _messages(container, source, part)
+    finally:
+        source.close()
+
+
+def locate(container: Container, offset: int) -> Messages:
+    """The one segment that holds a byte, or a row. Raises CaptureError where the container does not reach that far."""
+    if not 0 <= offset < container.extent:
+        many = f"{container.extent} {'bytes' if container.unit == 'byte' else 'rows'}"
+        raise CaptureError(f"has {many}, none of them at {offset}", path=container.path, offset=offset)
+    if container.unit == "row":
+        return next(read(container, offset, offset + 1))
+    source = _open(container)
+    try:
+        start, stop = 0, container.size
+        if container.kind == "lines":
+            start = line_holding(source, offset, _layout(container).marks)
+            stop = start + 1
+        for segments in _segments(container, source, start, stop, BATCH):
+            if offset < int(segments.end[-1]):
+                at = int(np.searchsorted(segments.end, offset, side="right"))
+                return _messages(container, source, segments.part(at, at + 1))
+    finally:
+        source.close()
+    raise CaptureError("the file is shorter than it was", path=container.path, offset=offset)
+
+
+def _layout(container: Container) -> Layout:
+    return Layout.from_settings(container.settings)
+
+
+def _segments(container: Container, source: Source, start: int, stop: int, batch: int) -> Iterator[Segments]:
+    if container.kind == "lines":
+        return iter_lines(source, start, stop, _layout(container).marks)
+    if start > 0:
+        return iter(())  # they are one part, which begins at 0
+    if container.kind == "documents":
+        margin = unescaped("margin", container.settings.get("margin", ""))
+        return iter_documents(source, _layout(container), margin, batch)
+    if container.kind == "prefixed":
+        settings = container.settings
+        return iter_prefixed(
+            Framing(source, settings["prefix"], settings["pairs"] == "true", settings.get("content") == "any"), batch
+        )
+    return iter([_whole(source)] if source.length else [])
+
+
+def _whole(source: Source) -> Segments:
+    """A file that is one message: all its bytes, or those of the document in it."""
+    found = Found()
+    length = source.length
+    if length > LONGEST:
+        found.malformed(0, length, f"a message longer than the {LONGEST:,} bytes that a message may have")
+        return found.take()
+    text = source.read(0, length).tobytes()
+    bare = text.removeprefix(BOM).strip(_BLANK)
+    if bare[:1] == b"{":
+        first = text.index(bare)
+        found.message(0, length, first, first + len(bare))
+    else:
+        found.message(0, length, 0, length)
+    return found.take()
+
+
+def _messages(container: Container, source: Source, segments: Segments) -> Messages:
+    if container.kind == "lines":
+        return line_messages(source, segments, _layout(container))
+    if container.kind == "documents":
+        return document_messages(source, segments, _layout(container))
+    return plain_messages(source, segments)
+
+
+def _rows(container: Container, source: Source, start: int, stop: int, batch: int) -> Iterator[Messages]:
+    if start >= stop:
+        return
+    try:
+        if container.kind == "parquet":
+            rows = ParquetRows(source)
+            yield from rows.read(start, stop, batch)
+        else:
+            yield from read_avro(_avro(source), start, stop, batch)
+    except CaptureError as reason:
+        yield malformed_rows(start, stop, reason.message, source.read(0, LONGEST).tobytes())

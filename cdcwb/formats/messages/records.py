@@ -1,0 +1,264 @@
+"""Messages that a tool wrapped into a JSON object with their topic, partition, offset and time.
+
+``kcat -J`` prints ``payload``, ``ts``, ``tstype`` and headers as one list of names and values in turn (or, with its
+option, as a map of lists); a Kafka table that was saved as JSON has ``value``, ``timestamp`` and headers as a list of
+objects; the REST proxy prints ``value`` as well. A payload may be a text or, where the tool has decoded it, JSON.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any, Final
+
+import msgspec
+
+from cdcwb.formats.messages.batch import HEADER, MALFORMED, MESSAGE, Parsed, shown, text_of, time_text
+from cdcwb.formats.messages.encodings import (
+    BINARY,
+    DECODERS,
+    binary_string,
+    is_binary,
+    plain_string,
+)
+
+__all__ = ["TIME_TYPES", "header_facts", "is_record", "payload_of", "unwrap", "unwrap_plain"]
+
+_Raw = msgspec.Raw
+_NONE: Final = _Raw(b"")  # the field is not there
+
+TIME_TYPES: Final = {
+    "create": "CreateTime",
+    "logappend": "LogAppendTime",
+    "0": "CreateTime",
+    "1": "LogAppendTime",
+    "createtime": "CreateTime",
+    "logappendtime": "LogAppendTime",
+}
+"""How tools spell the types of timestamps, in lower case, and how Kafka does."""
+
+
+_HUGE: Final = 1 << 62
+
+
+class _Record(msgspec.Struct, rename={"time_type": "timestampType"}):  # type: ignore[call-arg,unused-ignore]
+    topic: _Raw = _NONE
+    partition: _Raw = _NONE
+    offset: _Raw = _NONE
+    tstype: _Raw = _NONE
+    ts: _Raw = _NONE
+    timestamp: _Raw = _NONE
+    time_type: _Raw = _NONE
+    headers: _Raw = _NONE
+    key: _Raw = _NONE
+    payload: _Raw = _NONE
+    value: _Raw = _NONE
+    payload_error: _Raw = _NONE
+    key_error: _Raw = _NONE
+
+
+_records: Final = msgspec.json.Decoder(_Record)
+
+
+class _Plain(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+    payload: str | None
+    key: str | None = None
+    ts: int | None = None
+    tstype: str | None = None
+    headers: msgspec.UnsetType | None = msgspec.UNSET
+    payload_error: msgspec.UnsetType | None = msgspec.UNSET
+
+
+_plain: Final = msgspec.json.Decoder(_Plain)
+_anything: Final = msgspec.json.Decoder()
+
+
+def _record(text: bytes) -> _Record | None:
+    """The wrapping object, or None for a text that is none; raises what msgspec raises for what is no JSON."""
+    record = _records.decode(text)
+    there = sum(bytes(part) != b"" for part in (record.topic, record.partition, record.offset))
+    body = bytes(record.payload) or bytes(record.value)
+    return record if body and there >= 2 else None
+
+
+def is_record(text: bytes) -> bool:
+    """Is the text a JSON object that wraps a message?"""
+    try:
+        return _record(text) is not None
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+
+
+def payload_of(text: bytes) -> bytes:
+    """The payload of a wrapped message as it stands there, quotes included; empty where there is none."""
+    try:
+        record = _record(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return b""
+    return b"" if record is None else bytes(record.payload) or bytes(record.value)
+
+
+Plain = tuple[bytes | None, bytes | None, str, int, int, int | None, str | None]
+
+
+def unwrap_plain(text: bytes) -> Plain | None:
+    """Value, key, topic, partition, offset, milliseconds and time type of an object as ``kcat -J`` prints it, where
+    payload and key are texts that need no second look; None for any other, which is left to :func:`unwrap`."""
+    try:
+        found = _plain.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    payload, key, kind = found.payload, found.key, found.tstype
+    if payload is not None and payload[:1] != "{":
+        return None
+    if key is not None and (not key.isprintable() or not key.isascii() or key[:5] == "atMSG"):
+        return None
+    if found.payload_error is not msgspec.UNSET or max(found.partition, found.offset, found.ts or 0) >= _HUGE:
+        return None
+    if min(found.partition, found.offset, found.ts or 0) < -1:
+        return None
+    return (
+        None if payload is None else payload.encode(),
+        None if key is None else key.encode(),
+        found.topic,
+        found.partition,
+        found.offset,
+        None if found.ts == -1 else found.ts,
+        None if kind is None else TIME_TYPES.get(kind.lower(), kind),
+    )
+
+
+def unwrap(text: bytes, encoding: str, characters: str) -> Parsed | None:
+    """The message in a wrapping object; None for a JSON object that wraps none."""
+    try:
+        record = _record(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        return Parsed(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {error}")
+    if record is None:
+        return None
+    facts = _facts(record)
+    key = _key(bytes(record.key), encoding, characters)
+    failed = _text(record.payload_error)
+    if failed is not None:
+        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it could not decode the value: {failed}")
+    raw = bytes(record.payload) or bytes(record.value)
+    value = _value(raw, encoding, characters)
+    if value is None and raw != b"null":
+        return Parsed(MALFORMED, None, key, facts, f"a value in {encoding} was expected, found {shown(raw)}")
+    return Parsed(MESSAGE, value, key, facts)
+
+
+def _value(raw: bytes, encoding: str, characters: str) -> bytes | None:
+    """A value: a text is what it stands for, other JSON as it is. None: null, or it cannot be decoded."""
+    if raw[:1] != b'"':
+        return None if raw == b"null" else raw
+    inside = raw[1:64].lstrip()
+    if inside.startswith(b"{"):
+        return plain_string(raw)
+    if encoding in ("base64", "hex"):
+        plain = plain_string(raw)
+        return None if plain is None else DECODERS[encoding](plain, characters)
+    odd = _not_utf8(raw)
+    if odd or encoding == "escaped" or inside.startswith((BINARY, rb"\u00")):
+        value = binary_string(raw, characters)
+        if value is not None and (odd or is_binary(value)):
+            return value
+    return plain_string(raw)
+
+
+def _key(raw: bytes, encoding: str, characters: str) -> bytes | None:
+    """A key likewise; one in base64 or hex digits must come out as text or as a binary message does."""
+    if raw in (b"", b"null"):
+        return None
+    if encoding in ("base64", "hex"):
+        value = _value(raw, encoding, characters)
+        if value is not None and raw[:1] == b'"' and (is_binary(value) or not _not_utf8(value)):
+            return value
+    value = _value(raw, "text", characters)
+    return raw if value is None else value
+
+
+def _not_utf8(raw: bytes) -> bool:
+    if raw.isascii():
+        return False
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _facts(record: _Record) -> dict[str, str | None]:
+    facts: dict[str, str | None] = {
+        "topic": _text(record.topic),
+        "partition": _text(record.partition),
+        "offset": _text(record.offset),
+    }
+    time = _text(record.ts) or _text(record.timestamp)
+    if time is not None and time != "-1":
+        whole = time.removeprefix("-").isdecimal() and len(time) < 19
+        facts["timestamp"] = time_text(int(time)) if whole else time
+    kind = _text(record.tstype) or _text(record.time_type)
+    if kind is not None:
+        facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
+    if bytes(record.headers) not in (b"", b"null"):
+        facts.update(header_facts(_pairs(bytes(record.headers))))
+    return facts
+
+
+def _text(raw: _Raw) -> str | None:
+    """A scalar as text; null and what is not there is None."""
+    there = bytes(raw)
+    if there in (b"", b"null"):
+        return None
+    if there[:1] != b'"':
+        return text_of(there)
+    plain = plain_string(there)
+    return text_of(there if plain is None else plain)
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str | None]]:
+    """Names and values of headers: a list of both in turn, a list of objects, or a map."""
+    odd = _not_utf8(raw)  # values are bytes: they are read as characters of one byte each
+    try:
+        found: Any = _anything.decode(raw.decode("latin-1").encode() if odd else raw)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return [("", text_of(raw))]
+    if isinstance(found, dict):
+        pairs = [(name, item) for name, items in found.items() for item in _listed(items)]
+    elif not isinstance(found, list):
+        pairs = [("", found)]
+    elif all(isinstance(item, dict) for item in found):
+        pairs = [(item.get("key"), item.get("value")) for item in found]
+    else:
+        pairs = list(zip_longest(found[::2], found[1::2]))
+    return [(_scalar(name, odd) or "", _scalar(item, odd)) for name, item in pairs]
+
+
+def _listed(items: Any) -> list[Any]:
+    return items if isinstance(items, list) else [items]
+
+
+def _scalar(item: Any, odd: bool) -> str | None:
+    if item is None:
+        return None
+    text = item if isinstance(item, str) else msgspec.json.encode(item).decode()
+    try:
+        return text_of(text.encode("latin-1")) if odd else text
+    except UnicodeError:
+        return text
+
+
+def header_facts(pairs: list[tuple[str, str | None]]) -> dict[str, str | None]:
+    """Headers as facts; a name that repeats gets ``#2``, ``#3``."""
+    facts: dict[str, str | None] = {}
+    times: dict[str, int] = {}
+    for name, value in pairs:
+        fact = f"{HEADER}{name}"
+        while fact in facts:
+            times[name] = times.get(name, 1) + 1
+            fact = f"{HEADER}{name}#{times[name]}"
+        facts[fact] = value
+    return facts

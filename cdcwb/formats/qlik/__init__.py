@@ -1,0 +1,1 @@
+"""What Qlik's messages and change tables have in common: times and types."""

@@ -1,0 +1,145 @@
+"""One row of a delimited file or of JSON cut into its fields, the slow and readable way
+(docs/formats/qlik-change-table.md §1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cdcwb.formats.qlik_change_table.dialect import Dialect
+from cdcwb.formats.qlik_kafka.documents import as_text, parse_json
+from cdcwb.formats.qlik_kafka.json_text import Element, parse
+
+__all__ = ["Cell", "cut", "cut_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and with the delimiter or line end behind it;
+    ``inner`` to ``end`` those of its content. ``text``: None for NULL; for bytes that are not in the character set the
+    hex of them (``garbled``)."""
+
+    name: str
+    start: int
+    inner: int
+    end: int
+    stop: int
+    text: str | None
+    garbled: bool = False
+
+
+def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:
+    """The fields of a record of a delimited file, or what is wrong with it."""
+    cells: list[Cell] = []
+    at = 0
+    while True:
+        name = names[len(cells)] if len(cells) < len(names) else f"field {len(cells) + 1}"
+        start = at
+        quoted = bool(dialect.quote) and record[at : at + 1] == dialect.quote
+        if quoted:
+            content, behind = _quoted(record, at, dialect)
+            if behind < 0:
+                return f"{name} begins with a quote that nothing closes"
+        else:
+            behind = _plain(record, at, dialect)
+            content = record[at:behind]
+        size = len(dialect.delimiter) if record.startswith(dialect.delimiter, behind) else 0
+        stop = behind + size if size else behind + _line_end(record, behind, dialect)
+        inner, end = (start + 1, behind - 1) if quoted else (start, behind)
+        text: str | None
+        garbled = False
+        if not quoted and content == dialect.null:
+            text = None
+        else:
+            try:
+                text = content.decode(charset)
+            except UnicodeDecodeError:
+                text, garbled = content.hex(), True
+        cells.append(Cell(name, start, inner, end, stop, text, garbled))
+        if size:
+            at = stop
+            continue
+        if stop < len(record):
+            return f"expected a delimiter behind {name}, found {record[behind : behind + 8]!r}"
+        break
+    if len(cells) != len(names):
+        return f"expected {len(names)} fields, found {len(cells)}"
+    return cells
+
+
+def _quoted(record: bytes, at: int, dialect: Dialect) -> tuple[bytes, int]:
+    """The content of the quoted field that begins at ``at``, and the place behind its closing quote (-1: none)."""
+    quote, escape = dialect.quote, dialect.escape
+    out = bytearray()
+    at += 1
+    while at < len(record):
+        run = 0
+        while escape and record[at + run : at + run + 1] == escape:
+            run += 1
+        if run:
+            at += run
+            if record[at : at + 1] != quote:
+                out += escape * run
+                continue
+            out += escape * (run // 2)
+            if run % 2:
+                out += quote
+                at += 1
+                continue
+        if record[at : at + 1] != quote:
+            out += record[at : at + 1]
+            at += 1
+        elif record[at + 1 : at + 2] == quote:
+            out += quote
+            at += 2
+        else:
+            return bytes(out), at + 1
+    return bytes(out), -1
+
+
+def _plain(record: bytes, at: int, dialect: Dialect) -> int:
+    """Where the field without quotes ends that begins at ``at``."""
+    while at < len(record) and not record.startswith(dialect.delimiter, at) and not _line_end(record, at, dialect):
+        at += 1
+    return at
+
+
+def _line_end(record: bytes, at: int, dialect: Dialect) -> int:
+    """How many bytes a line end takes that stands here; 0: none does."""
+    if dialect.crlf and record.startswith(b"\r\n", at):
+        return 2
+    return len(dialect.record) if record.startswith(dialect.record, at) else 0
+
+
+def cut_json(record: bytes) -> list[Cell] | str:
+    """The fields of a row that is a JSON object, or what is wrong with it. The opening brace and what stands before it
+    belong to the first, the closing one and what stands behind it to the last."""
+    first, behind = record.find(b"{"), record.rfind(b"}") + 1
+    parsed = parse(record[max(first, 0) : behind])
+    root = parsed.root
+    if parsed.damage is not None:
+        return f"byte {parsed.damage.offset}: {parsed.damage.sentence}"
+    if root is None or root.kind != "object":
+        return f"expected a JSON object, found {'nothing' if root is None else root.kind}"
+    cells: list[Cell] = []
+    at = 0
+    for place, child in enumerate(root.children):
+        stop = len(record) if place == len(root.children) - 1 else first + child.stop
+        name = (child.name or "").encode("utf-8", "backslashreplace").decode()
+        inner, end = first + child.inner, first + child.end
+        cells.append(Cell(name, at, inner, end, stop, _json_text(record, child, inner, end)))
+        at = stop
+    return cells
+
+
+def _json_text(record: bytes, element: Element, inner: int, end: int) -> str | None:
+    """The text of a value: of what is nested compact JSON, of numbers their digits."""
+    if element.kind == "null":
+        return None
+    text = element.text
+    if element.kind in ("object", "array"):
+        text = as_text(parse_json(record[inner - 1 : end + 1]))
+    elif element.kind == "number":
+        text = as_text(parse_json(record[inner:end]))
+    return (text or "").encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,259 @@
+"""What one row says, as a row of ``events`` does: the reference for the vectorised reader
+(docs/formats/qlik-change-table.md §2 to §4, §10).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, Final
+
+from cdcwb.formats.qlik_change_table import sentences
+from cdcwb.formats.qlik_change_table.control import control_row
+from cdcwb.formats.qlik_change_table.facts import CONTROL, HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
+from cdcwb.formats.qlik_change_table.layout import Layout
+from cdcwb.formats.qlik_change_table.plan import MaskSettings
+from cdcwb.model import Kind, Operation, Problem
+
+__all__ = ["Context", "Mask", "event", "mask_of", "partition_times", "sequence_time", "time_of"]
+
+Texts = Sequence[str | None]
+_Problems = list[tuple[Problem, str]]
+
+_TIME: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(Z|([+-])(\d\d):?(\d\d))?", re.ASCII
+)
+_SEQUENCE: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{19})", re.ASCII)
+_PARTITION: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)", re.ASCII)
+_KNOWN_SINCE: Final = datetime(1970, 1, 2, tzinfo=UTC)  # before that is what PostgreSQL says of the unknown (§2.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What has to be known of a row's file. ``columns``: the data columns of its version, in the order of the mask's
+    bits; ``masks``: how masks are read, None where there are none."""
+
+    layout: Layout
+    role: str
+    charset: str = "utf-8"
+    control: str | None = None
+    columns: tuple[str, ...] = ()
+    masks: MaskSettings | None = None
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A mask as a number whose bit n is bit n, and the bytes that its text spells."""
+
+    bits: int
+    data: bytes
+
+
+def event(texts: Texts, garbled: Sequence[int], context: Context) -> dict[str, Any]:
+    """What a row says: the columns of ``events`` that need no other row.
+
+    ``texts`` are its fields in file order (None: NULL), ``garbled`` the places of those that are not in the character
+    set. The keys are ``record_type``, ``kind``, ``operation``, ``position``, ``transaction_id``, ``changed_at``,
+    ``change_mask``, ``changed_columns``, ``key``, ``before``, ``after``, ``headers`` and ``problems``; None where the
+    row says nothing. Never raises.
+    """
+    names = context.layout.names
+    odd = [sentences.not_in_charset(names[place], context.charset, texts[place] or "") for place in garbled]
+    if context.role == CONTROL:
+        return _control(texts, odd, context)
+    problems: _Problems = []
+    known = {name: texts[place] for name, place in context.layout.known.items()}
+    for name in HEADERS:
+        size = len((known.get(name) or "").encode())
+        if name in WIDTHS and name != "change_mask" and size > WIDTHS[name]:
+            problems.append(sentences.too_wide(name, WIDTHS[name], size))
+    position = known.get("change_seq") or None
+    if position is not None and sequence_time(position) is None:
+        problems.append(sentences.no_sequence(position))
+    record_type, kind, operation = _operation(known, context, problems)
+    changed_at = _changed_at(known.get("timestamp"), problems)
+    headers = {names[place]: texts[place] for place in context.layout.header}
+    if "partition_name" in known:
+        begin, end = _partition(known["partition_name"] or None, position, problems)
+        headers.setdefault("partition_begin", begin)
+        headers.setdefault("partition_end", end)
+    changed = _changed_columns(known.get("change_mask"), context, problems)
+    image = {names[place]: texts[place] for place in context.layout.data}
+    is_before = operation == Operation.DELETE or kind == Kind.BEFORE
+    empty = operation == Operation.TRUNCATE
+    key = {name: image[name] for name in context.key if name in image}
+    return {
+        "record_type": record_type,
+        "kind": str(kind),
+        "operation": operation,
+        "position": position,
+        "transaction_id": known.get("transaction_id") or None,
+        "changed_at": changed_at,
+        "change_mask": known.get("change_mask"),
+        "changed_columns": changed,
+        "key": key if key and not empty else None,
+        "before": image if is_before else None,
+        "after": image if not is_before and not empty else None,
+        "headers": headers or None,
+        "problems": _listed(problems + odd),
+    }
+
+
+def _listed(problems: _Problems) -> list[dict[str, str]] | None:
+    return [{"code": str(code), "detail": detail} for code, detail in problems] or None
+
+
+def _control(texts: Texts, odd: _Problems, context: Context) -> dict[str, Any]:
+    names = context.layout.names
+    said = control_row(context.control or "", {name.casefold(): text for name, text in zip(names, texts, strict=True)})
+    time = time_of(said.time)
+    return {
+        "record_type": context.control,
+        "kind": str(Kind.CONTROL),
+        "operation": said.operation,
+        "position": said.position,
+        "changed_at": time,
+        "headers": dict(zip(names, texts, strict=True)),
+        "problems": _listed(([] if said.problem is None else [said.problem]) + odd),
+    }
+
+
+def _operation(known: Mapping[str, str | None], context: Context, problems: _Problems) -> tuple[str | None, Kind, str]:
+    """Record type, kind and operation (§3.1)."""
+    if context.role == LOAD:
+        return "LOAD", Kind.CHANGE, str(Operation.REFRESH)
+    letter, name = known.get("change_oper") or None, known.get("operation") or None
+    by_letter, by_name = LETTERS.get(letter or ""), OPERATIONS.get(name or "")
+    if letter is not None and name is not None and by_letter is not by_name and by_name is not LETTERS["T"]:
+        odd_letter = by_letter is None and by_name is not None
+        problems.append((sentences.unknown_letter if odd_letter else sentences.contradiction)(letter, name))
+    meaning = by_name if by_letter is None or by_name is LETTERS["T"] else by_letter
+    record_type = letter or name
+    if meaning is None:
+        return record_type, Kind.CHANGE, f"UNKNOWN({record_type or ''})"
+    return record_type, meaning.kind, str(meaning.operation)
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+def time_of(text: str | None) -> datetime | None:
+    """A time as UTC, with the digits behind the microsecond cut off; None where the text is none."""
+    match = _TIME.fullmatch(text or "")
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone, sign, hours, minutes = match.groups()
+    try:
+        micros = int((fraction or "0")[:6].ljust(6, "0"))
+        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0), micros)
+        offset = timedelta(0)
+        if zone not in (None, "Z"):
+            if int(minutes) > 59:
+                return None
+            offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return local.replace(tzinfo=timezone(-offset if sign == "-" else offset)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _changed_at(text: str | None, problems: _Problems) -> datetime | None:
+    if not text:
+        return None
+    time = time_of(text)
+    if time is None:
+        problems.append(sentences.no_time(text))
+        return None
+    return None if time < _KNOWN_SINCE else time
+
+
+def sequence_time(text: str) -> datetime | None:
+    """The time that a change sequence begins with, UTC; None where the text is no sequence (§2.3)."""
+    match = _SEQUENCE.fullmatch(text)
+    try:
+        return None if match is None else _moment(match.groups()[:6], int(match[7]) * 10_000)
+    except ValueError:
+        return None
+
+
+def partition_times(text: str) -> tuple[datetime, datetime] | None:
+    """Begin and end of a partition by its name, UTC; None where the text is no such name (§2.6)."""
+    begin, sign, end = text.partition("_")
+    found = _PARTITION.fullmatch(begin), _PARTITION.fullmatch(end)
+    if not sign or found[0] is None or found[1] is None:
+        return None
+    try:
+        return _moment(found[0].groups(), 0), _moment(found[1].groups(), 0)
+    except ValueError:
+        return None
+
+
+def _moment(parts: Sequence[str], micros: int) -> datetime:
+    year, month, day, hour, minute, second = map(int, parts)
+    return datetime(year, month, day, hour, minute, second, micros, UTC)
+
+
+def _partition(name: str | None, position: str | None, problems: _Problems) -> tuple[str | None, str | None]:
+    if name is None:
+        return None, None
+    span = partition_times(name)
+    if span is None:
+        problems.append(sentences.no_partition(name))
+        return None, None
+    time = None if position is None else sequence_time(position)
+    if position is not None and time is not None and not span[0] <= time < span[1]:
+        problems.append(sentences.outside_partition(position, name))
+    return span[0].replace(tzinfo=None).isoformat(), span[1].replace(tzinfo=None).isoformat()
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def mask_of(text: str, settings: MaskSettings) -> Mask | None:
+    """The mask that a text spells (§4.3); None where it spells none."""
+    spelt = text.strip(" \t\n\v\f\r")
+    data: bytes | None = None
+    prefixed = re.match(r"(0|\\)[xX]", spelt) is not None
+    digits = spelt[2:] if prefixed else spelt
+    if not prefixed and spelt and settings.spelling == "base64":
+        data = _base64(spelt)
+    if data is None and re.fullmatch(r"[0-9a-fA-F]*", digits):
+        data = bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
+    if data is None and not prefixed and spelt and settings.spelling != "hex":
+        data = _base64(spelt)
+    if data is None:
+        return None
+    return Mask(int.from_bytes(data, "big" if settings.order == "big" else "little"), data)
+
+
+def _base64(text: str) -> bytes | None:
+    """The bytes of a text that is base64 with its padding."""
+    if not re.fullmatch(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text):
+        return None
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _changed_columns(text: str | None, context: Context, problems: _Problems) -> list[str] | None:
+    settings = context.masks
+    if text is None or settings is None:
+        return None
+    mask = mask_of(text, settings)
+    if mask is None:
+        problems.append(sentences.no_mask(text))
+        return None
+    if len(mask.data) > WIDTHS["change_mask"]:
+        problems.append(sentences.too_wide("change_mask", WIDTHS["change_mask"], len(mask.data)))
+    width = settings.offset + len(context.columns)
+    marked = [bit for bit in range(settings.offset) if mask.bits >> bit & 1]
+    if marked:
+        problems.append(sentences.header_bits(text, marked, settings.offset))
+    if mask.bits >> width:
+        problems.append(sentences.beyond_bits(text, width))
+    return [name for at, name in enumerate(context.columns) if mask.bits >> (settings.offset + at) & 1]

@@ -1,0 +1,268 @@
+"""What the header columns of many rows say, column by column (docs/formats/qlik-change-table.md §2, §3)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.qlik.times import MICROSECONDS, UNKNOWN_UNTIL, moments, sequence_times
+from cdcwb.formats.qlik_change_table import sentences
+from cdcwb.formats.qlik_change_table.facts import HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
+from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.model import Kind, Operation, Problem
+
+__all__ = ["Findings", "Headers", "Operations", "read_headers", "read_operations"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_UNKNOWN: Final = 0
+_MEANINGS: Final = list(LETTERS.values())
+_LETTERS: Final = list(LETTERS)
+_NAMES: Final = list(OPERATIONS)
+_BY_NAME: Final = np.array([0, *(1 + _MEANINGS.index(meaning) for meaning in OPERATIONS.values())])
+TRUNCATE: Final = 1 + _LETTERS.index("T")
+_KINDS: Final = [str(Kind.CHANGE), *(str(meaning.kind) for meaning in _MEANINGS)]
+_OPERATIONS: Final = [None, *(str(meaning.operation) for meaning in _MEANINGS)]
+_PARTITION: Final = re.compile(r"(\d{8}T\d{6})_(\d{8}T\d{6})", re.ASCII)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Problems of rows: (row, code, sentence), in the order in which they are told of a row."""
+
+    found: list[tuple[int, Problem, str]] = field(default_factory=list)
+
+    def add(self, row: int, finding: tuple[Problem, str]) -> None:
+        """One more."""
+        self.found.append((row, *finding))
+
+    def array(self, count: int) -> pa.ListArray | None:
+        """As the column ``problems`` of so many rows; None where there is none."""
+        if not self.found:
+            return None
+        rows: list[list[dict[str, str]] | None] = [None] * count
+        for row, code, detail in self.found:
+            there = rows[row] = rows[row] or []
+            there.append({"code": str(code), "detail": detail})
+        return pa.array(rows, pa.list_(pa.struct([("code", pa.string()), ("detail", pa.string())])))
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Operations:
+    """What the rows do. ``code`` is a number for each row: 0 where the operation is not listed, else the place of its
+    meaning."""
+
+    code: npt.NDArray[np.int8]
+    record_type: pa.StringArray
+    kind: pa.StringArray
+    operation: pa.StringArray
+
+    def is_(self, operation: Operation, kind: Kind | None = None) -> Bools:
+        """Which rows are of an operation (and kind)."""
+        wanted = [
+            at
+            for at, meaning in enumerate(_MEANINGS, 1)
+            if meaning.operation is operation and kind in (None, meaning.kind)
+        ]
+        found: Bools = np.isin(self.code, wanted)
+        return found
+
+    @property
+    def before(self) -> Bools:
+        """Rows that hold what was before the change."""
+        found: Bools = self.is_(Operation.DELETE) | self.is_(Operation.UPDATE, Kind.BEFORE)
+        return found
+
+    @property
+    def after(self) -> Bools:
+        """Rows that hold what is after it."""
+        found: Bools = ~self.before & (self.code != TRUNCATE)
+        return found
+
+
+def read_operations(rows: Rows, role: str) -> Operations:
+    """What the rows of a file do, by ``change_oper`` and ``operation`` (§3.1). All rows of a full load are REFRESH.
+
+    The letter counts, but for TRUNCATE, whose letter nobody knows. Where neither is listed the operation is UNKNOWN of
+    what stands there.
+    """
+    count = len(rows.offset)
+    if role == LOAD:
+        load = [pa.repeat(text, count) for text in ("LOAD", str(Kind.CHANGE), str(Operation.REFRESH))]
+        return Operations(np.zeros(count, np.int8), *load)
+    letter, name = (_known(rows, which) for which in ("change_oper", "operation"))
+    by_letter = _places(letter, _LETTERS, count)
+    by_name = _BY_NAME[_places(name, _NAMES, count)]
+    code = np.where((by_letter == _UNKNOWN) | (by_name == TRUNCATE), by_name, by_letter)
+    kind = pa.array(_KINDS, pa.string()).take(pa.array(code))
+    operation = pa.array(_OPERATIONS, pa.string()).take(pa.array(code))
+    record_type = _first_given(letter, name, count)
+    if (code == _UNKNOWN).any():
+        shown = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(record_type, ""), ")", "")
+        operation = pc.coalesce(operation, shown)
+    return Operations(code.astype(np.int8), record_type, kind, operation)
+
+
+def _known(rows: Rows, name: str) -> pa.StringArray | None:
+    place = rows.layout.known.get(name)
+    return None if place is None else rows.text(place)
+
+
+def _places(texts: pa.StringArray | None, among: list[str], count: int) -> Ints:
+    """The place of each text among some, from 1; 0 where it is none of them."""
+    if texts is None:
+        return np.zeros(count, dtype=np.int64)
+    found = pc.index_in(texts, pa.array(among, pa.string()))
+    places: Ints = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    return places
+
+
+def _given(texts: pa.StringArray) -> pa.StringArray:
+    """The texts, null where they are empty."""
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _first_given(letter: pa.StringArray | None, name: pa.StringArray | None, count: int) -> pa.StringArray:
+    given = [_given(texts) for texts in (letter, name) if texts is not None]
+    return pc.coalesce(*given) if given else pa.nulls(count, pa.string())
+
+
+# --- the others -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Headers:
+    """The header columns of rows. ``texts`` has an array for each header column in file order, under ``names``; the
+    two times of a partition stand behind them. ``changed_at``: UTC, null where nobody knows."""
+
+    names: list[str]
+    texts: list[pa.StringArray]
+    position: pa.StringArray
+    transaction_id: pa.StringArray
+    changed_at: pa.Array
+
+
+def read_times(rows: Rows) -> pa.Array:
+    """When the rows were changed, null where they do not say; what is no time is not told here."""
+    timestamp = _known(rows, "timestamp")
+    if timestamp is None:
+        return pa.nulls(len(rows.offset), MICROSECONDS)
+    return _changed_at(timestamp)[0]
+
+
+def _changed_at(timestamp: pa.StringArray) -> tuple[pa.Array, Bools]:
+    times, failed = moments(timestamp)
+    failed |= _of_year_0(timestamp)
+    default = pc.fill_null(pc.less(times, pa.scalar(UNKNOWN_UNTIL, MICROSECONDS)), False)
+    return pc.if_else(default, pa.scalar(None, MICROSECONDS), times), failed
+
+
+def transaction_ids(rows: Rows) -> pa.StringArray:
+    """The transaction of each row; null where it has none."""
+    found = _known(rows, "transaction_id")
+    return pa.nulls(len(rows.offset), pa.string()) if found is None else _given(found)
+
+
+def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Headers:
+    """The header columns of rows of a change table, and what is wrong with them."""
+    layout, count = rows.layout, len(rows.offset)
+    known = {name: rows.text(place) for name, place in layout.known.items()}
+    for name in HEADERS:
+        if name in known and name in WIDTHS and name != "change_mask":
+            _check_width(name, known[name], findings)
+    sequence = known.get("change_seq")
+    position = pa.nulls(count, pa.string()) if sequence is None else _given(sequence)
+    times, wrong = sequence_times(position)
+    wrong |= _of_year_0(position)
+    for row in np.flatnonzero(wrong).tolist():
+        findings.add(row, sentences.no_sequence(position[row].as_py()))
+    _check_operations(known, operations, findings)
+    changed_at = pa.nulls(count, MICROSECONDS)
+    if "timestamp" in known:
+        changed_at, failed = _changed_at(known["timestamp"])
+        for row in np.flatnonzero(failed).tolist():
+            findings.add(row, sentences.no_time(known["timestamp"][row].as_py()))
+    names = [layout.names[place] for place in layout.header]
+    texts = [rows.text(place) for place in layout.header]
+    if "partition_name" in known:
+        begin, end = _partitions(known["partition_name"], position, times, findings)
+        for name, one in (("partition_begin", begin), ("partition_end", end)):
+            if name not in names:
+                names.append(name)
+                texts.append(one)
+    return Headers(names, texts, position, transaction_ids(rows), changed_at)
+
+
+def _of_year_0(texts: pa.StringArray) -> Bools:
+    """Times that Arrow knows and no calendar of Python."""
+    found: Bools = pc.fill_null(pc.starts_with(texts, "0000"), False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _check_width(name: str, texts: pa.StringArray, findings: Findings) -> None:
+    size = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(size > WIDTHS[name]).tolist():
+        findings.add(row, sentences.too_wide(name, WIDTHS[name], int(size[row])))
+
+
+def _check_operations(known: dict[str, pa.StringArray], operations: Operations, findings: Findings) -> None:
+    """Rows whose two columns do not say the same (§10)."""
+    letter, name = known.get("change_oper"), known.get("operation")
+    if letter is None or name is None:
+        return
+    count = len(letter)
+    by_letter, by_name = _places(letter, _LETTERS, count), _BY_NAME[_places(name, _NAMES, count)]
+    given = pc.is_valid(_given(letter)).to_numpy(zero_copy_only=False)
+    told = pc.is_valid(_given(name)).to_numpy(zero_copy_only=False)
+    wrong = given & told & (by_letter != by_name) & (by_name != TRUNCATE)
+    for row in np.flatnonzero(wrong).tolist():
+        pair = letter[row].as_py(), name[row].as_py()
+        odd_letter = by_letter[row] == _UNKNOWN and by_name[row] != _UNKNOWN
+        findings.add(row, sentences.unknown_letter(*pair) if odd_letter else sentences.contradiction(*pair))
+
+
+def _partitions(
+    names: pa.StringArray, position: pa.StringArray, times: pa.Array, findings: Findings
+) -> tuple[pa.StringArray, pa.StringArray]:
+    """Begin and end of each row's partition as text, with the rows that lie outside of theirs (§2.6)."""
+    encoded = _given(names).dictionary_encode()
+    spans = [_span(name) for name in encoded.dictionary.to_pylist()]
+    index = encoded.indices
+    edges = [
+        pa.array([None if span is None else span[at] for span in spans], pa.timestamp("us")).take(index)
+        for at in (0, 1)
+    ]
+    begin, end = (edge.cast(MICROSECONDS) for edge in edges)
+    wrong = np.array([span is None for span in spans], dtype=np.bool_)
+    places = pc.fill_null(index, -1).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero((places >= 0) & np.append(wrong, False)[places]).tolist():
+        findings.add(row, sentences.no_partition(names[row].as_py()))
+    outside = pc.or_(pc.less(times, begin), pc.greater_equal(times, end))
+    for row in np.flatnonzero(pc.fill_null(outside, False).to_numpy(zero_copy_only=False)).tolist():
+        findings.add(row, sentences.outside_partition(position[row].as_py(), names[row].as_py()))
+    texts = [pa.array([None if span is None else span[at].isoformat() for span in spans], pa.string()) for at in (0, 1)]
+    return texts[0].take(index), texts[1].take(index)
+
+
+def _span(name: str) -> tuple[dt.datetime, dt.datetime] | None:
+    """Begin and end of a partition; None for a name that is none."""
+    match = _PARTITION.fullmatch(name)
+    try:
+        return None if match is None else (_time(match[1]), _time(match[2]))
+    except ValueError:
+        return None
+
+
+def _time(text: str) -> Any:
+    return dt.datetime.strptime(text, "%Y%m%dT%H%M%S")  # noqa: DTZ007  (no zone is written; it is taken as UTC)

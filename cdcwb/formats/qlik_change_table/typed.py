@@ -1,0 +1,112 @@
+"""One table as typed columns, straight from the rows: what ``Capture.table`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.qlik_change_table.facts import CHANGES, CONTROL
+from cdcwb.formats.qlik_change_table.headers import Findings, read_headers, read_operations
+from cdcwb.formats.qlik_change_table.plan import Plan, SplitEntry
+from cdcwb.formats.qlik_change_table.reader import FileReader
+from cdcwb.formats.qlik_change_table.reading import Part, iter_parts
+from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.formats.qlik_change_table.types import arrow_type, common_type, typed
+from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
+
+__all__ = ["read_table", "typed_part", "typed_schema"]
+
+
+def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
+    """Columns of :func:`read_table`: where the row stands, then ``before`` and ``after`` as structures of typed
+    columns.
+
+    Raises CaptureError naming what there is for a table or column that is not there.
+    """
+    return request_schema(_column_types(plan, request), request)
+
+
+def _tables(plan: Plan, request: TableRequest) -> list[int]:
+    """The tables of the asked name that have columns. Raises CaptureError where there is none."""
+    with_columns = {version.table for version in plan.versions}
+    mine = [at for at in with_columns if request.name in (plan.tables[at].table, plan.tables[at].name.label)]
+    if not mine:
+        raise no_table(request, (plan.tables[at].name.label for at in with_columns))
+    return sorted(mine)
+
+
+def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
+    mine = _tables(plan, request)
+    used = {entry.version for entry in plan.files}
+    versions = [
+        one for at, one in enumerate(plan.versions) if one.table in mine and (at in used or one.origin != "DDL")
+    ] or [one for one in plan.versions if one.table in mine]
+    types: dict[str, pa.DataType] = {}
+    for version in versions_of(versions, request):
+        for column in version.columns:
+            kind = arrow_type(column)
+            types[column.name] = common_type(types.setdefault(column.name, kind), kind)
+    return chosen_columns(types, request)
+
+
+def read_table(plan: Plan, split: SplitEntry, request: TableRequest) -> Iterator[pa.RecordBatch]:
+    """The rows of one table in one split, in capture order."""
+    entry = plan.files[split.file]
+    if entry.role == CONTROL or entry.table not in _tables(plan, request):
+        return
+    for part in iter_parts(entry, plan.shapes[entry.shape], plan.charset, split.start, split.stop):
+        yield from typed_part(plan, split.file, part, request)
+
+
+def typed_part(plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
+    """The rows of a part as typed columns."""
+    types, schema = _column_types(plan, request), typed_schema(plan, request)
+    reader = FileReader(plan, file, Wanted(kinds=CHANGES))
+    batches = [_batch(reader, rows, types, schema, request) for _, rows in part.rows]
+    if len(batches) > 1:
+        table = pa.Table.from_batches(batches).sort_by("offset").combine_chunks()
+        batches = table.to_batches()
+    yield from batches
+
+
+def _batch(
+    reader: FileReader, rows: Rows, types: dict[str, pa.DataType], schema: pa.Schema, request: TableRequest
+) -> pa.RecordBatch:
+    count = len(rows.offset)
+    operations = read_operations(rows, reader.entry.role)
+    headers = read_headers(rows, operations, Findings())
+    version = None if reader.version is None else reader.version.key
+    places = [
+        pa.array(np.full(count, reader.index, dtype=np.int32)),
+        pa.array(rows.offset),
+        operations.kind,
+        operations.operation,
+        headers.position,
+        headers.transaction_id,
+        pa.repeat(pa.scalar(version, pa.string()), count),
+    ]
+    at = {rows.layout.names[place]: place for place in rows.layout.data}
+    columns = []
+    for name, kind in types.items():
+        if name not in at:
+            columns.append(pa.nulls(count, kind))
+            continue
+        text = rows.text(at[name])
+        garbled = rows.garbled(at[name])
+        if len(garbled) and not pa.types.is_string(kind):  # hexadecimal digits of bytes that are no text
+            text = pc.if_else(pa.array(np.isin(np.arange(count), garbled)), pa.scalar(None, pa.string()), text)
+        columns.append(typed(rows.content(at[name]), text, kind))
+    fields = [pa.field(name, kind) for name, kind in types.items()]
+    chosen = {"before": operations.before, "after": operations.after}
+    images = [_image(columns, fields, ~chosen[name]) for name in images_of(request)]
+    return pa.RecordBatch.from_arrays([*places, *images], schema=schema)
+
+
+def _image(columns: list[pa.Array], fields: list[pa.Field], null: np.ndarray) -> pa.StructArray:
+    if not fields:
+        return pa.array([None if one else {} for one in null.tolist()], pa.struct([]))
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(null))

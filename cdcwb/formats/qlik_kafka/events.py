@@ -1,0 +1,116 @@
+"""``events`` of one batch of messages, put together from groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdcwb import model
+from cdcwb.formats.arrays.maps import Ints, MapBuilder, TextPool
+from cdcwb.model import Problem
+
+__all__ = ["EventBatch"]
+
+Bools = npt.NDArray[np.bool_]
+
+_MAPS: Final = ("key", "before", "after", "headers")
+
+
+class EventBatch:
+    """The events of ``count`` records, filled column by column for any of them; what is not filled is null."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.pool = TextPool()
+        self.maps = {name: MapBuilder(count, self.pool) for name in _MAPS}
+        self._columns: dict[str, list[tuple[Ints | None, pa.Array]]] = {}
+        self._problems: dict[int, list[dict[str, str]]] = {}
+
+    def put(self, name: str, values: pa.Array, index: Ints | None = None) -> None:
+        """The values of a column for the records ``index`` (None: for all)."""
+        if len(values):
+            self._columns.setdefault(name, []).append((index, values))
+
+    def constant(self, name: str, value: Any, index: Ints | None = None) -> None:
+        """One value of a column for the records ``index`` (None: for all)."""
+        if value is not None:
+            count = self.count if index is None else len(index)
+            self.put(name, pa.repeat(pa.scalar(value, model.EVENTS.field(name).type), count), index)
+
+    def texts(
+        self,
+        name: str,
+        keys: Sequence[str],
+        columns: Sequence[pa.StringArray],
+        index: Ints,
+        absent: Bools | None = None,
+    ) -> None:
+        """A map column: for the records ``index`` these keys, with an array of values for each; see :meth:`entries`."""
+        if len(index):
+            places = [self.pool.add(column) for column in columns]
+            stacked = np.stack(places, axis=1) if places else np.empty((len(index), 0), np.int64)
+            self.entries(name, keys, stacked, index, absent)
+
+    def entries(self, name: str, keys: Sequence[str], places: Ints, index: Ints, absent: Bools | None) -> None:
+        """A map column: for the records ``index`` these keys, with the places of their values in the pool, a row for
+        each record. Where ``absent`` (of the same shape) is true, the record lacks the key."""
+        if absent is None or not absent.any():
+            self.maps[name].group(index, keys, places)
+            return
+        patterns, pattern = np.unique(np.packbits(absent, axis=1), axis=0, return_inverse=True)
+        pattern = pattern.reshape(-1)
+        for at in range(len(patterns)):
+            members = np.flatnonzero(pattern == at)
+            there = np.flatnonzero(~absent[members[0]])
+            named = [keys[column] for column in there.tolist()]
+            self.maps[name].group(index[members], named, places[np.ix_(members, there)])
+
+    def problem(self, record: int, code: Problem, detail: str) -> None:
+        """A problem of one record."""
+        self._problems.setdefault(record, []).append({"code": str(code), "detail": detail})
+
+    def build(self) -> pa.RecordBatch:
+        """The batch, exactly as :data:`cdcwb.model.EVENTS` says."""
+        arrays = []
+        for field in model.EVENTS:
+            if field.name in self.maps:
+                arrays.append(self.maps[field.name].build())
+            elif field.name == "problems":
+                arrays.append(self._all_problems(field.type))
+            else:
+                arrays.append(_gathered(self._columns.get(field.name, ()), field.type, self.count))
+        return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+
+    def _all_problems(self, kind: pa.DataType) -> pa.Array:
+        if not self._problems:
+            return pa.nulls(self.count, kind)
+        return pa.array([self._problems.get(record) for record in range(self.count)], kind)
+
+
+def _gathered(parts: Sequence[tuple[Ints | None, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:
+    """The values of all parts, each at its records; null for the others."""
+    if len(parts) == 1 and (parts[0][0] is None or len(parts[0][1]) == count):
+        return _typed(parts[0][1], kind)  # a part's records are in rising order, so one with all of them is in place
+    places = np.full(count, -1, dtype=np.int64)
+    first = 0
+    for index, values in parts:
+        places[slice(None) if index is None else index] = np.arange(first, first + len(values))
+        first += len(values)
+    if not first:
+        return pa.nulls(count, kind)
+    joined = pa.concat_arrays([_typed(values, kind) for _, values in parts])
+    missing = places < 0
+    return joined.take(pa.array(places, mask=missing) if missing.any() else pa.array(places))
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)
+
+
+def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
+    """The facts that say something of any message, by the names that headers give them."""
+    return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}

@@ -1,0 +1,89 @@
+"""One message of a capture, found by its place, without reading all of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats import messages as containers
+from cdcwb.formats.base import EVERYTHING, Field, Inspection
+from cdcwb.formats.files import list_files
+from cdcwb.formats.messages import Container, Messages
+from cdcwb.formats.qlik_kafka.dissect import dissect
+from cdcwb.formats.qlik_kafka.plan import Plan
+from cdcwb.formats.qlik_kafka.planning import Options, make_plan
+from cdcwb.formats.qlik_kafka.reader import Where, events_of
+from cdcwb.model import Problem
+
+__all__ = ["inspect_record"]
+
+_NEAR: Final = 64 << 20  # bytes that are looked through for metadata
+
+
+def inspect_record(path: str, offset: int, options: Options) -> Inspection:
+    """The message (or run of other bytes) that holds ``offset`` of the decompressed file, or the row ``offset`` of a
+    container that counts rows.
+
+    Its metadata is looked for in the same file, then in the files beside it, as far as they are not too large. Raises
+    CaptureError where the file ends before ``offset``.
+    """
+    container = containers.probe(path, options.container)
+    end = container.size if container.unit == "byte" else container.count or 0
+    if not 0 <= offset < end:
+        unit = "bytes" if container.unit == "byte" else "rows"
+        raise CaptureError(f"the file has {end} {unit}", path=path, offset=offset)
+    messages = containers.locate(container, offset)
+    options = replace(options, mode="PERMISSIVE")  # whatever else stands there
+    plan = make_plan([path], options)
+    inspection, waits = _inspect(container, messages, plan)
+    others = _beside(path) if waits else []
+    if others:
+        inspection, _ = _inspect(container, messages, make_plan([*others, path], options))
+    return inspection
+
+
+def _beside(path: str) -> list[str]:
+    """The other files of the folder, if they can be looked through quickly."""
+    names = [name for name in list_files(str(Path(path).parent)) if not Path(name).samefile(path)]
+    return names if sum(Path(name).stat().st_size for name in names) <= _NEAR else []
+
+
+def _inspect(container: Container, messages: Messages, plan: Plan) -> tuple[Inspection, bool]:
+    versions = plan.lookup()
+    where = Where(container.path, 0, container.unit)
+    events = events_of(messages, where, plan.settings, versions, EVERYTHING, container.schema)
+    event = {name: value for name, value in events.to_pylist()[0].items() if value is not None}
+    offset, length = int(messages.offset[0]), int(messages.length[0])
+    if messages.state[0]:
+        there = messages.source[0].as_py() or b""
+        reason = messages.reasons.get(0, "")
+        field = Field(str(event["kind"]), 0, len(there), there, None, reason)
+        return Inspection(container.path, offset, length, there, field, event, reason), False
+    value = messages.value[0].as_py()
+    version = next((one for one in plan.versions if one.table_version == event.get("table_version")), None)
+    columns = None
+    if version is not None:
+        types = {column.name: column.type for column in version.columns}
+        columns = [(name, types.get(name)) for name in version.bits]
+
+    def resolve(name: str) -> str | None:
+        if not name:
+            brought = None if value is not None and value.startswith(b"atMSG") else container.schema
+            return brought or plan.settings.avro_schema
+        found = versions.by_schema_id.get(name)
+        if found is None and name.isdigit():
+            found = versions.by_registry_id.get(int(name))
+        return found.text if found is not None else None
+
+    field = dissect(value, resolve, plan.settings.mask_order, columns)
+    codes = {problem["code"] for problem in event.get("problems", ())}
+    waits = bool(codes & {str(Problem.NO_SCHEMA)})
+    if version is not None:
+        note = f"decoded with table version {version.table_version} ({version.origin})"
+    elif waits:
+        note = "the metadata message of its schema was not found here; the option metadata names where it is"
+    else:
+        note = ""
+    return Inspection(container.path, offset, length, value or b"", field, event, note), waits

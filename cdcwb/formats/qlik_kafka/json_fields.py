@@ -1,0 +1,319 @@
+"""The field tree of a JSON message (docs/formats/qlik-kafka.md §1.3, §2.1, §3, §4, §7 and §11.1).
+
+A field's bytes are its name, its value, the comma behind it and the white space in front. An object begins with the
+leaf ``opening`` (its name and bracket) and ends with ``closing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cdcwb.formats.base import Field
+from cdcwb.formats.qlik_kafka.json_forms import Form, called, form_of
+from cdcwb.formats.qlik_kafka.json_text import Element, Json, parse
+from cdcwb.formats.qlik_kafka.meanings import (
+    COLUMN_FACTS,
+    ENVELOPE,
+    METADATA,
+    Meaning,
+    header,
+    sequence_children,
+)
+from cdcwb.formats.qlik_kafka.row_meanings import (
+    IMAGES,
+    MASKS,
+    Column,
+    Row,
+    image_meaning,
+    mask_bytes,
+    mask_children,
+    mask_meaning,
+    row_meaning,
+)
+from cdcwb.model import Problem
+from cdcwb.words import visible
+
+__all__ = ["Resolve", "json_message"]
+
+Resolve = Callable[[str], str | None]
+"""Gives the text of the Avro schema of a schema id: a messageSchemaId (the dataSchema of its metadata message), the
+registry's id in digits, or empty for a value without a frame. None: the id is not known."""
+
+
+def json_message(value: bytes, resolve: Resolve | None, columns: Sequence[Column] | None) -> Field:
+    """The tree of a value that should be a JSON text. Every byte is in one leaf, whatever the bytes are.
+
+    ``columns`` are those of the row, in the order of the masks' bits; None: the keys of the row, in their order.
+    """
+    parsed = parse(value)
+    if parsed.root is None or parsed.root.kind != "object":
+        why = parsed.damage.sentence if parsed.damage else f"expected an object, found {called(parsed.root)}"
+        return Field("message", 0, len(value), value, None, why, (), Problem.MALFORMED)
+    form = form_of(parsed.root)
+    return _Tree(value, parsed, form, resolve, columns).message()
+
+
+# --- the tree ---------------------------------------------------------------------------------------------------------
+
+_LEGACY: Final = {
+    "task_name": "the replication task",
+    "schema": "schema of the table",
+    "table": "name of the table",
+    "data": "the row; after the change, if there is one before",
+    "bu_data": "the row before",
+    "beforeData": "the row before",
+}
+_RENAMED: Final = {"stream_position": "streamPosition", "change_seq": "changeSequence", "ts": "timestamp"}
+_LETTERS: Final = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+_KINDS: Final = {
+    "record": "a data message",
+    "metadata": "a metadata message, one version of a table's structure,",
+    "legacy": "a data message of Attunity 5",
+    "text": "a message that was put into its envelope as text",
+}
+
+
+class _Tree:
+    """Makes the fields of one parsed message."""
+
+    def __init__(
+        self, value: bytes, parsed: Json, form: Form, resolve: Resolve | None, columns: Sequence[Column] | None
+    ) -> None:
+        assert parsed.root is not None
+        self.value, self.parsed, self.form, self.root = value, parsed, form, parsed.root
+        self.broken = parsed.damage is not None or form.wrong is not None
+        self.unresolved = False
+        self.row = self._row(resolve, columns) if form.section == "record" else Row(None, ())
+
+    def _row(self, resolve: Resolve | None, columns: Sequence[Column] | None) -> Row:
+        """What the fields of a data message say about each other."""
+        body, headers = self.form.body, self.form.body.get("headers")
+        assert headers is not None
+        images = [_texts(body.get(name)) for name in IMAGES]
+        schema_id = None if self.form.envelope is None else self.text(self.form.envelope.get("messageSchemaId"))
+        self.unresolved = resolve is not None and bool(schema_id) and resolve(schema_id or "") is None
+        known = [(name, None) for name in images[0] or images[1] or ()] if columns is None else columns
+        return Row(
+            self.text(headers.get("operation")),
+            known,
+            images[0],
+            images[1],
+            *(_mask(headers.get(name)) for name in MASKS),
+        )
+
+    def text(self, element: Element | None) -> str | None:
+        """The text of an element, of an object or array that in the message; None for null and for no element."""
+        if element is None or element.text is not None or element.kind == "null":
+            return None if element is None else element.text
+        return self.value[element.inner - 1 : element.end + element.closed].decode("utf-8", "replace")
+
+    def message(self) -> Field:
+        form, damage = self.form, self.parsed.damage
+        meaning = form.wrong or f"{_KINDS[form.section]} as JSON"
+        if form.envelope is not None and form.wrong is None:
+            meaning += " in Qlik's envelope"
+        operation = self.row.operation if form.section != "legacy" else _LETTERS.get(form.record_type)
+        if operation is not None:
+            meaning += f": {header('operation', operation)[0]}"
+        children = self.inside(self.root, "envelope" if form.body is not self.root else form.section)
+        rest = self.value[self.parsed.rest :]
+        if damage is not None:  # without a byte where the text ends too early
+            said, code = damage.sentence, Problem.MALFORMED
+            children.append(Field("unreadable", self.parsed.rest, len(rest), rest, None, said, (), code))
+        elif rest:
+            said = "the rest, which is not taken apart: there are too many fields"
+            children.append(Field("rest", self.parsed.rest, len(rest), rest, None, said))
+        problem = Problem.MALFORMED if form.wrong is not None and damage is None else None
+        lacks = _lacks(form.body) if form.section == "metadata" and not self.broken else None
+        if lacks is not None:
+            meaning, problem = lacks, Problem.SCHEMA_TEXT
+        return Field(form.record_type, 0, len(self.value), self.value, None, meaning, tuple(children), problem)
+
+    def leaf(self, name: str, start: int, stop: int, value: str | None, meaning: Meaning) -> Field:
+        sentence, problem = meaning
+        raw = self.value[start:stop]
+        return Field(name, start, stop - start, raw, value, sentence, (), None if self.broken else problem)
+
+    def inside(self, element: Element, section: str) -> list[Field]:
+        """The parts of an object or array: opening, fields, closing."""
+        last = {child.name: at for at, child in enumerate(element.children)}
+        parts = [self.leaf("opening", element.start, element.inner, None, ("name and opening bracket", None))]
+        for at, child in enumerate(element.children):
+            name = f"item {at + 1}" if child.name is None else child.name
+            parts.append(self.field(child, name, section, last[child.name] == at or child.name is None))
+        end = element.children[-1].stop if element.children else element.inner
+        if end < element.stop:
+            parts.append(self.leaf("closing", end, element.stop, None, ("closing bracket", None)))
+        return parts
+
+    def field(self, element: Element, name: str, section: str, counts: bool) -> Field:
+        """The field of one element; ``counts``: no later field has its name."""
+        inner, (meaning, problem) = self.describe(element, name, section)
+        children: list[Field] = []
+        value = element.text
+        if element.kind in ("object", "array") and element.text is None:
+            children = self.inside(element, inner)
+            if inner in ("unknown", "value"):
+                value = self.text(element)
+        elif counts and section == "headers" and element.text is not None:
+            children = self.parts(element, name)
+        if self.broken:
+            problem = None
+        if section == "pair" and value == "NULL":
+            value = None
+        raw = self.value[element.start : element.stop]
+        made = Field(name, element.start, len(raw), raw, value, meaning, tuple(children), problem)
+        if counts:
+            return made
+        return replace(_without_problems(made), meaning=f"{meaning}; a later field of this name counts")
+
+    def parts(self, element: Element, name: str) -> list[Field]:
+        """What is inside a header: time and number of a change sequence, the bits of a mask."""
+        raw, text = self.value[element.inner : element.end], element.text or ""
+        found: Sequence[Field] = ()
+        if name == "changeSequence":
+            found = sequence_children(text, element.inner, raw)
+        elif name in MASKS:
+            mask = _mask(element)
+            if mask is not None:
+                said = "a hexadecimal number, most significant digit first: the last digit holds bits 0 to 3"
+                digits = self.leaf("digits", element.inner, element.end, text, (said, None))
+                found = (digits, *mask_children(name, mask, element.end, self.row))
+        if not found:
+            return []
+        if self.broken:
+            found = [part for part in found if part.problem is None]
+        opening = self.leaf("opening", element.start, element.inner, None, ("name and opening quote", None))
+        closing = self.leaf("closing", element.end, element.stop, None, ("closing quote", None))
+        return [opening, *found, closing]
+
+    # --- what a field means
+
+    def describe(self, element: Element, name: str, section: str) -> tuple[str, Meaning]:
+        """The section of what is inside a field, and what the field means."""
+        match section:
+            case "envelope":
+                return self.around(element, name)
+            case "record":
+                return self.part_of_record(element, name)
+            case "headers":
+                return "unknown", self.header(element, name)
+            case "image":
+                return "value", (image_meaning(self.row, name, element.kind == "null"), None)
+            case "metadata" | "lineage" | "structure":
+                inner = {"lineage": "lineage", "tableStructure": "structure", "tableColumns": "columns"}
+                return inner.get(name, "unknown"), self.of_metadata(element, name)
+            case "columns":
+                return "column", self.of_column(element)
+            case "column":
+                return "unknown", self.of_column_fact(element, name)
+            case "legacy" | "pairs" | "pair":
+                return self.of_legacy(element, name, section)
+        return "unknown", ("", None)
+
+    def around(self, element: Element, name: str) -> tuple[str, Meaning]:
+        if element is self.form.body:
+            return self.form.section, (ENVELOPE.get(name, "the message"), None)
+        if element.kind == "object" and name == "payload":
+            return "envelope", ("the message behind the schema of Kafka Connect", None)
+        if name == "messageSchemaId" and not self.text(element):
+            return "unknown", ("no metadata message describes this message", None)
+        if name == "messageSchemaId" and self.unresolved:
+            return "unknown", ("the metadata message of this schema is not in the capture", Problem.NO_SCHEMA)
+        return "unknown", (ENVELOPE.get(name, "a field that is not known"), None)
+
+    def part_of_record(self, element: Element, name: str) -> tuple[str, Meaning]:
+        if name in IMAGES:
+            return "image", (row_meaning(self.row.operation, name, element.kind == "null"), None)
+        if name == "headers" and element.get("operation") is None:
+            return "headers", ("what is said of the change; no operation is among it", Problem.VALUE)
+        if name == "headers":
+            return "headers", ("what is said of the change", None)
+        return "unknown", header(name, self.text(element))
+
+    def header(self, element: Element, name: str) -> Meaning:
+        if name not in MASKS:
+            return header(name, self.text(element))
+        mask = _mask(element)
+        if mask is None and element.kind != "null":
+            return f"expected hexadecimal digits, found {visible(element.text, 40)!r}", Problem.MASK
+        return mask_meaning(name, mask, self.row), None
+
+    def of_metadata(self, element: Element, name: str) -> Meaning:
+        if name == "schemaId" and (element.kind != "string" or not element.text):
+            return f"expected a text, found {called(element)}", Problem.SCHEMA_TEXT
+        if name in ("tableStructure", "tableColumns") and element.kind != "object":
+            return f"expected an object, found {called(element)}", Problem.SCHEMA_TEXT
+        return METADATA.get(name, "a field that is not known"), None
+
+    def of_column(self, element: Element) -> Meaning:
+        if element.kind != "object":
+            return f"expected the column's properties, found {called(element)}", Problem.SCHEMA_TEXT
+        ordinal, kind = element.get("ordinal"), element.string("type")
+        if ordinal is None:
+            return "expected an ordinal from 1 on, found none", Problem.SCHEMA_TEXT
+        return f"column {visible(ordinal.text, 10)}" + (f", {visible(kind, 30)}" if kind else ""), None
+
+    def of_column_fact(self, element: Element, name: str) -> Meaning:
+        if name == "ordinal":
+            digits = (element.text or "") if element.kind == "number" else ""
+            if not digits.isdigit() or len(digits) > 5 or not 0 < int(digits) < 1 << 16:
+                return f"expected an ordinal from 1 on, found {visible(element.text, 20)!r}", Problem.SCHEMA_TEXT
+        return COLUMN_FACTS.get(name, "a field that is not known"), None
+
+    def of_legacy(self, element: Element, name: str, section: str) -> tuple[str, Meaning]:
+        if section != "legacy":
+            if element.kind == "object" and element.name is None:
+                return "pair", ("one column", None)
+            is_null = element.text is None or element.text == "NULL"
+            return "value", ("NULL, which this form writes as text" if is_null else "a column of the row", None)
+        if name in ("data", "bu_data", "beforeData"):
+            return ("pairs" if element.kind == "array" else "pair"), (_LEGACY[name], None)
+        if name == "op":
+            return "unknown", header("operation", _LETTERS.get(element.text or "", element.text))
+        if name in _RENAMED:
+            return "unknown", header(_RENAMED[name], self.text(element))
+        return "unknown", (_LEGACY.get(name, "a field that is not known"), None)
+
+
+def _without_problems(field: Field) -> Field:
+    return replace(field, problem=None, children=tuple(_without_problems(child) for child in field.children))
+
+
+def _lacks(body: Element) -> str | None:
+    """What a metadata message lacks or repeats, so that it describes no table; None where it is whole."""
+    if not body.string("schemaId"):
+        return "the metadata message has no schemaId"
+    structure = body.get("tableStructure")
+    columns = None if structure is None else structure.get("tableColumns")
+    if columns is None or columns.kind != "object":
+        return "expected tableStructure.tableColumns, found none"
+    ordinals = [_text(column.get("ordinal")) for column in {child.name: child for child in columns.children}.values()]
+    return "two columns have one ordinal" if len(set(ordinals)) < len(ordinals) else None
+
+
+def _text(element: Element | None) -> str | None:
+    """The text of an element; None for null, where there is no such element, and for objects and arrays."""
+    return None if element is None else element.text
+
+
+def _mask(element: Element | None) -> int | None:
+    """The bits of a mask as a number, its text being most significant byte first (§7.2); None where it is none."""
+    found = None if element is None or element.text is None else mask_bytes(element.text)
+    return None if found is None else int.from_bytes(found, "big")
+
+
+def _texts(image: Element | None) -> dict[str, str | None] | None:
+    """The values of an image as texts; None where there is no image."""
+    if image is None or image.kind != "object":
+        return None
+    return {child.name or "": None if child.kind == "null" else _content(child) for child in image.children}
+
+
+def _content(element: Element) -> str:
+    """The text of an element; of an object or array one that differs where its content does."""
+    if element.text is not None:
+        return element.text
+    return repr((element.kind, [(child.name, child.kind, _content(child)) for child in element.children]))

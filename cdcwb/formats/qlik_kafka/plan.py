@@ -1,0 +1,95 @@
+"""What has to be known before messages can be read in pieces: containers, versions, settings and parts.
+
+A plan is made once and travels to the workers as one text. It grows with the number of files, parts and versions, never
+with the number of messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from cdcwb.formats.messages import Container, parts
+from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
+from cdcwb.formats.qlik_kafka.versions import Version
+
+__all__ = ["Plan", "grouped"]
+
+Part = tuple[int, int, int]
+"""Index of a container, and the run ``[start, stop)`` of its bytes or rows whose messages belong to the part."""
+
+
+_TOGETHER: Final = 4 << 20
+_MOST_FILES: Final = 64
+
+
+def grouped(found: Sequence[Container], split_size: int) -> list[list[Part]]:
+    """The parts of all containers, those of small ones together: a task costs more than to read a few messages."""
+    groups: list[list[Part]] = []
+    room = 0.0
+    for index, container in enumerate(found):
+        whole = container.size if container.unit == "byte" else max(container.count or 0, 1)
+        for start, stop in parts(container, split_size):
+            size = container.size * (stop - start) / max(whole, 1)
+            if not groups or size > room or len(groups[-1]) >= _MOST_FILES:
+                groups.append([])
+                room = min(_TOGETHER, split_size)
+            groups[-1].append((index, start, stop))
+            room -= size
+    return groups
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a capture of messages is read. ``name`` is what a table of rows is called; None for files."""
+
+    containers: list[Container]
+    settings: Settings
+    versions: list[Version]
+    splits: list[list[Part]]  # small files that follow each other are read together
+    detected: list[dict[str, Any]]
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
+    name: str | None = None
+    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
+
+    def lookup(self) -> Versions:
+        """The versions, to be found by what messages say."""
+        return Versions(self.versions)
+
+    def to_text(self) -> str:
+        """The plan as one line of ASCII text."""
+        content = {
+            "containers": [container.to_dict() for container in self.containers],
+            "settings": asdict(self.settings),
+            "versions": [version.as_dict() for version in self.versions],
+            "splits": self.splits,
+            "detected": self.detected,
+            "facts": self.facts,
+            "notes": self.notes,
+            "name": self.name,
+            "partitions": self.partitions,
+        }
+        return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        """The plan that :meth:`to_text` wrote."""
+        content = json.loads(zlib.decompress(base64.b64decode(text)))
+        settings = content["settings"]
+        settings["places"] = tuple(settings["places"])
+        return cls(
+            [Container.from_dict(one) for one in content["containers"]],
+            Settings(**settings),
+            [Version(**one) for one in content["versions"]],
+            [[(one[0], one[1], one[2]) for one in parts] for parts in content["splits"]],
+            content["detected"],
+            content["facts"],
+            content["notes"],
+            content["name"],
+            [(topic, partition) for topic, partition in content["partitions"]],
+        )

@@ -1,0 +1,322 @@
+"""From files, or from a table of rows, to a plan: containers, parts, versions and settings.
+
+The work over the messages is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this
+process for small things and for the data source on its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
+from cdcwb.formats import messages as containers
+from cdcwb.formats import options as opt
+from cdcwb.formats.base import Run, RunRows, Wanted
+from cdcwb.formats.files import list_files
+from cdcwb.formats.findings import detected_row, problem_row
+from cdcwb.formats.messages import Container
+from cdcwb.formats.messages.container import SPLIT_SIZE
+from cdcwb.formats.qlik_kafka.detection import mask_order_row, table_rows, usable_places, votes_of
+from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
+from cdcwb.formats.qlik_kafka.names import PLACES
+from cdcwb.formats.qlik_kafka.plan import Part, Plan, grouped
+from cdcwb.formats.qlik_kafka.reader import Where, events_of
+from cdcwb.formats.qlik_kafka.registry import read_registry
+from cdcwb.formats.qlik_kafka.scan import Scan, scan
+from cdcwb.formats.qlik_kafka.topics import messages_of, topic_partitions
+from cdcwb.formats.qlik_kafka.versioning import find_versions
+from cdcwb.formats.qlik_kafka.versions import Version
+from cdcwb.model import Kind, Problem
+
+__all__ = ["OPTIONS", "Options", "make_plan", "make_row_plan", "run_here"]
+
+OPTIONS: Final[dict[str, str]] = {
+    **containers.OPTIONS,
+    "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
+    "metadata": "files or a folder with metadata messages that are not in the capture",
+    "avro_schema": "file with the Avro schema of messages that name none",
+    "mask_order": "byte order of masks in Avro messages: auto, big, little",
+    "table_from": f"where a table's name stands if no metadata tells it: auto, {', '.join(PLACES)}",
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: headers only",
+    "keys": "key columns: schema.table:c1+c2",
+}
+"""Every option of the format and what it means."""
+
+_FILES: Final = 64  # that one task looks at
+_VOTING: Final = 4096  # messages of a part that are asked about the byte order of their masks
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a capture, checked. None: to be detected."""
+
+    registry: str | None = None
+    metadata: tuple[str, ...] = ()
+    avro_schema: str | None = None
+    mask_order: str | None = None
+    table_from: str | None = None
+    mode: str = "PERMISSIVE"
+    container: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        opt.check_names(given, OPTIONS, "qlik-kafka")
+        values = {name: value for name, value in given.items() if value is not None and value != ""}
+        order = opt.as_choice("mask_order", values.get("mask_order", "auto"), ("auto", "big", "little"))
+        place = opt.as_choice("table_from", values.get("table_from", "auto"), ("auto", *PLACES))
+        metadata = values.get("metadata", ())
+        return cls(
+            registry=str(values["registry"]) if "registry" in values else None,
+            metadata=(str(metadata),) if isinstance(metadata, (str, Path)) else tuple(map(str, metadata)),
+            avro_schema=_schema_text(str(values["avro_schema"])) if "avro_schema" in values else None,
+            mask_order=None if order == "auto" else order,
+            table_from=None if place == "auto" else place,
+            mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
+            container={name: value for name, value in values.items() if name in containers.OPTIONS},
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """What messages are looked at with before anything was detected."""
+        places = PLACES if self.table_from is None else (self.table_from,)
+        return Settings(self.mask_order or "big", places, self.avro_schema)
+
+
+def _schema_text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as reason:
+        raise OptionError(f"option avro_schema: {path!r} cannot be read ({reason})") from None
+
+
+def run_here(function: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Runs the tasks one after the other in this process."""
+    return [function(task) for task in tasks]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    found: tuple[tuple[Container, Part], ...]
+    settings: Settings
+    plan: str
+
+
+def _tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]], settings: Settings, plan: str) -> list[_Task]:
+    return [_Task(tuple((found[part[0]], part) for part in parts), settings, plan) for parts in splits]
+
+
+def _probe(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
+    paths, options = task
+    return [containers.probe(path, options) for path in paths]
+
+
+def _scan(task: _Task) -> Scan:
+    whole = Scan()
+    for container, (index, start, stop) in task.found:
+        batches = ((messages, index) for messages in containers.read(container, start, stop))
+        whole.add(scan(batches, task.settings, container.schema))
+    return whole
+
+
+def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
+
+    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first message that cannot be
+    understood.
+    """
+    probed = run(_probe, [(paths[at : at + _FILES], options.container) for at in range(0, len(paths), _FILES)])
+    found: list[Container] = [one for some in probed for one in some]
+    size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
+    splits = grouped(found, size)
+    whole = Scan()
+    for one in run(_scan, _tasks(found, splits, options.settings, "")):
+        whole.add(one)
+    plan = _plan(found, splits, whole, options)
+    plan.detected[:0] = _container_rows(found, options)
+    if options.mask_order is None and _has_avro(whole, found):
+        votes = run(_vote, _tasks(found, splits, plan.settings, plan.to_text()))
+        _decide_order(plan, [vote for some in votes for vote in some])
+    if options.mode == "FAILFAST":
+        _fail_fast(plan, run)
+    return plan
+
+
+def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
+    """The plan of a table of rows with Kafka's columns. Raises CaptureError where there is no column ``value``."""
+    if "value" not in {column.lower() for column in schema.names}:
+        raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
+    partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
+    whole = Scan()
+    for text in run(_RowScan(options.settings, partitions)):
+        whole.add(pickle.loads(text))
+    plan = _plan([], [], whole, options)
+    plan.name, plan.partitions = name, partitions
+    if options.mask_order is None and _has_avro(whole, []):
+        _decide_order(plan, [pickle.loads(text) for text in run(_RowVote(plan.to_text()))])
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _RowScan:
+    settings: Settings
+    partitions: list[tuple[str, int]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
+        placed = (messages_of(batch, self.partitions) for batch in batches)
+        return pickle.dumps(scan(placed, self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _RowVote:
+    plan: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
+        plan = Plan.from_text(self.plan)
+        return pickle.dumps(votes_of(map(containers.from_arrow, batches), plan.settings, plan.lookup(), None, _VOTING))
+
+
+def _plan(found: list[Container], splits: list[list[Part]], whole: Scan, options: Options) -> Plan:
+    beside = _beside(options)
+    texts = read_registry(options.registry, sorted(whole.registry_ids)) if options.registry else {}
+    if options.avro_schema is not None:  # a record without a frame may begin with a zero as well
+        whole.registry_ids = {number: place for number, place in whole.registry_ids.items() if number in texts}
+    places, place_rows = usable_places(whole, options.table_from)
+    schemas = [(at, one.schema) for at, one in enumerate(found) if one.schema is not None]
+    versions, notes = find_versions(whole, beside, texts, schemas, options.avro_schema, places)
+    settings = replace(options.settings, places=places)
+    unresolved = sorted(set(whole.schema_ids) - {one.schema_id for one in versions if one.schema_id})
+    facts = {
+        "bytes": sum(one.size for one in found if one.unit == "byte"),
+        "records": whole.records,
+        "messages": whole.messages,
+        "table_versions": len(versions),
+        "unresolved_schemas": len(unresolved) + len(set(whole.registry_ids) - set(texts)),
+    }
+    detected = [*place_rows, *table_rows(versions), *_metadata_rows(whole, versions, unresolved, texts)]
+    if options.mask_order is not None:
+        detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
+    notes = [*_file_notes(found), *notes]
+    return Plan(found, settings, versions, splits, detected, facts, notes)
+
+
+def _beside(options: Options) -> list[Version]:
+    """The versions of the metadata messages beside the capture."""
+    whole = Scan()
+    for path in list_files(options.metadata) if options.metadata else ():
+        container = containers.probe(path, {})
+        for start, stop in containers.parts(container):
+            batches = ((messages, -1) for messages in containers.read(container, start, stop))
+            whole.add(scan(batches, options.settings, container.schema))
+    if options.metadata and not whole.metadata:
+        raise OptionError("option metadata: no metadata message was found there", path=options.metadata[0])
+    versions = [version for _, version in whole.metadata.values()]
+    for version in versions:
+        version.origin, version.file_index, version.offset, version.length = "side file", -1, -1, -1
+    return versions
+
+
+def _has_avro(whole: Scan, found: Sequence[Container]) -> bool:
+    forms = whole.forms
+    return (
+        any(forms.get(name) for name in ("ENVELOPE", "CONFLUENT"))
+        or any(one.schema for one in found)
+        or bool(forms.get("BARE"))
+    )
+
+
+def _vote(task: _Task) -> Any:
+    plan = Plan.from_text(task.plan)
+    versions, votes = plan.lookup(), []
+    for container, (_, start, stop) in task.found:
+        batches = containers.read(container, start, stop, batch=1024)
+        votes.append(votes_of(batches, plan.settings, versions, container.schema, _VOTING))
+    return votes
+
+
+def _decide_order(plan: Plan, votes: Sequence[Any]) -> None:
+    order, row = mask_order_row(votes)
+    plan.settings = replace(plan.settings, mask_order=order)
+    plan.detected.append(row)
+
+
+def _container_rows(found: Sequence[Container], options: Options) -> list[dict[str, Any]]:
+    """What holds the messages: one row for each kind, and what was concluded in it."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in found:
+        rows.setdefault(
+            ("container", one.kind),
+            detected_row("container", one.kind, one.evidence, options.container.get("container", "auto") != "auto"),
+        )
+        for setting, value in one.settings.items():
+            if setting in containers.OPTIONS:
+                given = str(options.container.get(setting, "auto")) not in ("auto", "")
+                rows.setdefault((setting, value), detected_row(setting, value, one.evidence, given))
+    return list(rows.values())
+
+
+def _metadata_rows(
+    whole: Scan, versions: Sequence[Version], unresolved: Sequence[str], texts: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    rows = []
+    named = len(whole.schema_ids)
+    if named:
+        evidence = (
+            f"{named - len(unresolved)} of {named} schema ids that data messages name have their metadata message"
+        )
+        rows.append(detected_row("metadata", "messages", evidence, False))
+    if whole.registry_ids:
+        ids = len(whole.registry_ids)
+        evidence = f"{len(texts)} of {ids} schema ids of the Confluent framing are in the registry"
+        rows.append(detected_row("registry", "given" if texts else "none", evidence, bool(texts)))
+    inferred = [one for one in versions if one.origin == "inferred"]
+    if inferred:
+        evidence = f"no metadata: {len(inferred)} table versions are the key orders of `data`, which give the ordinals"
+        rows.append(detected_row("ordinals", "key order", evidence, False))
+    return rows
+
+
+def _file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
+    return [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
+
+
+def _first_malformed(task: _Task) -> tuple[int, int, str] | None:
+    plan = Plan.from_text(task.plan)
+    versions = plan.lookup()
+    wanted = Wanted(images=False, kinds=frozenset({str(Kind.MALFORMED)}))
+    for container, part in task.found:
+        bad = _malformed_in(plan, versions, container, part, wanted)
+        if bad is not None:
+            return bad
+    return None
+
+
+def _malformed_in(
+    plan: Plan, versions: Versions, container: Container, part: Part, wanted: Wanted
+) -> tuple[int, int, str] | None:
+    index, start, stop = part
+    for messages in containers.read(container, start, stop):
+        where = Where(container.path, index, container.unit)
+        events = events_of(messages, where, plan.settings, versions, wanted, container.schema)
+        kinds = np.array(events.column("kind").to_pylist())
+        bad = np.flatnonzero(kinds == str(Kind.MALFORMED))
+        if len(bad):
+            first = int(bad[0])
+            return index, events.column("offset")[first].as_py(), events.column("problems")[first].as_py()[0]["detail"]
+    return None
+
+
+def _fail_fast(plan: Plan, run: Run) -> None:
+    tasks = _tasks(plan.containers, plan.splits, plan.settings, plan.to_text())
+    found = [one for one in run(_first_malformed, tasks) if one is not None]
+    if found:
+        index, offset, reason = min(found)
+        raise MalformedRecordError(reason, path=plan.containers[index].path, offset=offset)

@@ -1,0 +1,368 @@
+"""``events`` from messages: the fast path (docs/formats/qlik-kafka.md).
+
+A batch of messages is decoded by its wire forms into groups of rows that share their columns; each group fills its
+records of the batch's columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.base import Wanted
+from cdcwb.formats.messages import Messages
+from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, moments, sequence_times
+from cdcwb.formats.qlik_kafka.decode import decode
+from cdcwb.formats.qlik_kafka.documents import Document, as_text
+from cdcwb.formats.qlik_kafka.events import EventBatch, columns_of
+from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
+from cdcwb.formats.qlik_kafka.masks import Masks, read_masks
+from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
+from cdcwb.formats.qlik_kafka.versions import from_metadata
+from cdcwb.formats.qlik_kafka.wire import Form
+from cdcwb.model import Kind, Operation, Problem
+
+__all__ = ["FORMAT", "Where", "events_of", "fill_header", "select"]
+
+FORMAT: Final = "qlik-kafka"
+
+_OPERATIONS: Final = pa.array([str(Operation(name)) for name in ("INSERT", "UPDATE", "DELETE", "REFRESH")])
+_WHOLE: Final = "^-?[0-9]{1,19}$"
+_STATE: Final = {1: Kind.FILLER, 2: Kind.MALFORMED}
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the messages of a batch stand: in one file, or each in its topic and partition (arrays then)."""
+
+    file: str | pa.StringArray
+    file_index: int | pa.Array
+    unit: str
+
+    def fill(self, batch: EventBatch, messages: Messages) -> None:
+        """Puts the places of all messages into a batch of events."""
+        for name, value in (("file", self.file), ("file_index", self.file_index)):
+            if isinstance(value, (str, int)):
+                batch.constant(name, value)
+            else:
+                batch.put(name, value)
+        batch.constant("offset_unit", self.unit)
+        batch.put("offset", pa.array(messages.offset))
+        batch.put("length", pa.array(messages.length))
+
+
+def events_of(
+    messages: Messages,
+    where: Where,
+    settings: Settings,
+    versions: Versions,
+    wanted: Wanted,
+    schema: str | None = None,
+) -> pa.RecordBatch:
+    """The events of one batch of messages; ``schema`` is the Avro schema that the container names."""
+    count = len(messages.offset)
+    batch = EventBatch(count)
+    batch.constant("format", FORMAT)
+    where.fill(batch, messages)
+    decoded = decode(messages, settings, versions, wanted.images, schema)
+    facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
+    tombstones = np.flatnonzero(decoded.forms == Form.TOMBSTONE)
+    batch.constant("kind", str(Kind.TOMBSTONE), tombstones)
+    _facts(batch, facts, tombstones, [], [])
+    _not_messages(batch, messages)
+    for number, reason in decoded.parsed.bad:
+        batch.problem(number, Problem.MALFORMED, reason)
+    bad = np.array(sorted(number for number, _ in decoded.parsed.bad), dtype=np.int64)
+    batch.constant("kind", str(Kind.MALFORMED), bad)
+    _facts(batch, facts, bad, [], [])
+    for number, document in decoded.parsed.metadata:
+        _metadata(batch, number, document, facts)
+    for rows in decoded.parsed.rows:
+        _changes(batch, rows, facts)
+    if wanted.images:
+        message = messages.state == 0
+        raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
+        batch.put("raw", raw)
+    return batch.build()
+
+
+def _facts(
+    batch: EventBatch,
+    facts: dict[str, pa.StringArray],
+    index: Ints,
+    names: list[str],
+    columns: list[pa.StringArray],
+) -> None:
+    """The headers of some records: their own, and what the container says of each. Null where there are none."""
+    if not len(index) or not (names or facts):
+        return
+    if len(index) != batch.count:
+        taken = pa.array(index)
+        facts = {name: texts.take(taken) for name, texts in facts.items()}
+    absent = None
+    if any(texts.null_count for texts in facts.values()):
+        absent = np.zeros((len(index), len(names) + len(facts)), dtype=np.bool_)
+        for at, texts in enumerate(facts.values(), len(names)):
+            absent[:, at] = pc.is_null(texts).to_numpy(zero_copy_only=False)
+    batch.texts("headers", _unique([*names, *facts]), [*columns, *facts.values()], index, absent)
+
+
+def _unique(names: list[str]) -> list[str]:
+    """The names; one that repeats gets ``#2``, ``#3``."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return out
+
+
+def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:
+    """Message keys as text, those that are none as lower-case hex."""
+    if keys.null_count == len(keys):
+        return pa.nulls(len(keys), pa.string())
+    try:
+        texts = keys.cast(pa.string())
+        if not pc.any(pc.match_substring_regex(texts, "[\\x00-\\x08]")).as_py():
+            return texts
+    except pa.ArrowInvalid:
+        pass
+    return pa.array([None if key is None else _key_text(key) for key in keys.to_pylist()], pa.string())
+
+
+def _key_text(key: bytes) -> str:
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return key.hex()
+    return key.hex() if any(character < "\t" for character in text) else text
+
+
+def _not_messages(batch: EventBatch, messages: Messages) -> None:
+    for state, kind in _STATE.items():
+        index = np.flatnonzero(messages.state == state)
+        batch.constant("kind", str(kind), index)
+        for number in index.tolist() if kind is Kind.MALFORMED else ():
+            batch.problem(number, Problem.MALFORMED, messages.reasons.get(number, "bytes that are no message"))
+
+
+def _metadata(batch: EventBatch, number: int, document: Document, facts: dict[str, pa.StringArray]) -> None:
+    """The event of a metadata message."""
+    index = np.array([number])
+    body, lineage = document.body, document.body.get("lineage")
+    lineage = lineage if isinstance(lineage, dict) else body
+    batch.constant("record_type", "MD", index)
+    batch.constant("kind", str(Kind.SCHEMA), index)
+    for column, value in (
+        ("schema_name", lineage.get("schema")),
+        ("table_name", lineage.get("table")),
+        ("table_version", body.get("schemaId")),
+    ):
+        batch.constant(column, value if isinstance(value, str) and value else None, index)
+    headers = {**document.outer, "schemaId": body.get("schemaId")}
+    headers.update({f"lineage.{name}": value for name, value in lineage.items() if not isinstance(value, (dict, list))})
+    columns = [pa.array([as_text(value)], pa.string()) for value in headers.values()]
+    _facts(batch, facts, index, list(headers), columns)
+    problem = document.problem or _unusable(document)
+    if problem is not None:
+        batch.problem(number, Problem.SCHEMA_TEXT, problem)
+
+
+def _unusable(document: Document) -> str | None:
+    try:
+        from_metadata(document.body)
+    except ValueError as reason:
+        return str(reason)
+    return None
+
+
+def _changes(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray]) -> None:
+    """The events of a group of data messages."""
+    index = rows.index
+    operations = fill_header(batch, rows, facts)
+    for row, code, sentence in rows.problems:
+        batch.problem(int(index[row]), code, sentence)
+    updates = _equal(operations, Operation.UPDATE)
+
+    def report(row: int, code: Problem, sentence: str) -> None:
+        batch.problem(int(index[row]), code, sentence)
+
+    masks = read_masks(rows, updates, report)
+    if masks is not None:
+        batch.put("changed_columns", masks.changed_columns, index)
+        batch.put("present_columns", masks.present_columns, index)
+    _images(batch, rows, _equal(operations, Operation.DELETE), masks)
+
+
+def fill_header(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray]) -> pa.StringArray:
+    """All of a group's columns but those that come from its images and masks; returns its operations."""
+    index = rows.index
+    batch.constant("record_type", rows.record_type, index)
+    batch.constant("kind", str(Kind.CHANGE), index)
+    batch.constant("schema_name", rows.schema_name, index)
+    batch.constant("table_name", rows.table_name, index)
+    if rows.version is not None:
+        batch.constant("table_version", rows.version.table_version or None, index)
+    _facts(batch, facts, index, list(rows.header_names[: rows.shown]), list(rows.headers[: rows.shown]))
+    operations = _operation(batch, rows)
+    _positions(batch, rows)
+    for name, column in (("changeMask", "change_mask"), ("columnMask", "column_mask")):
+        texts = rows.header(name)
+        if texts is not None:
+            batch.put(column, texts, index)
+    return operations
+
+
+def _equal(texts: pa.StringArray, value: str) -> Bools:
+    found: Bools = pc.fill_null(pc.equal(texts, value), False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _operation(batch: EventBatch, rows: Rows) -> pa.StringArray:
+    """What each row does; UNKNOWN(x) for what Qlik does not list. Null for messages that wait for their schema."""
+    found = rows.header("operation")
+    if found is None:
+        if rows.version is not None or rows.data is not None:
+            for number in rows.index.tolist():
+                batch.problem(number, Problem.VALUE, "the headers name no operation")
+        return pa.nulls(rows.count, pa.string())
+    known = pc.is_in(found, value_set=_OPERATIONS)
+    if not pc.all(known).as_py():
+        for at in np.flatnonzero(~known.to_numpy(zero_copy_only=False)).tolist():
+            value = found[at].as_py()
+            batch.problem(
+                int(rows.index[at]),
+                Problem.VALUE,
+                f"operation: expected INSERT, UPDATE, DELETE or REFRESH, found {value!r:.60}",
+            )
+        spelled = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(found, ""), ")", "")
+        found = pc.if_else(known, found, spelled)
+    batch.put("operation", found, rows.index)
+    return found
+
+
+def _given(texts: pa.StringArray | None, count: int) -> pa.StringArray:
+    """Texts, empty ones as null."""
+    if texts is None:
+        return pa.nulls(count, pa.string())
+    return pc.if_else(pc.fill_null(pc.equal(texts, ""), True), pa.scalar(None, pa.string()), texts)
+
+
+def _positions(batch: EventBatch, rows: Rows) -> None:
+    """Position, transaction, place in it, and time."""
+    index, count = rows.index, rows.count
+    sequence = _given(rows.header("changeSequence"), count)
+    if sequence.null_count < count:
+        _, wrong = sequence_times(sequence)
+        for at in np.flatnonzero(wrong).tolist():
+            sentence = f"changeSequence: expected 16 digits of time and 19 more, found {sequence[at].as_py()!r:.60}"
+            batch.problem(int(index[at]), Problem.VALUE, sentence)
+        if wrong.any():
+            sequence = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), sequence)
+        batch.put("position", sequence, index)
+    batch.put("transaction_id", _given(rows.header("transactionId"), count), index)
+    counter = _given(rows.header("transactionEventCounter"), count)
+    if counter.null_count < count:
+        batch.put("event_no", _whole(batch, rows, counter), index)
+    last = _given(rows.header("transactionLastEvent"), count)
+    if last.null_count < count:
+        flags = pc.equal(pc.utf8_lower(last), "true")
+        batch.put("last_in_transaction", flags, index)
+        ends = pc.if_else(pc.fill_null(flags, False), sequence, pa.scalar(None, pa.string()))
+        batch.put("commit_position", ends, index)
+    texts = _given(rows.header("timestamp"), count)
+    if texts.null_count < count:
+        times, failed = moments(texts)
+        for at in np.flatnonzero(failed).tolist():
+            sentence = f"timestamp: expected an ISO 8601 time, found {texts[at].as_py()!r:.60}"
+            batch.problem(int(index[at]), Problem.VALUE, sentence)
+        known = pc.greater_equal(times, pa.scalar(UNKNOWN_UNTIL, times.type))
+        batch.put("changed_at", pc.if_else(known, times, pa.scalar(None, times.type)), index)
+
+
+def _whole(batch: EventBatch, rows: Rows, texts: pa.StringArray) -> pa.Array:
+    try:
+        if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():  # Arrow would take 0x10 as well
+            return pc.cast(texts, pa.int64())
+    except pa.ArrowInvalid:
+        pass
+    values: list[int | None] = []
+    for at, text in enumerate(texts.to_pylist()):
+        plain = text is not None and re.fullmatch(_WHOLE, text) is not None and -(1 << 63) <= int(text) < 1 << 63
+        values.append(int(text) if plain else None)
+        if text is not None and not plain:
+            sentence = f"transactionEventCounter: expected a whole number, found {text!r:.60}"
+            batch.problem(int(rows.index[at]), Problem.VALUE, sentence)
+    return pa.array(values, pa.int64())
+
+
+def _images(batch: EventBatch, rows: Rows, deletes: Bools, masks: Masks | None) -> None:
+    """Row images and keys: a deleted row is the before image, wherever it stands (§4.3)."""
+    everyone = np.arange(rows.count)
+    data = None if rows.data is None else rows.data.places(batch.pool)
+    before = None if rows.before is None else rows.before.places(batch.pool)
+    keys = rows.version.key if rows.version is not None else []
+    gone = np.flatnonzero(deletes)
+    if rows.data is not None and data is not None:
+        empty = rows.data.nulls[gone].all(axis=1) if rows.before is not None else np.zeros(len(gone), dtype=np.bool_)
+        from_data, from_before = gone[~empty], gone[empty]
+        kept = everyone[~deletes]
+        absent = None if masks is None else masks.data
+        _image(batch, "after", rows, rows.data, data, kept, absent)
+        _image(batch, "before", rows, rows.data, data, from_data, absent)
+        _key(batch, rows, rows.data, data, np.sort(np.concatenate([kept, from_data])), keys)
+    else:
+        from_before = gone
+    if rows.before is not None and before is not None:
+        absent = None if masks is None else masks.before
+        chosen = np.sort(np.concatenate([everyone[~deletes], from_before]))
+        _image(batch, "before", rows, rows.before, before, chosen, absent)
+        _key(batch, rows, rows.before, before, chosen if rows.data is None else from_before, keys)
+
+
+def _image(
+    batch: EventBatch, name: str, rows: Rows, image: Image, places: Ints, chosen: Ints, absent: Bools | None
+) -> None:
+    """Fills an image of some rows, without the columns that were not captured."""
+    if not len(chosen):
+        return
+    batch.entries(name, image.names, places[chosen], rows.index[chosen], None if absent is None else absent[chosen])
+
+
+def _key(batch: EventBatch, rows: Rows, image: Image, places: Ints, chosen: Ints, keys: list[str]) -> None:
+    if not keys or not len(chosen) or not set(keys) <= set(image.names):
+        return
+    columns = [list(image.names).index(name) for name in keys]
+    batch.maps["key"].group(rows.index[chosen], keys, places[np.ix_(chosen, np.array(columns))])
+
+
+def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The events that are wanted, if any are."""
+    keep: pa.Array | None = None
+    conditions = []
+    if wanted.drop_malformed:
+        conditions.append(pc.not_equal(batch.column("kind"), str(Kind.MALFORMED)))
+    if wanted.timed:
+        conditions.append(pc.is_valid(batch.column("changed_at")))
+    if wanted.kinds is not None:
+        conditions.append(pc.is_in(batch.column("kind"), pa.array(sorted(wanted.kinds), pa.string())))
+    if wanted.transactions is not None:
+        chosen = pa.array(sorted(wanted.transactions), pa.string())
+        conditions.append(pc.is_in(batch.column("transaction_id"), chosen))
+    if wanted.tables is not None:
+        names = pa.array(sorted(wanted.tables), pa.string())
+        table = batch.column("table_name")
+        full = pc.binary_join_element_wise(batch.column("schema_name"), table, ".")
+        conditions.append(pc.or_(pc.is_in(table, names), pc.fill_null(pc.is_in(full, names), False)))
+    for condition in conditions:
+        keep = condition if keep is None else pc.and_(keep, condition)
+    chosen = batch if keep is None else batch.filter(keep)
+    if chosen.num_rows:
+        yield chosen

@@ -1,0 +1,78 @@
+"""Avro schemas of a Confluent schema registry: from a folder of ``<id>.avsc`` files, or from the registry itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from cdcwb.errors import CaptureError, OptionError
+
+__all__ = ["read_registry"]
+
+_SECONDS: Final = 10.0
+_RETRIES: Final = 2
+
+
+def read_registry(where: str, ids: Iterable[int]) -> dict[int, str]:
+    """The schema texts of those ids that the registry has.
+
+    ``where`` is a folder that holds a file ``<id>.avsc`` (or ``.json``) for each schema, as the schema itself or as the
+    registry's answer ``{"schema": "…"}``; or the URL of a registry, of which ``GET /schemas/ids/<id>`` is asked. User
+    name and password in the URL are used and never shown.
+
+    Raises OptionError where there is no such folder, CaptureError where the registry does not answer.
+    """
+    if urlsplit(where).scheme in ("http", "https"):
+        return _from_url(where, ids)
+    folder = Path(where).expanduser()
+    if not folder.is_dir():
+        raise OptionError(f"option registry: expected a folder of <id>.avsc files or an http(s) URL, found {where!r}")
+    return _from_folder(folder, ids)
+
+
+def _from_folder(folder: Path, ids: Iterable[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for number in ids:
+        for name in (f"{number}.avsc", f"{number}.json"):
+            path = folder / name
+            if not path.is_file():
+                continue
+            try:
+                found[number] = _schema(path.read_text(encoding="utf-8-sig"))
+            except (OSError, ValueError, RecursionError) as reason:
+                raise CaptureError(f"cannot be read as an Avro schema ({reason})", path=str(path)) from None
+            break
+    return found
+
+
+def _schema(text: str) -> str:
+    content = json.loads(text)
+    if isinstance(content, dict) and isinstance(content.get("schema"), str) and "fields" not in content:
+        return str(content["schema"])
+    return text
+
+
+def _from_url(url: str, ids: Iterable[int]) -> dict[int, str]:
+    parts = urlsplit(url)
+    shown = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    found: dict[int, str] = {}
+    transport = httpx.HTTPTransport(retries=_RETRIES)
+    with httpx.Client(transport=transport, timeout=_SECONDS, follow_redirects=True) as client:
+        for number in ids:
+            try:
+                answer = client.get(f"{url.rstrip('/')}/schemas/ids/{number}")
+                if answer.status_code == httpx.codes.NOT_FOUND:
+                    continue
+                answer.raise_for_status()
+                found[number] = _schema(answer.text)
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as reason:
+                why = str(reason).replace(url, shown)
+                if parts.password:
+                    why = why.replace(parts.password, "…")
+                raise CaptureError(f"the schema registry does not give schema {number} ({why})", path=shown) from None
+    return found

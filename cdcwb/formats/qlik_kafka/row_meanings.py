@@ -1,0 +1,193 @@
+"""What the rows and masks of a data message say of each column (docs/formats/qlik-kafka.md §4.3 and §7)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cdcwb.formats.base import Field
+from cdcwb.model import Problem
+from cdcwb.words import joined, plural, visible
+
+__all__ = [
+    "IMAGES",
+    "MASKS",
+    "Column",
+    "Row",
+    "image_meaning",
+    "mask_bytes",
+    "mask_children",
+    "mask_meaning",
+    "row_meaning",
+]
+
+Column = tuple[str, str | None]
+"""Name and Replicate's type of a column, where it is known."""
+
+MASKS: Final = ("changeMask", "columnMask")
+"""The headers that are masks."""
+
+IMAGES: Final = ("data", "beforeData")
+"""The fields that are images of a row."""
+
+_LOBS: Final = ("BLOB", "CLOB", "NCLOB")
+
+
+class Row:
+    """What the fields of a data message say about each other.
+
+    ``columns`` are those of the bits of its masks, bit 0 first. ``data`` and ``before`` are its images: texts by name,
+    None for null. ``changed`` and ``captured`` are the masks as numbers whose bit n is bit n; None: no such mask.
+    """
+
+    def __init__(
+        self,
+        operation: str | None,
+        columns: Sequence[Column],
+        data: Mapping[str, str | None] | None = None,
+        before: Mapping[str, str | None] | None = None,
+        changed: int | None = None,
+        captured: int | None = None,
+    ) -> None:
+        self.operation = operation
+        self.columns = columns
+        self.images = [image for image in (data, before) if image is not None]
+        self.bit = {name: bit for bit, (name, _) in enumerate(columns)}
+        self.changed = flags(changed, len(columns))
+        self.captured = flags(captured, len(columns))
+        both = len(self.images) == 2 and list(self.images[0]) == list(self.images[1])
+        self.comparable = both and operation == "UPDATE"
+
+    def has_value(self, name: str) -> bool:
+        """Has one of the images a value for the column?"""
+        return any(image.get(name) is not None for image in self.images)
+
+    def is_absent(self, name: str) -> bool:
+        """Is the column null because it was not captured (§7.5)?"""
+        bit = self.bit.get(name)
+        return self.captured is not None and bit is not None and not self.captured[bit] and not self.has_value(name)
+
+    def is_changed(self, name: str) -> bool | None:
+        """What the change mask says of the column; None where it says nothing."""
+        bit = self.bit.get(name)
+        return None if self.changed is None or bit is None else self.changed[bit]
+
+    def contradiction(self, mask: str, bit: int, is_set: bool) -> str | None:
+        """Why the images contradict a mask in this bit (§7.4, §7.5); None where they do not."""
+        name, kind = self.columns[bit]
+        if mask == "columnMask":
+            return "but the row has a value" if not is_set and self.has_value(name) else None
+        if not self.comparable or name not in self.images[0] or kind in _LOBS or self.is_absent(name):
+            return None
+        if is_set == (self.images[0][name] != self.images[1][name]):
+            return None
+        return "but its images are equal" if is_set else "but its images differ"
+
+
+def flags(bits: int | None, count: int) -> list[bool] | None:
+    """Which of the first ``count`` bits of a number are set; None for no number."""
+    if bits is None:
+        return None
+    low = (bits & ((1 << count) - 1)).to_bytes(count // 8 + 1, "little")
+    return [bool(low[bit >> 3] >> (bit & 7) & 1) for bit in range(count)]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+_ROWS: Final = {
+    ("INSERT", "data"): "the new row",
+    ("UPDATE", "data"): "the row after",
+    ("UPDATE", "beforeData"): "the row before",
+    ("DELETE", "data"): "the deleted row",
+    ("DELETE", "beforeData"): "the deleted row",
+    ("REFRESH", "data"): "the row as it was loaded",
+}
+
+
+def row_meaning(operation: str | None, name: str, is_null: bool) -> str:
+    """What an image (``data`` or ``beforeData``) of a message is (§4.3)."""
+    if is_null:
+        return "no row after" if name == "data" else "no row before"
+    return _ROWS.get((operation or "", name), "a row")
+
+
+def image_meaning(row: Row, name: str, is_null: bool) -> str:
+    """What a column of an image is, and what the masks say of it."""
+    bit = row.bit.get(name)
+    if bit is None:
+        parts = ["a column that the table version does not have"]
+    else:
+        kind = row.columns[bit][1]
+        parts = [f"column {bit + 1}" + (f", {visible(kind, 30)}" if kind else "")]
+    if row.is_absent(name):
+        parts.append("not captured")
+    elif is_null:
+        parts.append("NULL")
+    if row.operation == "UPDATE" and row.is_changed(name):
+        parts.append("changed")
+    return parts[0] + (": " if len(parts) > 1 else "") + ", ".join(parts[1:])
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def mask_bytes(text: str) -> bytes | None:
+    r"""The bytes of a mask that is text: hexadecimal digits, also behind ``0x`` or ``\x``, or base64 (§7.2); None where
+    it is neither."""
+    text = text.strip(" \t\n\v\f\r")
+    digits = text[2:] if re.match(r"(?:0|\\)[xX]", text) else text
+    if re.fullmatch(r"[0-9a-fA-F]*", digits):
+        return bytes.fromhex("0" * (len(digits) % 2) + digits)
+    try:
+        return base64.b64decode(text, validate=True) if digits is text else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+_WORDS: Final = {"changeMask": ("changed", "not changed"), "columnMask": ("captured", "not captured")}
+_PLURALS: Final = {"changeMask": "columns that changed", "columnMask": "columns that were captured"}
+_NAMED: Final = 6
+
+
+def mask_meaning(name: str, bits: int | None, row: Row) -> str:
+    """Which columns a mask names; ``bits`` None: there is no mask."""
+    if bits is None:
+        return f"{_PLURALS[name]}: not said"
+    marked = flags(bits, len(row.columns)) or ()
+    found = [
+        column or f"bit {bit}"
+        for bit, ((column, _), is_set) in enumerate(zip(row.columns, marked, strict=False))
+        if is_set
+    ]
+    named = [visible(column, 40) for column in found[:_NAMED]]
+    if len(found) > _NAMED:
+        named.append(f"{len(found) - _NAMED} more")
+    return f"{_PLURALS[name]}: {joined(named) or 'none'}"
+
+
+def mask_children(name: str, bits: int, at: int, row: Row) -> tuple[Field, ...]:
+    """The bits of a mask, each named by its column, bit 0 first, and what is set behind the last column.
+
+    A bit has no byte of its own: its length is 0, and ``at`` is the byte behind the mask.
+    """
+    words = _WORDS[name]
+    count = len(row.columns)
+    children = []
+    for bit, is_set in enumerate(flags(bits, count) or ()):
+        value = words[0] if is_set else words[1]
+        meaning, problem = f"bit {bit}, ordinal {bit + 1}", None
+        wrong = row.contradiction(name, bit, is_set)
+        if wrong is not None:
+            meaning, problem = f"{meaning}: {value}, {wrong}", Problem.MASK_IMAGES
+        children.append(Field(row.columns[bit][0] or f"bit {bit}", at, 0, b"", value, meaning, (), problem))
+    behind = bits >> count
+    if behind:
+        first, last = count + (behind & -behind).bit_length() - 1, bits.bit_length() - 1
+        found = f"bit {last}" if first == last else f"bits up to {last}"
+        sentence = f"expected bits of {plural(count, 'column')}, found {found}"
+        value = f"bit {first}" if first == last else f"bits {first} to {last}"
+        children.append(Field("beyond the columns", at, 0, b"", value, sentence, (), Problem.MASK))
+    return tuple(children)

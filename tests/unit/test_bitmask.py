@@ -1,0 +1,274 @@
+"""Masks: what their texts spell, which columns their bits are, and what they say of their byte order."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcwb.formats import bitmask
+from cdcwb.formats.bitmask import Votes, bits, names, pack, parse, spelling, vote
+
+NO = np.zeros
+
+
+def _bits(mask: bytes | None, order: str, width: int) -> tuple[list[int], bool]:
+    found, beyond = bits(pa.array([mask], pa.binary()), order, width)
+    assert found.shape == (1, width)
+    return np.flatnonzero(found[0]).tolist(), bool(beyond[0])
+
+
+def _names(text: str, order: str, columns: list[str]) -> list[str]:
+    masks, wrong = parse(pa.array([text]))
+    assert not wrong.any()
+    found, beyond = bits(masks, order, len(columns))
+    assert not beyond.any()
+    chosen: list[str] = names(found, columns, NO(1, bool)).to_pylist()[0]
+    return chosen
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+SPELLINGS: list[tuple[str | None, bytes | None]] = [
+    ("0B", b"\x0b"),
+    ("0b", b"\x0b"),
+    ("0x0B", b"\x0b"),
+    ("0X0b", b"\x0b"),
+    ("\\x2002", b"\x20\x02"),
+    ("008080", b"\x00\x80\x80"),
+    ("220", b"\x02\x20"),
+    ("0x220", b"\x02\x20"),
+    ("IAI=", b"\x20\x02"),
+    ("AA==", b"\x00"),
+    ("/+8r", b"\xff\xef\x2b"),
+    ("2002", b"\x20\x02"),  # hexadecimal wherever it may be
+    (" 2002 ", b"\x20\x02"),
+    ("", b""),
+    ("0x", b""),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("text", "spelt"), SPELLINGS)
+def test_every_spelling_of_a_mask_is_read(text: str | None, spelt: bytes | None) -> None:
+    masks, wrong = parse(pa.array([text], pa.string()))
+    assert masks.to_pylist() == [spelt]
+    assert not wrong[0]
+
+
+def test_spellings_may_be_mixed_in_one_array() -> None:
+    masks, wrong = parse(pa.array([text for text, _ in SPELLINGS], pa.string()))
+    assert masks.to_pylist() == [spelt for _, spelt in SPELLINGS]
+    assert masks.type == pa.binary()
+    assert not wrong.any()
+
+
+@pytest.mark.parametrize(
+    "text", ["zz", "0xzz", "0xIAI=", "IAI", "IAI==", "=", "====", "A===", "0b 0b", "\\y20", "é", "-1"]
+)
+def test_what_is_no_mask_is_null_and_told(text: str) -> None:
+    masks, wrong = parse(pa.array(["0B", text, None]))
+    assert masks.to_pylist() == [b"\x0b", None, None]
+    assert wrong.tolist() == [False, True, False]
+
+
+def test_a_text_that_may_be_both_is_base64_where_that_is_known() -> None:
+    texts = pa.array(["4AEA", "0x20", "220"])
+    assert parse(texts)[0].to_pylist() == [b"\x4a\xea", b"\x20", b"\x02\x20"]
+    assert parse(texts, bitmask.BASE64)[0].to_pylist() == [base64.b64decode("4AEA"), b"\x20", b"\x02\x20"]
+    masks, wrong = parse(pa.array(["IAI="]), bitmask.HEX)
+    assert masks.to_pylist() == [None]
+    assert wrong.tolist() == [True]
+    assert spelling(pa.array(["4AEA", "0x20", "220", "IAI=", "", None, "??"])) == (2, 1)
+
+
+def test_slices_and_empty_arrays_are_read() -> None:
+    texts = pa.array(["ff", "0B", "IAI=", None, "1"])
+    assert parse(texts.slice(1, 3))[0].to_pylist() == [b"\x0b", b"\x20\x02", None]
+    assert bits(parse(texts)[0].slice(1, 1), "big", 4)[0].tolist() == [[True, True, False, True]]
+    masks, wrong = parse(pa.array([], pa.string()))
+    assert len(masks) == len(wrong) == 0
+    assert bits(masks, "big", 9)[0].shape == (0, 9)
+    assert names(NO((0, 2), bool), ["a", "b"], NO(0, bool)).to_pylist() == []
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=12), st.sampled_from(["hex", "0x", "\\x", "64"]))
+def test_bytes_survive_every_spelling(masks: list[bytes | None], how: str) -> None:
+    def spell(mask: bytes) -> str:
+        if how == "64":
+            return base64.b64encode(mask).decode()
+        return (how if how != "hex" else "") + mask.hex()
+
+    texts = pa.array([None if mask is None else spell(mask) for mask in masks], pa.string())
+    found, wrong = parse(texts, bitmask.BASE64 if how == "64" else None)
+    assert found.to_pylist() == masks
+    assert not wrong.any()
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=12)), max_size=12), st.sampled_from([None, "hex", "base64"]))
+def test_any_text_is_a_mask_or_told_to_be_none(texts: list[str | None], shape: str | None) -> None:
+    masks, wrong = parse(pa.array(texts, pa.string()), shape)
+    for text, mask, bad in zip(texts, masks.to_pylist(), wrong.tolist(), strict=True):
+        assert (mask is None) == (text is None or bad)
+        alone = parse(pa.array([text], pa.string()), shape)
+        assert alone[0].to_pylist() == [mask]  # neighbours change nothing
+
+
+# --- bits -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_documented_example_of_messages() -> None:
+    # 0B is binary 1011: the columns with ordinals 1, 2 and 4
+    assert _names("0B", "big", ["c1", "c2", "c3", "c4"]) == ["c1", "c2", "c4"]
+
+
+def test_the_documented_example_of_change_tables() -> None:
+    # five header columns are bits 0 to 4, and the first data column is bit 5
+    columns = ["h1", "h2", "h3", "h4", "h5", "SKU", "QTY", "NOTE", "D4", "D5"]
+    assert _names("A0", "little", columns) == ["SKU", "NOTE"]
+    assert _names("2002", "little", columns) == ["SKU", "D5"]
+    assert _names("220", "big", columns) == ["SKU", "D5"]
+    # mask 11000: the column with ordinal 3 (bit 2) did not change
+    assert _bits(b"\x18", "little", 8) == ([3, 4], False)
+
+
+def test_a_public_decoder_s_example() -> None:
+    # 3a00 with seven header columns: the data columns 3, 5, 6 and 7
+    found, _ = _bits(bytes.fromhex("3a00"), "big", 14)
+    assert [bit - 7 + 1 for bit in found] == [3, 5, 6, 7]
+
+
+def test_zeros_that_were_trimmed_are_zeros() -> None:
+    for order, whole, trimmed in (
+        ("little", b"\x20\x02\x00\x00", b"\x20\x02"),
+        ("big", b"\x00\x00\x02\x20", b"\x02\x20"),
+    ):
+        assert _bits(whole, order, 30) == _bits(trimmed, order, 30) == ([5, 9], False)
+    assert _bits(b"", "little", 30) == ([], False)
+    assert _bits(None, "big", 30) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("mask", "order", "beyond"),
+    [
+        (b"\x07", "big", False),
+        (b"\x08", "big", True),
+        (b"\x00\x07", "big", False),
+        (b"\x01\x07", "big", True),
+        (b"\x07\x00", "little", False),
+        (b"\x07\x01", "little", True),
+        (b"\x07" + bytes(1000), "little", False),
+        (b"\x07" + bytes(1000) + b"\x80", "little", True),
+        (b"\x80" + bytes(1000) + b"\x07", "big", True),
+    ],
+)
+def test_bits_behind_the_last_column_are_told(mask: bytes, order: str, beyond: bool) -> None:
+    found, told = _bits(mask, order, 3)
+    assert found == ([0, 1, 2] if mask != b"\x08" else [])
+    assert told == beyond
+
+
+def test_names_are_null_where_there_is_no_mask() -> None:
+    found, _ = bits(pa.array([b"\x03", None, b""]), "big", 2)
+    listed = names(found, ["a", "b"], np.array([False, True, False]))
+    assert listed.type == pa.list_(pa.string())
+    assert listed.to_pylist() == [["a", "b"], None, []]
+
+
+@given(
+    st.integers(0, 1100).flatmap(
+        lambda width: st.lists(st.sets(st.integers(0, max(width - 1, 0)), max_size=8), min_size=1, max_size=6).map(
+            lambda rows: (width, rows if width else [set() for _ in rows])
+        )
+    ),
+    st.sampled_from(bitmask.ORDERS),
+    st.integers(0, 5),
+)
+def test_bits_are_those_of_a_number(case: tuple[int, list[set[int]]], order: Any, more: int) -> None:
+    width, rows = case
+    matrix = NO((len(rows), width), bool)
+    for at, row in enumerate(rows):
+        matrix[at, sorted(row)] = True
+    size = -(-width // 8) + more
+    masks = pack(matrix, order, size)
+    assert masks.to_pylist() == [sum(1 << bit for bit in row).to_bytes(size, order) for row in rows]
+    shorter = pa.array([mask.rstrip(b"\0") if order == "little" else mask.lstrip(b"\0") for mask in masks.to_pylist()])
+    for one in (masks, shorter.cast(pa.binary())):
+        found, beyond = bits(one, order, width)
+        assert (found == matrix).all()
+        assert not beyond.any()
+    columns = [f"c{at}" for at in range(width)]
+    assert names(matrix, columns, NO(len(rows), bool)).to_pylist() == [[f"c{at}" for at in sorted(row)] for row in rows]
+
+
+def test_bits_that_do_not_fit_are_not_packed() -> None:
+    with pytest.raises(ValueError, match="do not fit into 1 bytes"):
+        pack(np.ones((1, 9), bool), "big", 1)
+
+
+def test_a_thousand_columns_are_read_many_times_as_fast_as_row_by_row() -> None:
+    rng = np.random.default_rng(1)
+    matrix = rng.random((8192, 1024)) < 0.1
+    columns = [f"column_{at}" for at in range(1024)]
+    texts = pa.array([mask.hex() for mask in pack(matrix, "big").to_pylist()])
+
+    def one(text: str) -> list[str]:
+        number = int(text, 16)
+        return [columns[at] for at in range(1024) if number >> at & 1]
+
+    def best(work: Any, times: int) -> float:
+        spent = []
+        for _ in range(times):
+            start = time.perf_counter()
+            work()
+            spent.append(time.perf_counter() - start)
+        return min(spent)
+
+    def decode() -> pa.Array:
+        masks, _ = parse(texts)
+        found, _ = bits(masks, "big", 1024)
+        return names(found, columns, NO(len(found), bool))
+
+    few = texts.slice(0, 256).to_pylist()
+    assert decode().slice(0, 256).to_pylist() == [one(text) for text in few]
+    assert best(lambda: [one(text) for text in few], 3) * 32 > 8 * best(decode, 5)  # 30 on an idle machine
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+def test_bits_outside_the_columns_tell_the_order() -> None:
+    # 16 columns, all of them: 00FFFF is possible only as a number
+    votes = vote(pa.array([b"\x00\xff\xff", b"\x00\x80\x80", b"\xff\xff"]), 16)
+    assert (votes.little, votes.big, votes.masks, votes.order) == (0, 2, 3, "big")
+    assert votes.example == "00FFFF of 16 columns is bits 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
+    assert vote(pa.array([b"\xff\xff\x00"]), 16).order == "little"
+
+
+def test_header_bits_tell_the_order() -> None:
+    votes = vote(pa.array([bytes.fromhex("3a00")]), 14, header=7)
+    assert (votes.little, votes.big, votes.example) == (0, 1, "3A00 of 14 columns is bits 9, 11, 12, 13")
+
+
+def test_images_tell_the_order_where_bits_do_not() -> None:
+    masks = pa.array([b"\x01\x00", b"\x01\x00", b"\x18\x18", None])
+    expected = NO((4, 16), bool)
+    expected[:, 8] = True
+    assert vote(masks, 16).order is None
+    votes = vote(masks, 16, expected=expected)
+    assert (votes.little, votes.big, votes.masks) == (0, 2, 3)
+    first = vote(masks, 16, expected=expected, compared=np.array([True, False, False, False]))
+    assert (first.little, first.big) == (0, 1)
+
+
+def test_votes_add_up_and_a_draw_tells_nothing() -> None:
+    both = Votes(1, 0, 1, "x", "") + Votes(0, 1, 3, "", "y")
+    assert both == Votes(1, 1, 4, "x", "y")
+    assert both.order is None
+    assert (both + Votes(little=1)).order == "little"
