@@ -164,7 +164,13 @@ class _Live:
     def changes(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
 
-        return assemble_changes(self.events(images), self.events(False), self.keys, self.format)
+        made = assemble_changes(self.events(images), self.events(False), self.keys, self.format)
+        if not self.plan.facts.get("undo_records"):
+            return made
+        from cdcwb.spark.undo import mark
+
+        imaged = made if images else assemble_changes(self.events(True), self.events(False), self.keys, self.format)
+        return mark(made, imaged)
 
     def transactions(self) -> DataFrame:
         from cdcwb.spark.assemble import assemble_transactions

@@ -148,6 +148,10 @@ class Problem(StrEnum):
     WIDTH = "width"
     PARTITION = "partition"
     APPLY_EXCEPTION = "apply_exception"
+    HEADER_VALUE = "header_value"
+    REPEATED = "repeated"
+    TIME_ZONE = "time_zone"
+    CONFLICT = "conflict"
 
     @property
     def severity(self) -> Severity:
@@ -192,6 +196,10 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.WIDTH: _ProblemFacts(_W, "value longer than its header column"),
     Problem.PARTITION: _ProblemFacts(_W, "change outside its partition"),
     Problem.APPLY_EXCEPTION: _ProblemFacts(_W, "change that the target refused"),
+    Problem.HEADER_VALUE: _ProblemFacts(_W, "header field that contradicts another"),
+    Problem.REPEATED: _ProblemFacts(_I, "record that was there before"),
+    Problem.TIME_ZONE: _ProblemFacts(_W, "printed time that is ambiguous or missing in its zone"),
+    Problem.CONFLICT: _ProblemFacts(_W, "tokens of one transaction disagree"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

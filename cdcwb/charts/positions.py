@@ -16,7 +16,9 @@ __all__ = ["PositionScale"]
 
 _WORD: Final = re.compile(r"[0-9A-F]{16}")
 _SEQUENCE: Final = re.compile(r"[0-9]{35}")
-_LOG_BITS: Final = 32
+_TRAIL: Final = re.compile(r"[0-9]{20}")
+_LOG_SIZE: Final = 1 << 32
+_TRAIL_SIZE: Final = 10**10
 _EXACT: Final = 1 << 53  # from here on a browser rounds
 _JUMP: Final = 100  # numbers between two positions that are always taken as they are
 _TAIL: Final = 4  # digits of a number that a tick shows
@@ -27,7 +29,9 @@ class PositionScale:
 
     Positions of 16 hexadecimal digits are (number of the log) << 32 | (byte in that log) (``docs/formats/gbase8s.md
     §6``). Logs are far smaller than the 4 GiB that their numbers are apart, so each log is drawn as wide as the bytes
-    of it that are used, the next one beside it after a small gap: a unit of this axis is a byte of log.
+    of it that are used, the next one beside it after a small gap: a unit of this axis is a byte of log. The same holds
+    for positions of 20 digits: ten of the number of a trail file and ten of the byte in it
+    (``docs/formats/goldengate.md §9``).
 
     Positions of 35 digits are the time of a commit and the number of a change (``docs/formats/qlik-kafka.md §5.1``). A
     unit of the axis is a change number, unless these do not rise or one jump would be the greater part of it.
@@ -39,7 +43,9 @@ class PositionScale:
 
     def __init__(self, positions: Iterable[str | None]) -> None:
         self._sorted: list[str] = sorted({p for p in positions if p is not None})
-        self.in_bytes: bool = bool(self._sorted) and all(_WORD.fullmatch(p) for p in self._sorted)
+        in_log = bool(self._sorted) and all(_WORD.fullmatch(p) for p in self._sorted)
+        self._in_trail = bool(self._sorted) and all(_TRAIL.fullmatch(p) for p in self._sorted)
+        self.in_bytes: bool = in_log or self._in_trail
         self.breaks: list[float] = []
         """Where one log ends and the next one begins, in the middle of the gap between them."""
         self._are_sequences = bool(self._sorted) and all(_SEQUENCE.fullmatch(p) for p in self._sorted)
@@ -54,7 +60,8 @@ class PositionScale:
             self._at = {p: n for n, p in enumerate(self._sorted)}
 
     def _by_bytes(self) -> dict[str, int]:
-        split = [divmod(int(p, 16), 1 << _LOG_BITS) for p in self._sorted]
+        base, size = (10, _TRAIL_SIZE) if self._in_trail else (16, _LOG_SIZE)
+        split = [divmod(int(p, base), size) for p in self._sorted]
         used: dict[int, tuple[int, int]] = {}
         for log, byte in split:
             used[log] = (used.get(log, (byte, byte))[0], byte)
@@ -86,6 +93,8 @@ class PositionScale:
         """What one unit of the axis is."""
         if self.in_numbers:
             return "numbers of changes"
+        if self._in_trail:
+            return "bytes of trail"
         return "bytes of log" if self.in_bytes else "order in the log"
 
     @property
@@ -98,7 +107,11 @@ class PositionScale:
 
     def short(self, position: str) -> tuple[str, ...]:
         """A position as the lines of a tick's label: of 35 digits the time, ``08:00:13.22``, behind month and day where
-        there are several days, and the end of the number, ``…0017``. Any other is short enough."""
+        there are several days, and the end of the number, ``…0017``; of 20 digits trail file and byte. Any other is
+        short enough."""
+        if self._in_trail:
+            trail, byte = divmod(int(position), _TRAIL_SIZE)
+            return f"trail {trail}", f"{byte:,}"
         if not self._are_sequences:
             return (position,)
         day = f"{position[4:6]}-{position[6:8]} " if " " in self.days else ""

@@ -377,11 +377,6 @@ def _content(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
     return buffer, offsets[:-1], offsets[1:]
 
 
-def _lengths(array: pa.Array) -> Ints:
-    _, start, end = _content(array)
-    return end - start
-
-
 def _nulls(array: pa.Array) -> Bools:
     if not array.null_count:
         return np.zeros(len(array), dtype=np.bool_)

@@ -15,7 +15,7 @@ from cdcwb import model
 from cdcwb.formats.base import Format
 from cdcwb.model import Completeness, Kind, Outcome, Problem
 from cdcwb.spark import committed
-from cdcwb.spark.pairing import CHANGES, pair, seen_by_pairing, table_label
+from cdcwb.spark.pairing import CHANGES, pair, seen_by_pairing, table_label, without_transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,7 +46,7 @@ def assemble_changes(
     """
     paired = pair(events.filter(F.col("kind").isin(*CHANGES)), form.pairing)
     ended = _with_outcome(paired, headers) if form.commits else committed.add_outcome(paired, headers)
-    return conform(_with_keys(ended, keys), "changes")
+    return conform(_with_keys(without_transaction(ended), keys), "changes")
 
 
 def _with_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
@@ -188,7 +188,7 @@ def assemble_problems(
     found = conform(rows, "problems")
     if form.commits:
         return found.unionByName(_unplaced(_open_ones(transactions), severity)).unionByName(beside)
-    missing = _unplaced(committed.missing_events(headers, transactions), severity)
+    missing = _unplaced(committed.missing_events(headers), severity)
     clock = committed.frozen_times(headers).withColumn("tables", F.lit(None).cast("array<string>"))
     return found.unionByName(missing).unionByName(_unplaced(clock, severity)).unionByName(beside)
 

@@ -1,7 +1,9 @@
-"""Formats that hand over committed work only (Qlik): outcomes, transactions and what is missing in them.
+"""Formats that hand over committed work only (Qlik, GoldenGate): outcomes, transactions and what is missing in them.
 
-There are no begins and commits in such a stream. A transaction is whole when its last event was seen and none before it
-is missing; the time of its commit stands in the change sequence (docs/formats/qlik-kafka.md §5 and §6).
+There are no begins and commits in such a stream. A transaction is whole when its first and last events were seen and
+none between them is missing: by the numbers that Qlik gives its events, by GoldenGate's TransInd. The time of the
+commit stands in Qlik's change sequence (docs/formats/qlik-kafka.md §5 and §6); in a trail it is that of the last record
+(docs/formats/goldengate.md §6).
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdcwb.model import Completeness, Operation, Outcome, Problem
+from cdcwb.model import Completeness, Kind, Operation, Outcome, Problem
+from cdcwb.spark.pairing import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,8 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["add_outcome", "frozen_times", "missing_events", "sequence_time", "summarise"]
 
 _SEQUENCE = r"^[0-9]{35}$"
+_TRAIL = r"^[0-9]{20}$"  # trail sequence and RBA
+_FIRST = ("0", "3")  # TransInd of a transaction's first record
 _TRANSACTIONS = 3  # that share one time of a hundredth of a second …
-_SECONDS = 2  # … while their own times lie so far apart: the clock stood still
+_SECONDS = 2  # … while their own times lie so far apart …
+_RISING = 0.75  # … and so many of them in the order of their numbers: the clock stood still
 
 
 def sequence_time(position: str = "position") -> Column:
@@ -31,63 +37,80 @@ def sequence_time(position: str = "position") -> Column:
 
 def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
     """Adds outcome, commit position and commit time. A full load (REFRESH) is part of no transaction."""
+    rolls_back = F.col("kind") == str(Kind.ROLLBACK)  # GoldenGate's RestartAbend
     ends = (
-        headers.filter(F.col("commit_position").isNotNull())
+        headers.filter(F.col("commit_position").isNotNull() | rolls_back)
         .groupBy(F.col("transaction_id").alias("_transaction"))
-        .agg(F.max("commit_position").alias("_commit_position"))
+        .agg(
+            F.max("commit_position").alias("_commit_position"),
+            F.max(_trail_time()).alias("_committed_at"),
+            F.max(rolls_back).alias("_rolls_back"),
+        )
     )
     joined = changes.join(ends, F.col("transaction_id") == F.col("_transaction"), "left")
     loaded = F.coalesce(F.col("operation") == str(Operation.REFRESH), F.lit(True))
+    committed = F.when(~loaded, str(Outcome.COMMITTED))
     return joined.withColumns(
         {
-            "outcome": F.when(~loaded, str(Outcome.COMMITTED)),
+            "outcome": F.when(F.col("_rolls_back"), str(Outcome.ROLLED_BACK)).otherwise(committed),
             "commit_position": F.col("_commit_position"),
-            "committed_at": sequence_time(),
+            "committed_at": F.coalesce(sequence_time(), "_committed_at"),
         }
     )
+
+
+def _trail_time() -> Column:
+    """The time of a transaction's last record in a trail; null for other records and formats."""
+    return F.when(F.col("commit_position").rlike(_TRAIL), F.col("changed_at"))
 
 
 def _counted(headers: DataFrame) -> DataFrame:
     """One row for each transaction, with what its counters tell."""
     events = headers.filter(F.col("transaction_id").isNotNull())
+    gaps = F.exists(F.coalesce("problems", F.array()), lambda problem: problem["code"] == str(Problem.GAP))
     return events.groupBy("transaction_id").agg(
         F.min("position").alias("begin_position"),
         F.max("position").alias("_highest"),
         F.max("commit_position").alias("_commit_position"),
         F.min("changed_at").alias("began_at"),
-        F.max(sequence_time()).alias("ended_at"),
+        F.max(F.coalesce(sequence_time(), _trail_time())).alias("ended_at"),
         F.sum("length").alias("bytes"),
         F.countDistinct("event_no").alias("_seen"),
         F.min("event_no").alias("_lowest_no"),
         F.max("event_no").alias("_highest_no"),
         F.max(F.coalesce("last_in_transaction", F.lit(False))).alias("_last"),
         F.max(F.col("last_in_transaction").isNotNull()).alias("_says_last"),
+        F.max(F.col("headers")["TransInd"].isin(*_FIRST)).alias("_begins"),  # null: not a trail
+        F.max(gaps).alias("_gaps"),
+        F.max(F.col("kind") == str(Kind.ROLLBACK)).alias("_rolls_back"),
+        F.collect_set(table_label()).alias("_tables"),
     )
 
 
 def summarise(headers: DataFrame) -> DataFrame:
     """What the events tell of each transaction, with the names of :data:`cdcwb.model.TRANSACTIONS`."""
-    knows = (F.col("_seen") > 0) & F.col("_says_last")
+    numbered = F.col("_seen") > 0
+    knows = (numbered | F.col("_begins").isNotNull()) & F.col("_says_last")
+    lacks = F.col("_highest_no") - F.col("_lowest_no") + 1 > F.col("_seen")
     completeness = (
         F.when(~knows, str(Completeness.UNKNOWN))
-        .when(F.col("_lowest_no") > 1, str(Completeness.NO_BEGIN))
+        .when((F.col("_lowest_no") > 1) | ~F.coalesce("_begins", F.lit(True)), str(Completeness.NO_BEGIN))
         .when(~F.col("_last"), str(Completeness.NO_END))
-        .when(F.col("_highest_no") - F.col("_lowest_no") + 1 > F.col("_seen"), str(Completeness.GAPS))
+        .when(F.coalesce(lacks, F.lit(False)) | F.col("_gaps"), str(Completeness.GAPS))
         .otherwise(str(Completeness.WHOLE))
     )
     return _counted(headers).withColumns(
         {
             "completeness": completeness,
             "end_position": F.coalesce("_commit_position", F.when(~knows, F.col("_highest"))),
-            "outcome": F.lit(str(Outcome.COMMITTED)),
+            "outcome": F.when(F.col("_rolls_back"), str(Outcome.ROLLED_BACK)).otherwise(str(Outcome.COMMITTED)),
             "user": F.lit(None).cast("string"),
         }
     )
 
 
-def missing_events(headers: DataFrame, transactions: DataFrame) -> DataFrame:
+def missing_events(headers: DataFrame) -> DataFrame:
     """The transactions that are not whole as problems: code, sentence, transaction_id, tables."""
-    tables = transactions.select(F.col("transaction_id").alias("_transaction"), "tables")
     counted = summarise(headers).filter(
         F.col("completeness").isin(str(Completeness.NO_BEGIN), str(Completeness.NO_END), str(Completeness.GAPS))
     )
@@ -96,28 +119,41 @@ def missing_events(headers: DataFrame, transactions: DataFrame) -> DataFrame:
     gaps = F.when(
         between > 0,
         F.concat(
-            between.cast("string"), F.lit(" of its events "), lowest, F.lit(" to "), highest, F.lit(" are missing")
+            between.cast("string"),
+            F.lit(" of its events "),
+            lowest,
+            F.lit(" to "),
+            highest,
+            F.when(between == 1, " is missing").otherwise(" are missing"),
         ),
     )
-    begin = F.when(F.col("_lowest_no") > 1, F.concat(F.lit("the first event that is there has number "), lowest))
-    end = F.when(~F.col("_last"), F.concat(F.lit("the last event is missing; the highest number is "), highest))
+    no_begin = F.when(~F.col("_begins"), "the begin of this transaction is not in the capture")
+    begin = F.when(
+        F.col("_lowest_no") > 1, F.concat(F.lit("the first event that is there has number "), lowest)
+    ).otherwise(no_begin)
+    open_end = F.when(F.col("_rolls_back"), "the source took this transaction back: it restarted before its end")
+    no_end = open_end.otherwise("the end of this transaction is not in the capture")
+    unseen = F.concat(F.lit("the last event is missing; the highest number is "), highest)
+    end = F.when(~F.col("_last"), F.coalesce(unseen, no_end))
     code = (
         F.when(F.col("completeness") == str(Completeness.NO_BEGIN), str(Problem.NO_BEGIN))
         .when(F.col("completeness") == str(Completeness.NO_END), str(Problem.OPEN_TRANSACTION))
         .otherwise(str(Problem.GAP))
     )
     named = counted.withColumns({"code": code, "sentence": F.concat_ws("; ", begin, gaps, end)})
-    joined = named.join(tables, F.col("transaction_id") == F.col("_transaction"), "left")
-    return joined.select("code", "sentence", "transaction_id", "tables")
+    told = named.filter(F.col("sentence") != "")  # gaps in a trail are problems of the events around them
+    return told.select("code", "sentence", "transaction_id", F.col("_tables").alias("tables"))
 
 
 def frozen_times(headers: DataFrame) -> DataFrame:
     """Times of change sequences that stand still: code, sentence, transaction_id (null).
 
-    Several transactions that bear one time, while the times of their own last changes lie seconds apart, were numbered
-    while the server's clock was moved back (§5).
+    Several transactions that bear one time, while the times of their own last changes lie seconds apart and mostly rise
+    with their numbers, were numbered while the server's clock was moved back (§5). Long transactions that happened to
+    commit together have no such order.
     """
     moment = F.substring("position", 1, 16)
+    times = F.transform(F.array_sort(F.collect_list(F.struct("_high", "_at"))), lambda one: one["_at"])
     each = (
         headers.filter(F.col("position").rlike(_SEQUENCE) & F.col("transaction_id").isNotNull())
         .groupBy(moment.alias("_moment"), "transaction_id")
@@ -135,9 +171,12 @@ def frozen_times(headers: DataFrame) -> DataFrame:
         F.max("_at").alias("_last"),
         F.min("_low").alias("_low"),
         F.max("_high").alias("_high"),
+        times.alias("_times"),
     )
     seconds = F.col("_last").cast("double") - F.col("_first").cast("double")
-    found = runs.filter((F.col("_transactions") >= _TRANSACTIONS) & (seconds >= _SECONDS))
+    steps = F.zip_with("_times", F.slice("_times", F.lit(2), F.size("_times")), lambda one, other: other >= one)
+    rising = F.size(F.filter(steps, lambda step: step)) >= _RISING * (F.size("_times") - 1)
+    found = runs.filter((F.col("_transactions") >= _TRANSACTIONS) & (seconds >= _SECONDS) & rising)
     sentence = F.concat(
         F.col("_events").cast("string"),
         F.lit(" events of "),

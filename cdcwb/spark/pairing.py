@@ -13,7 +13,7 @@ from cdcwb.model import ChangeSource, Kind, Operation, Problem
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["CHANGES", "pair", "problem", "seen_by_pairing", "table_label"]
+__all__ = ["CHANGES", "pair", "problem", "seen_by_pairing", "table_label", "without_transaction"]
 
 _BEFORE, _AFTER = str(Kind.BEFORE), str(Kind.AFTER)
 _HALVES = (_BEFORE, _AFTER)
@@ -61,6 +61,7 @@ def _by_transaction(rows: DataFrame) -> DataFrame:
     pairs, and in an odd one that begins so the first stands alone.
     """
     # one partitioning for all of it, by transaction: what follows joins by transaction without another shuffle
+    rows = rows.withColumn("transaction_id", F.coalesce("transaction_id", F.concat(F.lit(_NOBODY), _alone())))
     order = Window.partitionBy("transaction_id").orderBy("schema_name", "table_name", "file_index", "offset")
     upto = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     half = F.col("kind").isin(*_HALVES)
@@ -93,17 +94,30 @@ def _by_transaction(rows: DataFrame) -> DataFrame:
     return counted.withColumns({**other, "_first": first, "_second": second})
 
 
+_NOBODY = "\0"  # begins what stands for the transaction of a row that has none
+
+
+def without_transaction(changes: DataFrame) -> DataFrame:
+    """Changes of which those without a transaction have the transaction null again."""
+    named = F.col("transaction_id")
+    return changes.withColumn("transaction_id", F.when(~named.startswith(_NOBODY), named))
+
+
+def _alone() -> Column:
+    """What no other row has, for rows that have nothing in common with others."""
+    return F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
+
+
 _OTHER = ("before", "file_index", "offset", "length", "problems")
 
 
 def _by_position(rows: DataFrame) -> DataFrame:
     """Halves with one position, of one table, in files of one folder: the first before half goes with the first after
     half, the second with the second. A position may repeat, so the join is one to one."""
-    alone = F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
     placed = rows.withColumns(
         {
             "_folder": F.regexp_replace("file", "[^/]*$", ""),
-            "_position": F.coalesce(F.col("position"), alone),  # rows without a position find no other half
+            "_position": F.coalesce("position", _alone()),  # rows without a position find no other half
             "_half": F.col("kind").isin(*_HALVES),
         }
     )

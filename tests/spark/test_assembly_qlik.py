@@ -132,9 +132,10 @@ def test_what_is_missing_in_a_transaction_is_told(tmp_path: Path) -> None:
         message(4, 2, 4, True, at), message(3, 2, 1, False, at),  # out of order, and 2 and 3 are missing
         message(6, 3, 2, True, at),  # the first is missing
         message(7, 4, 1, False, at), message(7, 4, 1, False, at),  # sent twice; the last is missing
+        message(8, 5, 1, False, at), message(9, 5, 3, True, at),  # one is missing
     )  # fmt: skip
     found = {int(row.transaction_id, 16): row for row in capture.transactions.collect()}
-    assert [found[number].completeness for number in (1, 2, 3, 4)] == ["whole", "gaps", "no_begin", "no_end"]
+    assert [found[number].completeness for number in range(1, 6)] == ["whole", "gaps", "no_begin", "no_end", "gaps"]
     assert [found[number].end_position for number in (1, 2, 3, 4)] == [seq(2), seq(4), seq(6), None]
     assert found[1].began_at.isoformat() == "2026-02-03T04:05:06.123000"
     assert found[1].ended_at.isoformat() == "2026-02-03T04:05:06.780000"
@@ -143,6 +144,7 @@ def test_what_is_missing_in_a_transaction_is_told(tmp_path: Path) -> None:
         2: ("gap", "2 of its events 1 to 4 are missing"),
         3: ("no_begin", "the first event that is there has number 2"),
         4: ("open_transaction", "the last event is missing; the highest number is 1"),
+        5: ("gap", "1 of its events 1 to 3 is missing"),
     }
     by_position = {one.position: one for one in capture.changes.collect()}
     assert by_position[seq(1)].commit_position == seq(2)
@@ -164,6 +166,11 @@ def test_a_clock_that_was_moved_back_is_reported(tmp_path: Path) -> None:
 
 def test_transactions_of_one_moment_are_no_frozen_clock(tmp_path: Path) -> None:
     lines = [message(n, n, 1, True, f"2026-02-03T04:05:06.{n:03}") for n in range(1, 20)]
+    assert codes(messages(tmp_path, *lines)) == []
+
+
+def test_long_transactions_that_happen_to_commit_together_are_no_frozen_clock(tmp_path: Path) -> None:
+    lines = [message(n, n, 1, True, f"2026-02-03T04:05:{second:02}.000") for n, second in ((1, 4), (2, 1), (3, 6))]
     assert codes(messages(tmp_path, *lines)) == []
 
 

@@ -38,6 +38,15 @@ def test_positions_of_another_shape_stand_in_text_order(positions: list[str]) ->
     assert scale.breaks == []
 
 
+def test_trail_files_stand_beside_each_other_in_bytes() -> None:
+    positions = ["00000000070000001063", "00000000070000002063", "00000000080000000000", "00000000080000000500"]
+    scale = PositionScale(positions)
+    assert [scale.at(p) for p in positions[:2]] == [0, 1000]
+    assert scale.at(positions[3]) - scale.at(positions[2]) == 500
+    assert (scale.unit, scale.in_bytes, len(scale.breaks)) == ("bytes of trail", True, 1)
+    assert scale.short(positions[1]) == ("trail 7", "2,063")
+
+
 def sequence(number: int, time: str = "2026020308000122") -> str:
     return f"{time}{number:019}"
 

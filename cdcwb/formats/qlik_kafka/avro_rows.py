@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.avro import Decoder, Schema, decode_one, parse_schema, to_text
+from cdcwb.formats.avro import Schema, decode_one, parse_schema, to_text
 from cdcwb.formats.avro.nodes import MARK, MEMBER
 from cdcwb.formats.qlik_kafka.documents import MAGIC, Document
 from cdcwb.formats.qlik_kafka.json_rows import MASKS, Images, Parsed, Place, read_mask
@@ -48,7 +48,7 @@ def decode_enveloped(
 ) -> Parsed:
     """Messages in the Avro envelope; ``index`` are their numbers in the batch."""
     parsed = Parsed()
-    decoded = Decoder(versions.schema(ENVELOPE)).decode(values)
+    decoded = versions.decoder(ENVELOPE).decode(values)
     for at in np.flatnonzero(~decoded.ok).tolist():
         parsed.bad.append((int(index[at]), f"Avro envelope: {decoded.reason(at)}"))
     good = np.flatnonzero(decoded.ok)
@@ -192,7 +192,8 @@ def _records(
     wanted = None
     if images is not True and not _needs_rows(version, settings):
         wanted = (*_around(schema), *(_in_images(schema, images) if isinstance(images, frozenset) else ()))
-    decoded = Decoder(schema, wanted).decode(values, np.full(len(values), start, dtype=np.int64) if start else None)
+    begins = np.full(len(values), start, dtype=np.int64) if start else None
+    decoded = versions.decoder(text, wanted).decode(values, begins)
     bad = np.flatnonzero(~decoded.ok)
     parsed.bad.extend((int(index[at]), f"Avro data record: {decoded.reason(at)}") for at in bad.tolist())
     if len(bad) == len(index):

@@ -16,7 +16,7 @@ from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.rows import Bools
 from cdcwb.formats.qlik_kafka.wire import Form, forms_of, values_of
 
-__all__ = ["Decoded", "decode", "place_of"]
+__all__ = ["Decoded", "Places", "decode"]
 
 Forms = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
@@ -34,8 +34,11 @@ class Decoded:
     parsed: Parsed
 
 
-class place_of:  # noqa: N801  (a function that keeps the columns it has unpacked)
-    """What the container says of the messages of a batch, one at a time: (facts, key)."""
+class Places:
+    """What the container says of the messages of a batch, one at a time: (facts, key).
+
+    They are unpacked when the first is asked for.
+    """
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
@@ -57,7 +60,7 @@ def decode(
 ) -> Decoded:
     """Decodes a batch. ``schema`` is the Avro schema that the container says its values were written with."""
     forms = forms_of(messages)
-    place = place_of(messages)
+    place = Places(messages)
     parts: list[Parsed] = []
     json = np.flatnonzero(forms == Form.JSON)
     if len(json):
@@ -102,7 +105,7 @@ def _bare(
     text: str | None,
     settings: Settings,
     versions: Versions,
-    place: place_of,
+    place: Places,
     images: Images,
 ) -> Parsed:
     values = values_of(messages, index)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from cdcwb.formats.avro import Schema, parse_schema
+from cdcwb.formats.avro import Decoder, Schema, parse_schema
 from cdcwb.formats.qlik_kafka.names import NOBODY, PLACES, TableName, name_of
 from cdcwb.formats.qlik_kafka.versions import Version
 
@@ -46,6 +46,7 @@ class Versions:
                 names = tuple(column.name for column in version.columns)
                 self.by_names[version.label, version.external, names] = version
         self._schemas: dict[str, Schema] = {}
+        self._decoders: dict[tuple[str, tuple[str, ...] | None], Decoder] = {}
 
     @cached_property
     def by_text(self) -> dict[str, Version]:
@@ -57,6 +58,12 @@ class Versions:
         if text not in self._schemas:
             self._schemas[text] = parse_schema(text)
         return self._schemas[text]
+
+    def decoder(self, text: str, fields: tuple[str, ...] | None = None) -> Decoder:
+        """The decoder of an Avro schema for those fields, made once. Raises CaptureError as :meth:`schema`."""
+        if (text, fields) not in self._decoders:
+            self._decoders[text, fields] = Decoder(self.schema(text), fields)
+        return self._decoders[text, fields]
 
     def of_names(self, table: TableName, external: str | None, names: Iterable[str]) -> Version | None:
         """The version of a message that names no metadata."""

@@ -272,7 +272,7 @@ def _metadata_rows(
         evidence = (
             f"{named - len(unresolved)} of {named} schema ids that data messages name have their metadata message"
         )
-        rows.append(detected_row("metadata", "messages", evidence, False))
+        rows.append(detected_row("metadata", "messages" if len(unresolved) < named else "none", evidence, False))
     if whole.registry_ids:
         ids = len(whole.registry_ids)
         evidence = f"{len(texts)} of {ids} schema ids of the Confluent framing are in the registry"

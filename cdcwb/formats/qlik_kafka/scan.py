@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.avro import Decoder
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.avro_rows import ENVELOPE, by_registry_id, decode_enveloped
-from cdcwb.formats.qlik_kafka.decode import place_of
+from cdcwb.formats.qlik_kafka.decode import Places
 from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, parse_json, read_document
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import TableName, name_of
@@ -103,7 +102,7 @@ class _Batch:
         self.messages = messages
         self.file_index = file_index
         self.settings = settings
-        self.place_of = place_of(messages)
+        self.places = Places(messages)
 
     def place(self, number: int) -> Place:
         return int(self.file_index[number]), int(self.messages.offset[number]), int(self.messages.length[number])
@@ -159,7 +158,7 @@ class _Batch:
             self.found.shapes[shape] = (self.place(number), 1)
 
     def _table(self, number: int, document: Document) -> TableName:
-        facts, key = self.place_of(number)
+        facts, key = self.places(number)
         row = document.data or document.before
         return table_of(self.settings, document.body, document.headers, row, facts, key)
 
@@ -174,7 +173,7 @@ class _Batch:
 
     def _enveloped(self, index: Ints) -> None:
         values = values_of(self.messages, index)
-        decoder = Decoder(_NOTHING.schema(ENVELOPE), ("type", "messageSchemaId", "messageSchema"))
+        decoder = _NOTHING.decoder(ENVELOPE, ("type", "messageSchemaId", "messageSchema"))
         decoded = decoder.decode(values)
         for name, seen in (("messageSchemaId", self.found.schema_ids), ("messageSchema", self.found.schema_texts)):
             texts = decoded.column.field(name)
@@ -185,7 +184,7 @@ class _Batch:
         described = np.flatnonzero(pa.compute.fill_null(pa.compute.equal(kinds, "MD"), False).to_numpy(False))
         if len(described):
             part = values.take(pa.array(described))
-            parsed = decode_enveloped(part, index[described], self.settings, _NOTHING, self.place_of, False)
+            parsed = decode_enveloped(part, index[described], self.settings, _NOTHING, self.places, False)
             for number, document in parsed.metadata:
                 self._metadata(number, document)
 
