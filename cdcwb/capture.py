@@ -66,6 +66,8 @@ def load(
         return _open_saved(saved, spark, options)
     files = list_files(path)
     fmt, recognition = choose(files, format, options)
+    if recognition.refusal is not None:
+        raise recognition.refusal
     keys = parse_keys(options.get("keys"))
     images = as_bool("images", options.get("images", True))
     mode = as_choice("mode", options.get("mode", "PERMISSIVE"), ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"))
@@ -164,13 +166,16 @@ class _Live:
     def changes(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
 
-        made = assemble_changes(self.events(images), self.events(False), self.keys, self.format)
+        def assembled(events: DataFrame) -> DataFrame:
+            continued = bool(self.plan.facts.get("fragments"))
+            return assemble_changes(events, self.events(False), self.keys, self.format, continued)
+
+        made = assembled(self.events(images))
         if not self.plan.facts.get("undo_records"):
             return made
         from cdcwb.spark.undo import mark
 
-        imaged = made if images else assemble_changes(self.events(True), self.events(False), self.keys, self.format)
-        return mark(made, imaged)
+        return mark(made, made if images else assembled(self.events(True)))
 
     def transactions(self) -> DataFrame:
         from cdcwb.spark.assemble import assemble_transactions

@@ -26,7 +26,8 @@ __all__ = [
 class CaptureError(Exception):
     """A capture, an option or an argument cannot be used; the message is one sentence for the user.
 
-    ``path``, ``offset`` (bytes), ``needed`` and ``available`` (bytes) are None where they do not apply.
+    ``path``, ``offset`` (bytes), ``needed`` and ``available`` (bytes) are None where they do not apply. ``advice`` are
+    lines for the user to copy.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class CaptureError(Exception):
         offset: int | None = None,
         needed: int | None = None,
         available: int | None = None,
+        advice: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -44,8 +46,11 @@ class CaptureError(Exception):
         self.offset = offset
         self.needed = needed
         self.available = available
+        self.advice = advice
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """The message with its place, without the advice."""
         place = ""
         if self.path is not None:
             place = self.path if self.offset is None else f"{self.path} at offset {self.offset}"
@@ -56,8 +61,11 @@ class CaptureError(Exception):
             text += f" (needed {self.needed} bytes, {self.available} are there)"
         return text
 
+    def __str__(self) -> str:
+        return "\n".join((self.sentence, *self.advice))
+
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.path, self.offset, self.needed, self.available))
+        return (_rebuild, (type(self), self.message, self.path, self.offset, self.needed, self.available, self.advice))
 
 
 def _rebuild(
@@ -67,8 +75,9 @@ def _rebuild(
     offset: int | None,
     needed: int | None,
     available: int | None,
+    advice: tuple[str, ...],
 ) -> CaptureError:
-    return kind(message, path=path, offset=offset, needed=needed, available=available)
+    return kind(message, path=path, offset=offset, needed=needed, available=available, advice=advice)
 
 
 class UnknownFormatError(CaptureError):

@@ -114,6 +114,48 @@ def make_change_tables(to: Path) -> None:
         _replace(made / "capture", to / "qlik-change-table")
 
 
+def make_goldengate(to: Path) -> None:
+    """``goldengate/``: Logdump's text of three trail files; a record is missing, one came twice, the end is cut."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "goldengate",
+            to=Path(place) / "made",
+            changes=160,
+            seed=20260714,
+            start="2026-07-14T06:30:00Z",
+            tables=3,
+            all_types=False,
+            rate=2.0,
+            concurrency=4,
+            transaction_size=4.0,
+            schema_changes=1,
+            schema_kinds="add",
+            truncates=1,
+            trail="./dirdat/lt",
+            trail_files=3,
+            first_sequence=41,
+            capture_files="trail",
+            zone="Europe/Berlin",
+            restarts=1,
+            abends=1,
+            prompts=0.05,
+            lobs=False,
+            null_share=0.1,
+        )
+        rows = pq.read_table(made / "truth" / "changes.parquet").to_pylist()
+        inside = [dict(row["headers"])["TransInd"] == "1" for row in rows]
+        _, second, third = sorted((made / "capture").iterdir())
+        lost = next(row for row, is_inside in zip(rows, inside, strict=True) if is_inside and row["file_index"] == 1)
+        data = second.read_bytes()
+        second.write_bytes(data[: lost["offset"]] + data[lost["offset"] + lost["length"] :])
+        twice = [row for row in rows if row["file_index"] == 2][2]
+        data = third.read_bytes()
+        again = data[twice["offset"] : twice["offset"] + twice["length"]]
+        data = data[: twice["offset"]] + again + data[twice["offset"] :]
+        third.write_bytes(data[: data.rindex(b"Partition x0c   G") + 60])
+        _replace(made / "capture", to / "goldengate")
+
+
 def _replace(made: Path, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
@@ -129,6 +171,7 @@ def main() -> None:
     make_gbase8s(to)
     make_kafka(to)
     make_change_tables(to)
+    make_goldengate(to)
 
 
 if __name__ == "__main__":

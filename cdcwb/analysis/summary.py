@@ -49,9 +49,10 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     (not open, and yet their begin, their end or events between are missing) · ``first_time``, ``last_time``,
     ``first_position``, ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by
     operation) · ``table_versions`` · ``restart_position``, ``highest_commit`` (null where the format has none) ·
-    ``problems``, ``problems_by_severity``, ``problems_by_code`` (a list: severity, code, title, count and the first
-    places: file, offset, length, sentence, transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem
-    that is more than information, no transaction that is open or not whole, and the ledger is not open).
+    ``changed_at`` (why the times of some records are not known, else null) · ``problems``, ``problems_by_severity``,
+    ``problems_by_code`` (a list: severity, code, title, count and the first places: file, offset, length, sentence,
+    transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, no
+    transaction that is open or not whole, and the ledger is not open).
 
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
@@ -63,7 +64,7 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     facts |= _changes(capture)
     say("counting transactions")
     facts |= _transactions(capture.transactions, facts)
-    facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit")}
+    facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit", "changed_at")}
     say("collecting problems")
     facts |= _problems(capture)
     facts["detected"] = [row.asDict() for row in ordered(capture, "detected").collect()]

@@ -76,6 +76,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
         ("changes", _changes(facts)),
         ("transactions", _transactions(facts)),
         ("time", _time(facts["first_time"], facts["last_time"])),
+        ("changed_at", facts["changed_at"]),
         ("positions", _span(facts["first_position"], facts["last_position"])),
         ("restart position", facts["restart_position"]),
         ("highest commit", facts["highest_commit"]),

@@ -105,6 +105,11 @@ class PositionScale:
         first, last = (f"{p[:4]}-{p[4:6]}-{p[6:8]}" for p in (self._sorted[0], self._sorted[-1]))
         return first if first == last else f"{first} to {last}"
 
+    @property
+    def log(self) -> str:
+        """What lies on either side of a break."""
+        return "trail file" if self._in_trail else "log"
+
     def short(self, position: str) -> tuple[str, ...]:
         """A position as the lines of a tick's label: of 35 digits the time, ``08:00:13.22``, behind month and day where
         there are several days, and the end of the number, ``…0017``; of 20 digits trail file and byte. Any other is

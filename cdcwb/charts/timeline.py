@@ -165,7 +165,7 @@ def _position_title(scale: PositionScale) -> str:
     if scale.in_numbers:
         return f"log position, {scale.days}: commit time and end of the change number"
     of_days = f", {scale.days}: commit time and end of the change number" if scale.days else ""
-    return f"log position{of_days} ({scale.unit}{', next log at the dotted line' if scale.breaks else ''})"
+    return f"log position{of_days} ({scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''})"
 
 
 def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, place: Any) -> None:

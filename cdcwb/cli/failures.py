@@ -31,7 +31,7 @@ _FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\
 def sentence(failure: BaseException) -> str | None:
     """One sentence for a failure that the user can mend; None for anything else, which is a mistake of ours."""
     if isinstance(failure, CaptureError):
-        return safe(failure)
+        return "\n".join(map(safe, (failure.sentence, *failure.advice)))
     if isinstance(failure, OSError):
         reason = failure.strerror or str(failure)
         return safe(f"{failure.filename}: {reason}" if failure.filename is not None else reason)

@@ -60,6 +60,7 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
             f"files        {found.files:,}",
             f"bytes        {found.bytes:,}",
             *(f"evidence     {safe(sentence)}" for sentence in found.evidence),
+            *(["", *map(safe, found.advice)] if found.advice else []),
         ]
     )
 

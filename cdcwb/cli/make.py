@@ -63,7 +63,7 @@ def _told(text: str) -> None:
 )
 def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[tuple[str, str], ...]) -> None:
     """Generate a capture of any size under DIR/capture, and the truth about it under DIR/truth; FORMAT is gbase8s,
-    qlik-kafka or qlik-change-table."""
+    qlik-kafka, qlik-change-table or goldengate."""
     from cdcwb.synth import generate
 
     text = f"generating {plural(changes, 'change')}"

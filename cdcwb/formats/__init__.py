@@ -21,6 +21,7 @@ __all__ = ["FORMATS", "Identification", "choose", "choose_rows", "get_format", "
 
 FORMATS: Final = {
     "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
+    "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
     "qlik-kafka": ("cdcwb.formats.qlik_kafka.format", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
 }
@@ -35,7 +36,8 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What a capture is. ``confidence`` from 0 to 1; ``bytes`` as the files lie on disk."""
+    """What a capture is. ``confidence`` from 0 to 1; ``bytes`` as the files lie on disk. ``advice``: lines to copy,
+    where it cannot be read as it is."""
 
     format: str
     shape: str
@@ -44,6 +46,7 @@ class Identification:
     evidence: list[str]
     files: int
     bytes: int
+    advice: tuple[str, ...] = ()
 
 
 def get_format(name: str) -> Format:
@@ -113,7 +116,11 @@ def identify(path: Paths, format: str = "auto", **options: Any) -> Identificatio
     finally:
         source.close()
     size = sum(Path(file).stat().st_size for file in files)
-    return Identification(fmt.name, shape, compression, recognition.confidence, recognition.evidence, len(files), size)
+    evidence, refusal = list(recognition.evidence), recognition.refusal
+    if refusal is not None:
+        evidence.append(refusal.message)
+    advice = refusal.advice if refusal is not None else ()
+    return Identification(fmt.name, shape, compression, recognition.confidence, evidence, len(files), size, advice)
 
 
 def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **options: Any) -> Inspection:

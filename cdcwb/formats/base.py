@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
 
 __all__ = [
@@ -73,11 +74,13 @@ class Recognition:
     """How sure a format is that a capture is its own: ``confidence`` from 0 (it is not) to 1, and why.
 
     ``shape`` is what holds the records, in the format's words; None: in those of :mod:`cdcwb.formats.files`.
+    ``refusal``: why they cannot be read although it is its own.
     """
 
     confidence: float
     evidence: list[str]
     shape: str | None = None
+    refusal: CaptureError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from cdcwb import model
 from cdcwb.formats.base import Format
 from cdcwb.model import Completeness, Kind, Outcome, Problem
 from cdcwb.spark import committed
-from cdcwb.spark.pairing import CHANGES, pair, seen_by_pairing, table_label, without_transaction
+from cdcwb.spark.pairing import CHANGES, continue_events, pair, seen_by_pairing, table_label, without_transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,21 +36,23 @@ def _place(prefix: str = "") -> Column:
 
 
 def assemble_changes(
-    events: DataFrame, headers: DataFrame, keys: Mapping[str, Sequence[str]], form: Format
+    events: DataFrame, headers: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, continued: bool = False
 ) -> DataFrame:
     """``changes`` from ``events``.
 
     ``headers`` are the same events without images, read on their own for begins, ends and undos. ``keys`` gives the key
     columns of tables that the source names none for. ``form`` says how halves find each other, and whether the stream
-    bears begins and ends.
+    bears begins and ends; ``continued``, whether there are events that continue others.
     """
-    paired = pair(events.filter(F.col("kind").isin(*CHANGES)), form.pairing)
+    rows = events.filter(F.col("kind").isin(*CHANGES))
+    paired = pair(continue_events(rows, headers) if continued else rows, form.pairing)
     ended = _with_outcome(paired, headers) if form.commits else committed.add_outcome(paired, headers)
     return conform(_with_keys(without_transaction(ended), keys), "changes")
 
 
 def _with_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
-    """Adds what became of each change: from the end of its transaction and the undos behind it (§6.3)."""
+    """Adds what became of each change: from the end of its transaction and the undos behind it
+    (docs/formats/gbase8s.md §6.3)."""
     marks = (
         headers.filter(F.col("kind").isin(str(Kind.BEGIN), *_ENDS, str(Kind.UNDO)))
         .groupBy(F.col("transaction_id").alias("_transaction"))

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["add_outcome", "frozen_times", "missing_events", "sequence_time", "summarise"]
 
 _SEQUENCE = r"^[0-9]{35}$"
-_TRAIL = r"^[0-9]{20}$"  # trail sequence and RBA
 _FIRST = ("0", "3")  # TransInd of a transaction's first record
 _TRANSACTIONS = 3  # that share one time of a hundredth of a second …
-_SECONDS = 2  # … while their own times lie so far apart …
-_RISING = 0.75  # … and so many of them in the order of their numbers: the clock stood still
+_SECONDS = 2  # … while their own times lie so far apart, and up to half of it behind that time: the clock stood still
 
 
 def sequence_time(position: str = "position") -> Column:
@@ -39,7 +37,7 @@ def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
     """Adds outcome, commit position and commit time. A full load (REFRESH) is part of no transaction."""
     rolls_back = F.col("kind") == str(Kind.ROLLBACK)  # GoldenGate's RestartAbend
     ends = (
-        headers.filter(F.col("commit_position").isNotNull() | rolls_back)
+        headers.filter(F.col("commit_position").isNotNull() | F.col("last_in_transaction") | rolls_back)
         .groupBy(F.col("transaction_id").alias("_transaction"))
         .agg(
             F.max("commit_position").alias("_commit_position"),
@@ -61,28 +59,30 @@ def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
 
 def _trail_time() -> Column:
     """The time of a transaction's last record in a trail; null for other records and formats."""
-    return F.when(F.col("commit_position").rlike(_TRAIL), F.col("changed_at"))
+    return F.when(F.col("last_in_transaction") & F.col("headers")["TransInd"].isNotNull(), F.col("changed_at"))
 
 
 def _counted(headers: DataFrame) -> DataFrame:
     """One row for each transaction, with what its counters tell."""
     events = headers.filter(F.col("transaction_id").isNotNull())
+    rolls_back = F.col("kind") == str(Kind.ROLLBACK)
     gaps = F.exists(F.coalesce("problems", F.array()), lambda problem: problem["code"] == str(Problem.GAP))
     return events.groupBy("transaction_id").agg(
         F.min("position").alias("begin_position"),
         F.max("position").alias("_highest"),
         F.max("commit_position").alias("_commit_position"),
         F.min("changed_at").alias("began_at"),
-        F.max(F.coalesce(sequence_time(), _trail_time())).alias("ended_at"),
+        F.max(F.coalesce(sequence_time(), _trail_time(), F.when(rolls_back, F.col("changed_at")))).alias("ended_at"),
         F.sum("length").alias("bytes"),
         F.countDistinct("event_no").alias("_seen"),
         F.min("event_no").alias("_lowest_no"),
         F.max("event_no").alias("_highest_no"),
-        F.max(F.coalesce("last_in_transaction", F.lit(False))).alias("_last"),
+        F.max(F.coalesce("last_in_transaction", F.lit(False)) | rolls_back).alias("_last"),
         F.max(F.col("last_in_transaction").isNotNull()).alias("_says_last"),
         F.max(F.col("headers")["TransInd"].isin(*_FIRST)).alias("_begins"),  # null: not a trail
         F.max(gaps).alias("_gaps"),
-        F.max(F.col("kind") == str(Kind.ROLLBACK)).alias("_rolls_back"),
+        F.max(rolls_back).alias("_rolls_back"),
+        F.max(F.when(rolls_back, F.col("position"))).alias("_rolled_back_at"),
         F.collect_set(table_label()).alias("_tables"),
     )
 
@@ -102,7 +102,7 @@ def summarise(headers: DataFrame) -> DataFrame:
     return _counted(headers).withColumns(
         {
             "completeness": completeness,
-            "end_position": F.coalesce("_commit_position", F.when(~knows, F.col("_highest"))),
+            "end_position": F.coalesce("_commit_position", "_rolled_back_at", F.when(~knows, F.col("_highest"))),
             "outcome": F.when(F.col("_rolls_back"), str(Outcome.ROLLED_BACK)).otherwise(str(Outcome.COMMITTED)),
             "user": F.lit(None).cast("string"),
         }
@@ -131,9 +131,8 @@ def missing_events(headers: DataFrame) -> DataFrame:
     begin = F.when(
         F.col("_lowest_no") > 1, F.concat(F.lit("the first event that is there has number "), lowest)
     ).otherwise(no_begin)
-    open_end = F.when(F.col("_rolls_back"), "the source took this transaction back: it restarted before its end")
-    no_end = open_end.otherwise("the end of this transaction is not in the capture")
     unseen = F.concat(F.lit("the last event is missing; the highest number is "), highest)
+    no_end = F.lit("the end of this transaction is not in the capture")
     end = F.when(~F.col("_last"), F.coalesce(unseen, no_end))
     code = (
         F.when(F.col("completeness") == str(Completeness.NO_BEGIN), str(Problem.NO_BEGIN))
@@ -148,12 +147,11 @@ def missing_events(headers: DataFrame) -> DataFrame:
 def frozen_times(headers: DataFrame) -> DataFrame:
     """Times of change sequences that stand still: code, sentence, transaction_id (null).
 
-    Several transactions that bear one time, while the times of their own last changes lie seconds apart and mostly rise
-    with their numbers, were numbered while the server's clock was moved back (§5). Long transactions that happened to
-    commit together have no such order.
+    Several transactions that bear one time, while the times of their own last changes lie seconds apart and go beyond
+    it, were numbered while the server's clock was moved back (§5). The changes of long transactions that happened to
+    commit together are all before their commit.
     """
     moment = F.substring("position", 1, 16)
-    times = F.transform(F.array_sort(F.collect_list(F.struct("_high", "_at"))), lambda one: one["_at"])
     each = (
         headers.filter(F.col("position").rlike(_SEQUENCE) & F.col("transaction_id").isNotNull())
         .groupBy(moment.alias("_moment"), "transaction_id")
@@ -171,12 +169,10 @@ def frozen_times(headers: DataFrame) -> DataFrame:
         F.max("_at").alias("_last"),
         F.min("_low").alias("_low"),
         F.max("_high").alias("_high"),
-        times.alias("_times"),
     )
     seconds = F.col("_last").cast("double") - F.col("_first").cast("double")
-    steps = F.zip_with("_times", F.slice("_times", F.lit(2), F.size("_times")), lambda one, other: other >= one)
-    rising = F.size(F.filter(steps, lambda step: step)) >= _RISING * (F.size("_times") - 1)
-    found = runs.filter((F.col("_transactions") >= _TRANSACTIONS) & (seconds >= _SECONDS) & rising)
+    ahead = F.col("_last").cast("double") - sequence_time("_low").cast("double")
+    found = runs.filter((F.col("_transactions") >= _TRANSACTIONS) & (seconds >= _SECONDS) & (ahead >= _SECONDS / 2))
     sentence = F.concat(
         F.col("_events").cast("string"),
         F.lit(" events of "),

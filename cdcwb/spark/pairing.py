@@ -13,7 +13,7 @@ from cdcwb.model import ChangeSource, Kind, Operation, Problem
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["CHANGES", "pair", "problem", "seen_by_pairing", "table_label", "without_transaction"]
+__all__ = ["CHANGES", "continue_events", "pair", "problem", "seen_by_pairing", "table_label", "without_transaction"]
 
 _BEFORE, _AFTER = str(Kind.BEFORE), str(Kind.AFTER)
 _HALVES = (_BEFORE, _AFTER)
@@ -42,17 +42,33 @@ def seen_by_pairing(name: str) -> Column:
     return halves | ((code == str(Problem.MASK_IMAGES)) & F.col(name)["detail"].startswith(_DISAGREE))
 
 
+def continue_events(rows: DataFrame, headers: DataFrame) -> DataFrame:
+    """Adds ``_pieces``: the places of the fragments that continue an event, in capture order. A fragment names the
+    event that it continues, by its position in the header ``continues``."""
+    pieces = (
+        headers.filter((F.col("kind") == str(Kind.FRAGMENT)) & F.col("headers")["continues"].isNotNull())
+        .groupBy(F.col("transaction_id").alias("_transaction"), F.col("headers")["continues"].alias("_continues"))
+        .agg(F.array_sort(F.collect_list(_here())).alias("_pieces"))
+    )
+    return rows.join(
+        pieces, (F.col("transaction_id") == F.col("_transaction")) & (F.col("position") == F.col("_continues")), "left"
+    ).drop("_transaction", "_continues")
+
+
 def pair(rows: DataFrame, how: Pairing) -> DataFrame:
     """One row for each change, from events that are changes or halves of updates.
 
     A joined row is that of the after half, with the before image of the other. ``changed_columns`` stays what a mask
-    said, and is what the images say where there was no mask.
+    said, and is what the images say where there was no mask. ``rows`` may have ``_pieces``
+    (:func:`continue_events`).
     """
+    if "_pieces" not in rows.columns:
+        rows = rows.withColumn("_pieces", F.lit(None).cast(_PLACES))
     if how is Pairing.TRANSACTION:
         return _joined(_by_transaction(rows), missing=_HALVES, reordered=True)
     if how is Pairing.POSITION:
         return _joined(_by_position(rows), missing=(_AFTER,), reordered=False)
-    return _with_source(rows, F.array(_here()), F.lit(False))
+    return _with_source(rows, _places(_here(), "_pieces"), F.lit(False))
 
 
 def _by_transaction(rows: DataFrame) -> DataFrame:
@@ -108,7 +124,8 @@ def _alone() -> Column:
     return F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
 
 
-_OTHER = ("before", "file_index", "offset", "length", "problems")
+_OTHER = ("before", "file_index", "offset", "length", "problems", "_pieces")
+_PLACES = "array<struct<file_index: int, offset: bigint, length: bigint>>"
 
 
 def _by_position(rows: DataFrame) -> DataFrame:
@@ -140,6 +157,11 @@ def _here() -> Column:
     return F.struct("file_index", "offset", F.col("length"))
 
 
+def _places(event: Column, pieces: str) -> Column:
+    """An event's place, and those of its fragments."""
+    return F.concat(F.array(event), F.coalesce(pieces, F.array().cast(_PLACES)))
+
+
 def _joined(coupled: DataFrame, missing: tuple[str, ...], reordered: bool) -> DataFrame:
     """The after halves with the before images of their other halves. ``missing``: the halves whose absence is a
     problem; ``reordered``: is an after half before its before half one?"""
@@ -150,6 +172,7 @@ def _joined(coupled: DataFrame, missing: tuple[str, ...], reordered: bool) -> Da
         F.col("_other_offset").alias("offset"),
         F.col("_other_length").alias("length"),
     )
+    own, other = _places(_here(), "_pieces"), _places(there, "_other__pieces")
     lacks = F.when(F.col("kind") == _BEFORE, _AFTER).otherwise(_BEFORE)
     empty = F.array().cast(rows.schema["problems"].dataType)
     found = [F.coalesce("_other_problems", empty), F.coalesce("problems", empty)]
@@ -161,11 +184,7 @@ def _joined(coupled: DataFrame, missing: tuple[str, ...], reordered: bool) -> Da
         turned = F.col("_first") & (F.col("kind") == _AFTER)
         incomplete = incomplete.when(turned, F.array(problem(Problem.REORDERED_UPDATE, text)))
     found.append(incomplete.otherwise(empty))
-    events = (
-        F.when(F.col("_second"), F.array(there, _here()))
-        .when(F.col("_first"), F.array(_here(), there))
-        .otherwise(F.array(_here()))
-    )
+    events = F.when(F.col("_second"), F.concat(other, own)).when(F.col("_first"), F.concat(own, other)).otherwise(own)
     named = rows.withColumns(
         {
             "before": F.when(whole, F.col("_other_before")).otherwise(F.col("before")),

@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.synth.choices import Choices, described
 from cdcwb.synth.gbase8s import Encoder
+from cdcwb.synth.goldengate.encoder import GoldenGateEncoder
+from cdcwb.synth.goldengate.options import GoldenGateOptions
+from cdcwb.synth.history import history
 from cdcwb.synth.options import Options
 from cdcwb.synth.qlik.change_table import ChangeTableEncoder
-from cdcwb.synth.qlik.history import history
 from cdcwb.synth.qlik.kafka import KafkaEncoder
 from cdcwb.synth.qlik.options import ChangeTableOptions, KafkaOptions
 from cdcwb.synth.shapes import write_files
@@ -35,6 +37,7 @@ _OPTIONS: Final[dict[str, type[Choices]]] = {
     "gbase8s": Options,
     "qlik-kafka": KafkaOptions,
     "qlik-change-table": ChangeTableOptions,
+    "goldengate": GoldenGateOptions,
 }
 
 FORMATS: Final = tuple(_OPTIONS)
@@ -59,16 +62,17 @@ def generate(
 ) -> Path:
     """Write a capture of ``changes`` logical changes under ``to`` and return ``to``.
 
-    format: ``gbase8s``, ``qlik-kafka`` or ``qlik-change-table``.
+    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table`` or ``goldengate``.
     changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
         all of them are in the capture (about 1.6 records for each change by default, an update being one change and
-        two records). Qlik hands over committed work only, and a full load before it: synth.json says how many changes
-        that makes.
+        two records). Qlik and GoldenGate hand over committed work only, Qlik a full load before it: synth.json says how
+        many changes that makes.
     seed: the same seed, number of changes and options give the same bytes.
     to: a folder; it is made. It gets
 
         capture/    the files of the capture
-        truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb.model
+        truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb.model;
+                    goldengate: facts.json with the counts of records, and of lines that are none
         labels.json gbase8s: the tables' names by their labels, as the reader option ``labels`` takes them
         metadata/   qlik-kafka: metadata messages beside the capture; registry/: schemas by their ids
         synth.json  how it was made, and how many bytes, records and changes it has
@@ -97,7 +101,7 @@ def generate(
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place, _rare_collections():
         made = Path(place)
-        write = _write_gbase8s if format == "gbase8s" else _write_qlik
+        write: Callable[..., None] = _WRITERS.get(format, _write_qlik)
         write(format, changes, seed, chosen, made, on_progress)
         for name in there:
             _remove(target / name)
@@ -155,6 +159,22 @@ def _write_gbase8s(
     _synth(folder, format, changes, seed, options, facts)
 
 
+def _tell(
+    workload: Workload,
+    encoder: KafkaEncoder | ChangeTableEncoder | GoldenGateEncoder,
+    changes: int,
+    on_progress: Progress | None,
+) -> None:
+    """Lets an encoder write everything that a workload commits."""
+    for number, item in enumerate(history(workload)):
+        encoder.write(item, workload.now, workload.done)
+        if on_progress is not None and number % 5_000 == 0:
+            on_progress(workload.done, changes)
+    encoder.finish()
+    if on_progress is not None:
+        on_progress(changes, changes)
+
+
 def _write_qlik(
     format: str,
     changes: int,
@@ -172,14 +192,8 @@ def _write_qlik(
     else:
         encoder = ChangeTableEncoder(options, seed, changes, folder)
     with closing(encoder.truth) as truth:
-        for number, item in enumerate(history(workload)):
-            encoder.write(item, workload.now, workload.done)
-            if on_progress is not None and number % 5_000 == 0:
-                on_progress(workload.done, changes)
-        encoder.finish()
+        _tell(workload, encoder, changes, on_progress)
         truth.write()
-    if on_progress is not None:
-        on_progress(changes, changes)
     facts = {
         "files": sorted(truth.files),
         "records": encoder.records,
@@ -188,6 +202,29 @@ def _write_qlik(
         "transactions": truth.transactions,
     }
     _synth(folder, format, changes, seed, options, facts)
+
+
+def _write_goldengate(
+    format: str, changes: int, seed: int, options: GoldenGateOptions, folder: Path, on_progress: Progress | None
+) -> None:
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds)
+    with closing(GoldenGateEncoder(options, seed, changes, folder)) as encoder:
+        truth = encoder.truth
+        _tell(workload, encoder, changes, on_progress)
+        truth.write()
+    facts = {
+        "files": truth.files,
+        "records": encoder.records,
+        "captured_changes": truth.count,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
+        "transactions": truth.transactions,
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
+_WRITERS: Final[dict[str, Callable[..., None]]] = {"gbase8s": _write_gbase8s, "goldengate": _write_goldengate}
 
 
 def _synth(folder: Path, format: str, changes: int, seed: int, options: Any, facts: dict[str, object]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcwb.cli import main
+from cdcwb.formats.goldengate.raw_trail import SIGNATURE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -19,12 +20,16 @@ EXAMPLES = [
     if (lines := part.splitlines())
 ]
 
+RAW_TRAIL = b"G\0\1\x90" + b"0\0\1\x1c" + b"0\0\0\x08" + SIGNATURE + b"1\0\0\2\0\7" + bytes(374)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder with the captures that the examples read; what they write stays here."""
     made = tmp_path_factory.mktemp("docs")
     (made / "data").symlink_to(ROOT / "data")
+    (made / "dirdat").mkdir()
+    (made / "dirdat" / "lt000000012").write_bytes(RAW_TRAIL)
     return made
 
 

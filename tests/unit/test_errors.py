@@ -16,7 +16,14 @@ ALL = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issu
 
 @pytest.mark.parametrize("error", ALL)
 @pytest.mark.parametrize(
-    "place", [{}, {"path": "a.bin"}, {"path": "a.bin", "offset": 0, "needed": 40, "available": 12}], ids=len
+    "place",
+    [
+        {},
+        {"path": "a.bin"},
+        {"path": "a.bin", "advice": ("do this",)},
+        {"path": "a.bin", "offset": 0, "needed": 40, "available": 12},
+    ],
+    ids=len,
 )
 def test_an_error_survives_pickling_with_all_it_carries(error: type[CaptureError], place: dict) -> None:
     before = error("the header is cut off", **place)
@@ -24,7 +31,7 @@ def test_an_error_survives_pickling_with_all_it_carries(error: type[CaptureError
     assert type(after) is error
     assert str(after) == str(before)
     assert vars(after) == vars(before)
-    assert {name: value for name, value in vars(after).items() if value is not None} == {
+    assert {name: value for name, value in vars(after).items() if value not in (None, ())} == {
         "message": "the header is cut off",
         **place,
     }
@@ -33,6 +40,12 @@ def test_an_error_survives_pickling_with_all_it_carries(error: type[CaptureError
 def test_a_message_names_the_place_and_the_bytes() -> None:
     error = errors.TruncatedRecordError("the header is cut off", path="a.bin", offset=7, needed=40, available=12)
     assert str(error) == "a.bin at offset 7: the header is cut off (needed 40 bytes, 12 are there)"
+
+
+def test_advice_stands_below_the_sentence_line_by_line() -> None:
+    error = errors.CaptureError("it is not read:", path="a.bin", advice=("first", "second"))
+    assert str(error) == "a.bin: it is not read:\nfirst\nsecond"
+    assert error.sentence == "a.bin: it is not read:"
 
 
 def test_a_truncated_record_is_an_end_of_file_too() -> None:

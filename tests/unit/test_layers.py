@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cdcwb.formats import FORMATS
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "cdcwb").rglob("*.py"))
 
@@ -27,6 +29,8 @@ LAYERS = (
     ("model",),
     ("errors", "machine", "words"),
 )
+# Inside formats: each format has a room of its own. These are shared by some of them alone.
+SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}
 # Beside the layers: what reads nothing of a capture. synth writes captures and knows no decoder.
 BESIDE = {"doctor": {"machine", "errors"}, "synth": {"model", "errors", "words"}}
 
@@ -51,7 +55,9 @@ def imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "cdcwb":
             names = [f"cdcwb.{alias.name}" if alias.name in rooms else "cdcwb" for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
+            module = node.module or ""
+            below = [alias.name for alias in node.names if (ROOT / module.replace(".", "/") / alias.name).is_dir()]
+            names = [f"{module}.{name}" for name in below] or [module]
         else:
             continue
         yield from (name for name in names if name.partition(".")[0] == "cdcwb")
@@ -71,6 +77,28 @@ def test_imports_run_one_way(path: Path) -> None:
     room = place(name_of(path))
     wrong = sorted(name for name in imports(path) if place(name) not in allowed(room))
     assert wrong == []
+
+
+FORMAT_ROOMS = {module.split(".")[2] for module, _ in FORMATS.values()}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "cdcwb" / "formats").rglob("*.py")), ids=name_of)
+def test_formats_do_not_import_each_other(path: Path) -> None:
+    """What two formats need stands beside them, in ``cdcwb.formats`` itself; nothing there knows a format."""
+    room = [*name_of(path).split("."), ""][2]
+    apart = (FORMAT_ROOMS - {room}) | {shared for shared, users in SHARED_BY.items() if room not in {shared} | users}
+    wrong = sorted(name for name in imports(path) if name.startswith("cdcwb.formats.") and name.split(".")[2] in apart)
+    assert wrong == []
+
+
+SYNTH = ROOT / "cdcwb" / "synth"
+
+
+@pytest.mark.parametrize("room", sorted(path.name for path in SYNTH.iterdir() if (path / "__init__.py").exists()))
+def test_formats_that_are_written_do_not_import_each_other(room: str) -> None:
+    used = {name for path in (SYNTH / room).glob("*.py") for name in imports(path)}
+    others = {path.name for path in SYNTH.iterdir() if path.is_dir()} - {room}
+    assert [name for name in sorted(used) if name.startswith("cdcwb.synth.") and name.split(".")[2] in others] == []
 
 
 @pytest.mark.parametrize("module", ["cdcwb", "cdcwb.cli", "cdcwb.doctor", "cdcwb.formats", "cdcwb.spark.session"])

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdcwb.formats.qlik.times import moments, sequence_times
-from cdcwb.formats.qlik_kafka.documents import as_text, parse_json, read_document
+from cdcwb.formats.json_values import as_text, parse_json
+from cdcwb.formats.moments import moments
+from cdcwb.formats.qlik.times import sequence_times
+from cdcwb.formats.qlik_kafka.documents import read_document
 from cdcwb.formats.qlik_kafka.names import PLACES, TableName, from_namespace, name_of, split_name
 from cdcwb.formats.qlik_kafka.rows import Image, hex_text
 from cdcwb.formats.qlik_kafka.versions import from_avro, from_metadata

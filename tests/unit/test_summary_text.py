@@ -40,6 +40,7 @@ def facts(**changed: Any) -> dict[str, Any]:
         "last_position": "0F",
         "restart_position": "0F",
         "highest_commit": None,
+        "changed_at": None,
         "tables": [{"table": "111", "versions": 1, "changes": 2, "changes_by_operation": {"INSERT": 2}}],
         "table_versions": 1,
         "problems": 0,
@@ -143,6 +144,13 @@ def test_the_numbers_stand_below_the_sentence() -> None:
         "tables (1)",
         "  111  1 version, 2 changes: INSERT 2",
     ]
+
+
+def test_it_is_said_why_times_are_not_known() -> None:
+    why = "null in 1 file: printed times have no zone"
+    lines = summary_lines(facts(first_time=None, last_time=None, changed_at=why))
+    assert f"changed_at        {why}" in lines
+    assert not any(line.startswith("time ") for line in lines)
 
 
 def test_files_that_are_counted_in_rows_have_no_ledger_of_bytes() -> None:

@@ -9,8 +9,10 @@ import struct
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,7 +32,7 @@ def test_the_script_makes_the_captures_byte_for_byte(tmp_path: Path) -> None:
     assert content(tmp_path) == content(DATA)
 
 
-@pytest.mark.parametrize("capture", ["gbase8s", "qlik-kafka", "qlik-change-table"])
+@pytest.mark.parametrize("capture", ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate"])
 def test_the_captures_are_small(capture: str) -> None:
     assert 0 < sum(map(len, content(DATA / capture).values())) < LARGEST
     assert f"## {capture}/\n" in README
@@ -164,3 +166,137 @@ def test_the_readme_says_what_is_in_the_change_tables() -> None:
     assert f"| table versions | {len(versions)}," in readme
     (refused,) = rows_of(next(folder.glob("attrep_apply_exceptions/*.csv")))
     assert "UPDATE" in refused["STATEMENT"]
+
+
+JULIAN_DAY_0 = 210_866_760_000_000_000  # microseconds before 1970
+
+
+class TrailRecord(NamedTuple):
+    """A record as Logdump printed it. ``size``: bytes in the trail; ``trans``: TransInd; ``utc``: microseconds since
+    1970 by the header's bytes, ``printed`` the same by the record line."""
+
+    file: str
+    operation: str
+    rba: int
+    size: int
+    trans: int | None
+    utc: int | None
+    printed: int
+    text: str
+
+
+def printed_trail() -> list[TrailRecord]:
+    """The records of the trail in the order in which they stand in the texts."""
+    found = []
+    for path in sorted((DATA / "goldengate").iterdir()):
+        text = path.read_text(encoding="utf-8")
+        for part in re.split(r"^(?=TokenID x47 'G'|\S+ \S+ FileHeader )", text, flags=re.MULTILINE)[1:]:
+            line = re.search(r"^(\S+ \S+)\.(\d{3}) (\w+) +Len +\d+ RBA (\d+)$", part, re.MULTILINE)
+            assert line is not None
+            size = re.search(r"^TokenID x47 'G'.* (\d+)$", part, re.MULTILINE)
+            trans = re.search(r"^TransInd +: .*?\(x(\d\d)\)", part, re.MULTILINE)
+            shown = re.search(r"^TokenID x48 'H'.*\n ([0-9a-f ]+) \|", part, re.MULTILINE)
+            header = bytes.fromhex(shown[1]) if shown else b""
+            moment = datetime.strptime(line[1], "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC)
+            found.append(
+                TrailRecord(
+                    path.name,
+                    line[3],
+                    int(line[4]),
+                    int(size[1]) if size else 0,
+                    int(trans[1]) if trans else None,
+                    int.from_bytes(header[8:16], "little") - JULIAN_DAY_0 if header else None,
+                    round(moment.timestamp() * 1_000_000) + int(line[2]),
+                    part,
+                )
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def trail() -> list[TrailRecord]:
+    return printed_trail()
+
+
+def test_the_readme_says_what_is_in_the_trail(trail: list[TrailRecord]) -> None:
+    readme = README.split("\n## ")[4]
+    texts = content(DATA / "goldengate")
+    size = sum(map(len, texts.values()))
+    assert f"together {round(size / 1000)} kB and {len(trail)} records" in readme
+    assert all(f"`{name}`" in readme for name in (min(texts), max(texts)))
+    counts = Counter(record.operation for record in trail)
+    assert (
+        f"{counts['Insert']} `Insert`, one of them twice; {counts['FieldComp']} `FieldComp`, "
+        f"{counts['Delete']} `Delete`, {counts['GGSPurgedata']} `GGSPurgedata` (TRUNCATE), {counts['DDLOP']} `DDLOP`"
+    ) in readme
+    assert (
+        f"{counts['Metadata']} `Metadata`, {counts['FileHeader']} `FileHeader`, {counts['RestartOK']} `RestartOK`, "
+        f"{counts['RestartAbend']} `RestartAbend`"
+    ) in readme
+    changes = sum(counts[name] for name in ("Insert", "FieldComp", "Delete", "GGSPurgedata", "DDLOP")) - 1
+    assert f"| {changes} |\n" in README
+    versions = sum(record.operation == "Metadata" and "Definition for table" in record.text for record in trail)
+    assert f"| table versions | {versions}:" in readme
+    prompts = sum(text.count(b"Logdump ") for text in texts.values()) - len(texts)  # each text begins with one
+    assert prompts == 4
+    assert "four prompts" in readme
+    assert sum(text.count(b"note to self") for text in texts.values()) == 1
+
+
+def test_the_readme_says_what_became_of_the_trails_transactions(trail: list[TrailRecord]) -> None:
+    readme = README.split("\n## ")[4]
+    files: list[set[str]] = []
+    sizes: list[int] = []
+    inside = metadata_inside = 0
+    voided = []
+    for record, before in zip(trail, [None, *trail], strict=False):
+        if record.operation == "RestartAbend":
+            voided.append((files.pop(), sizes.pop()))
+            inside = 0
+        elif record.operation == "Metadata":
+            metadata_inside += inside
+        elif record.trans is not None and record.operation != "RestartOK" and not same(record, before):
+            if record.trans in (0, 3):
+                files.append(set())
+                sizes.append(0)
+            files[-1].add(record.file)
+            sizes[-1] += 1
+            inside = int(record.trans in (0, 1))
+    assert not inside
+    assert metadata_inside > 0
+    assert f"| transactions | {len(files) + len(voided)}, of which {len(files) + len(voided) - 1} are whole;" in readme
+    assert [sorted(some) for some in files if len(some) > 1] == [["logdump-000000042.txt", "logdump-000000043.txt"]]
+    assert [size for _, size in voided] == [4]
+    assert f"its {voided[0][1]} changes are rolled back" in readme
+
+
+def same(record: TrailRecord, other: TrailRecord | None) -> bool:
+    """Is it the record that was printed just before?"""
+    return other is not None and (record.file, record.rba) == (other.file, other.rba)
+
+
+def test_the_readme_says_what_is_missing_and_what_came_twice_in_the_trail(trail: list[TrailRecord]) -> None:
+    readme = README.split("\n## ")[4]
+    twice = [record for record, before in zip(trail[1:], trail, strict=False) if same(record, before)]
+    assert [(record.file[-6:-4], f"RBA {record.rba} of the third file" in readme) for record in twice] == [("43", True)]
+    gaps = [
+        (one.file[-6:-4], one.rba + one.size, other.rba - one.rba - one.size)
+        for one, other in pairwise(trail)
+        if one.file == other.file and one.size and not same(other, one) and one.rba + one.size != other.rba
+    ]
+    assert len(gaps) == 1
+    assert gaps[0][0] == "42"
+    assert f"the record at RBA {gaps[0][1]} of the second file, {gaps[0][2]} bytes" in readme
+    last = trail[-1]
+    shown = bytes.fromhex(re.sub(r"\s", "", last.text.split("G  e\n")[1])[:-1])
+    length = int(re.findall(r"RecLength +: +(\d+)", last.text)[0])
+    assert f"of which {len(shown)} of {length} are left" in readme
+    assert "TRANID" not in last.text
+    assert last.trans == 2
+
+
+def test_printed_times_of_the_trail_are_two_hours_ahead_and_do_not_rise(trail: list[TrailRecord]) -> None:
+    known = [record for record in trail if record.utc is not None]
+    assert {record.printed - (record.utc or 0) for record in known} == {2 * 3600 * 1_000_000}
+    assert "+02:00" in README.split("\n## ")[4]
+    assert any(other.printed < one.printed for one, other in pairwise(known))

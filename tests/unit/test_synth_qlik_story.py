@@ -16,7 +16,7 @@ from cdcwb.model import Operation
 from cdcwb.synth import FORMAT_OPTIONS, generate
 from cdcwb.synth.catalogue import KINDS, reshape, tables
 from cdcwb.synth.events import Load
-from cdcwb.synth.qlik.history import Committed, history
+from cdcwb.synth.history import Committed, history
 from cdcwb.synth.qlik.options import KafkaOptions
 from cdcwb.synth.qlik.sequence import ChangeSequence
 from cdcwb.synth.workload import Workload

@@ -57,8 +57,8 @@ _FIELDS: Final = (*(field.name for field in COMMON_FIELDS), "sequence_number", "
 
 
 def header_map(buffer: Bytes, headers: Headers, position: pa.Array, byte_order: str) -> pa.Array:
-    """``events.headers`` of clean records: every header field by its own name (§2); ``position`` is the text of each
-    sequence number."""
+    """``events.headers`` of clean records: every header field by its own name (docs/formats/gbase8s.md §2);
+    ``position`` is the text of each sequence number."""
     count = len(headers.start)
     pool = TextPool()
     build = MapBuilder(count, pool)

@@ -242,7 +242,7 @@ def _splits(
 
 
 def _facts(files: list[FileEntry], scans: list[Scan], splits: list[SplitEntry]) -> dict[str, Any]:
-    """Bytes, records and where a client would restart (§6.7)."""
+    """Bytes, records and where a client would restart (docs/formats/gbase8s.md §6.7)."""
     still_open = splits.pop().open_before
     begins = sorted(name.partition("@")[2] for name in still_open.values())
     highest = max((scan.highest_commit for scan in scans), default=-1)

@@ -166,7 +166,8 @@ def _note_schemas(scan: Scan, stream: Stream, segments: Segments, headers: Heade
 
 
 def size_words(segments: Segments, start: Ints, count: int) -> tuple[Ints, Ints]:
-    """The size words of row records with ``count`` of them, a row each: read little-endian, and big-endian (§3)."""
+    """The size words of row records with ``count`` of them, a row each: read little-endian, and big-endian
+    (docs/formats/gbase8s.md §3)."""
     there = segments.buffer[start[:, None] + np.arange(36, 36 + 4 * count)]
     return there.view("<u4").astype(np.int64), there.view(">u4").astype(np.int64)
 

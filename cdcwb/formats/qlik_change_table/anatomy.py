@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdcwb.formats.json_text import Element, parse
+from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.qlik_change_table.dialect import Dialect
-from cdcwb.formats.qlik_kafka.documents import as_text, parse_json
-from cdcwb.formats.qlik_kafka.json_text import Element, parse
 
 __all__ = ["Cell", "cut", "cut_json"]
 

@@ -302,7 +302,8 @@ def _files(paths: Sequence[str]) -> str:
 
 
 def _place(found: Probe, options: Options) -> Place:
-    """The table of a file: the given one, else the side file's, else that of its path (§1.1)."""
+    """The table of a file: the given one, else the side file's, else that of its path
+    (docs/formats/qlik-change-table.md §1.1)."""
     path = from_path(found.path, options.suffix)
     if options.table is not None:
         return Place(TableName.of(options.table), path.suffixed, path.load, "given as an option")

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.qlik.times import MICROSECONDS, UNKNOWN_UNTIL, moments, sequence_times
+from cdcwb.formats.moments import MICROSECONDS, moments
+from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.qlik_change_table import sentences
 from cdcwb.formats.qlik_change_table.facts import HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
 from cdcwb.formats.qlik_change_table.rows import Rows

@@ -14,6 +14,7 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages
 from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.dialect import DEFAULT, Dialect
 from cdcwb.formats.qlik_change_table.framing import Bytes, first_record
 from cdcwb.formats.qlik_change_table.names import side_file
@@ -21,7 +22,6 @@ from cdcwb.formats.qlik_change_table.options import Options
 from cdcwb.formats.qlik_change_table.reading import clean, open_parquet
 from cdcwb.formats.qlik_change_table.rows import unescape
 from cdcwb.formats.qlik_change_table.side_files import Column, SideFile, read_side_file
-from cdcwb.formats.qlik_kafka.documents import parse_json
 
 __all__ = ["HEAD", "Probe", "is_side_file", "probe"]
 
@@ -260,8 +260,9 @@ def _is_header(fields: Sequence[str], columns: Sequence[Column]) -> bool:
 
 
 def _typed_header(fields: Sequence[str], dialect: Dialect, charset: str) -> tuple[Column, ...]:
-    """The columns of a header line with names and types, ``Position:DECIMAL(38,0),Color:VARCHAR(10)`` (§1.3): commas
-    within parentheses do not part columns. Empty where it is another line."""
+    """The columns of a header line with names and types, ``Position:DECIMAL(38,0),Color:VARCHAR(10)``
+    (docs/formats/qlik-change-table.md §1.3): commas within parentheses do not part columns. Empty where it is another
+    line."""
     parts: list[str] = []
     for one in fields:
         if parts and parts[-1].count("(") > parts[-1].count(")"):

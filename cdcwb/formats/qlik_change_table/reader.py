@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.arrays.maps import MapBuilder, TextPool
 from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.qlik.times import moments
+from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik_change_table import sentences
 from cdcwb.formats.qlik_change_table.control import by_name, control_row
 from cdcwb.formats.qlik_change_table.facts import CONTROL, FORMAT

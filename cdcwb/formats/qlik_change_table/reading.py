@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.formats.files import open_source
+from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.messages import FILLER, MESSAGE, Container, read
 from cdcwb.formats.qlik_change_table import framing
 from cdcwb.formats.qlik_change_table.dialect import DEFAULT
 from cdcwb.formats.qlik_change_table.layout import Layout, lay_out
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Shape
 from cdcwb.formats.qlik_change_table.rows import ColumnRows, CsvRows, Rows, json_column, plain
-from cdcwb.formats.qlik_kafka.documents import as_text, parse_json
 from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["CHUNK", "Gap", "Part", "clean", "container_of", "csv_parts", "iter_parts", "open_parquet", "rows_of_batch"]

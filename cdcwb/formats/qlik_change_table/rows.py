@@ -148,7 +148,8 @@ class CsvRows:
         return self._texts[place]
 
     def _fields(self, place: int) -> pa.BinaryArray:
-        """The bytes of a column without quotes and escapes; null where they are the text of NULL (§1.3)."""
+        """The bytes of a column without quotes and escapes; null where they are the text of NULL
+        (docs/formats/qlik-change-table.md §1.3)."""
         start, end = self.starts[:, place], self.ends[:, place]
         if not len(start):
             return pa.array([], pa.binary())

@@ -1,4 +1,5 @@
-"""The table versions of a capture: those that files came with, and those that DDL history tells of (§1.3, §6.1)."""
+"""The table versions of a capture: those that files came with, and those that DDL history tells of
+(docs/formats/qlik-change-table.md §1.3, §6.1)."""
 
 from __future__ import annotations
 

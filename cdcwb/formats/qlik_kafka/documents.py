@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
-import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import msgspec
+from cdcwb.formats.json_values import MARK, parse_json
 
-__all__ = ["MAGIC", "Document", "as_text", "is_json", "parse_json", "read_document"]
+__all__ = ["MAGIC", "Document", "is_json", "read_document"]
 
 MAGIC: Final = "atMSG"
 
-_DECODER: Final = msgspec.json.Decoder(float_hook=str)  # numbers with a point keep their own digits
 _DATA: Final = frozenset({"data", "beforeData", "headers"})
 _LEGACY: Final = frozenset({"op", "data"})
 _ENVELOPE: Final = frozenset({"magic", "type", "headers", "messageSchemaId", "messageSchema", "message"})
@@ -49,46 +45,11 @@ class Document(NamedTuple):
 
 
 _IMAGE: Final = (dict, type(None))
-_MARK: Final = b"\xef\xbb\xbf"
-_HALF_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _written(value: Any) -> Any:
-    """A parsed value whose texts can be written as UTF-8: half a surrogate pair becomes a question mark (§13)."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_written(name): _written(one) for name, one in value.items()}
-    return [_written(one) for one in value] if isinstance(value, list) else value
 
 
 def is_json(head: bytes) -> bool:
     """Do these first bytes of a value begin a JSON object? White space and a byte order mark may stand before it."""
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
-
-
-def parse_json(value: bytes) -> Any:
-    """A JSON text as Python objects; numbers with a point or an exponent stay the text that they are.
-
-    Raises ValueError that says what is wrong and at which byte.
-    """
-    try:
-        return _DECODER.decode(value)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as reason:
-        if value.startswith(_MARK) and not value.startswith(_MARK, len(_MARK)):
-            return parse_json(value[len(_MARK) :])
-        if _HALF_PAIR.search(value):
-            with contextlib.suppress(ValueError, RecursionError):
-                return _written(json.loads(value.decode(), parse_float=str, parse_constant=_no_constant))
-        if "truncated" in str(reason):
-            raise ValueError(f"expected a JSON document, found one that ends early, behind byte {len(value)}") from None
-        raise ValueError(f"expected a JSON document, found: {reason}") from None
+    return head.lstrip(MARK + b" \t\r\n")[:1] == b"{"
 
 
 def read_document(document: Any) -> Document:
@@ -189,17 +150,3 @@ def _row(name: str, pairs: Any) -> dict[str, Any] | None:
         raise ValueError(f"expected {name} as an array of objects, found {type(pairs).__name__}")
     row = {key: None if value == "NULL" else value for pair in pairs for key, value in pair.items()}
     return row or None
-
-
-def as_text(value: Any) -> str | None:
-    """A parsed JSON value as text: numbers by their digits, truth values as ``true`` and ``false``, objects and arrays
-    as compact JSON; None stays None. Raises ValueError for a number of more than 4,300 digits."""
-    if value is None or value.__class__ is str:
-        return value
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
-    if isinstance(value, int):
-        return str(value)
-    return msgspec.json.encode(value).decode()

@@ -12,15 +12,17 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.qlik_kafka.documents import is_json, parse_json, read_document
+from cdcwb.formats.qlik_kafka.documents import is_json, read_document
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
 from cdcwb.formats.qlik_kafka.plan import Plan
 from cdcwb.formats.qlik_kafka.planning import OPTIONS, Options, make_plan, make_row_plan
-from cdcwb.formats.qlik_kafka.reader import FORMAT, Where, events_of, select
+from cdcwb.formats.qlik_kafka.reader import FORMAT, Where, events_of
 from cdcwb.formats.qlik_kafka.topics import messages_of, where_of
 from cdcwb.formats.qlik_kafka.typed import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.wire import Form, forms_of
+from cdcwb.formats.selecting import select
 from cdcwb.model import OffsetUnit
 
 __all__ = ["QlikKafka"]

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from cdcwb.formats.base import Field
+from cdcwb.formats.json_text import Element, Json, parse
 from cdcwb.formats.qlik_kafka.json_forms import Form, called, form_of
-from cdcwb.formats.qlik_kafka.json_text import Element, Json, parse
 from cdcwb.formats.qlik_kafka.meanings import (
     COLUMN_FACTS,
     ENVELOPE,

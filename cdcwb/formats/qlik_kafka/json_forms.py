@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import NamedTuple
 
-from cdcwb.formats.qlik_kafka.json_text import Element, parse
+from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.qlik_kafka.row_meanings import (
     IMAGES,
 )

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.bitmask import parse
-from cdcwb.formats.qlik_kafka.documents import Document, as_text, parse_json, read_document
+from cdcwb.formats.json_values import as_text, parse_json
+from cdcwb.formats.qlik_kafka.documents import Document, read_document
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import NOBODY, TableName, places_in
 from cdcwb.formats.qlik_kafka.rows import Image, Rows

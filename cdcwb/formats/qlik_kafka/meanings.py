@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from cdcwb.formats.base import Field
+from cdcwb.formats.moments import moment
+from cdcwb.formats.qlik.times import UNKNOWN_UNTIL
 from cdcwb.model import Problem
 from cdcwb.words import visible
 
@@ -56,29 +58,15 @@ def _sequence_time(text: str) -> dt.datetime | None:
         return None
 
 
-_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
-_UNKNOWN_UNTIL: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
-
-
 def _timestamp(text: str | None) -> Meaning:
     if not text:
         return "when the change was made is not known", None
-    moment = _moment(text)
-    if moment is None:
+    at = moment(text)
+    if at is None:
         return f"expected an ISO 8601 time, found {_found(text)}", Problem.VALUE
-    if moment < _UNKNOWN_UNTIL:
+    if at < UNKNOWN_UNTIL:
         return "a placeholder: when the change was made was not known before its commit", None
     return "when the change was made, UTC", None
-
-
-def _moment(text: str) -> dt.datetime | None:
-    if not _TIME.fullmatch(text):
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _counter(text: str | None) -> Meaning:

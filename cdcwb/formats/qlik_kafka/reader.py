@@ -7,7 +7,6 @@ records of the batch's columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,11 +16,13 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.base import Wanted
+from cdcwb.formats.event_batch import EventBatch, columns_of, unique
+from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import Messages
-from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, moments, sequence_times
+from cdcwb.formats.moments import moments
+from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.qlik_kafka.decode import decode
-from cdcwb.formats.qlik_kafka.documents import Document, as_text
-from cdcwb.formats.qlik_kafka.events import EventBatch, columns_of
+from cdcwb.formats.qlik_kafka.documents import Document
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.masks import Masks, read_masks
 from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
@@ -29,7 +30,7 @@ from cdcwb.formats.qlik_kafka.versions import from_metadata
 from cdcwb.formats.qlik_kafka.wire import Form
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["FORMAT", "Where", "events_of", "fill_header", "select"]
+__all__ = ["FORMAT", "Where", "events_of", "fill_header"]
 
 FORMAT: Final = "qlik-kafka"
 
@@ -111,17 +112,7 @@ def _facts(
         absent = np.zeros((len(index), len(names) + len(facts)), dtype=np.bool_)
         for at, texts in enumerate(facts.values(), len(names)):
             absent[:, at] = pc.is_null(texts).to_numpy(zero_copy_only=False)
-    batch.texts("headers", _unique([*names, *facts]), [*columns, *facts.values()], index, absent)
-
-
-def _unique(names: list[str]) -> list[str]:
-    """The names; one that repeats gets ``#2``, ``#3``."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return out
+    batch.texts("headers", unique([*names, *facts]), [*columns, *facts.values()], index, absent)
 
 
 def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:
@@ -341,28 +332,3 @@ def _key(batch: EventBatch, rows: Rows, image: Image, places: Ints, chosen: Ints
         return
     columns = [list(image.names).index(name) for name in keys]
     batch.maps["key"].group(rows.index[chosen], keys, places[np.ix_(chosen, np.array(columns))])
-
-
-def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The events that are wanted, if any are."""
-    keep: pa.Array | None = None
-    conditions = []
-    if wanted.drop_malformed:
-        conditions.append(pc.not_equal(batch.column("kind"), str(Kind.MALFORMED)))
-    if wanted.timed:
-        conditions.append(pc.is_valid(batch.column("changed_at")))
-    if wanted.kinds is not None:
-        conditions.append(pc.is_in(batch.column("kind"), pa.array(sorted(wanted.kinds), pa.string())))
-    if wanted.transactions is not None:
-        chosen = pa.array(sorted(wanted.transactions), pa.string())
-        conditions.append(pc.is_in(batch.column("transaction_id"), chosen))
-    if wanted.tables is not None:
-        names = pa.array(sorted(wanted.tables), pa.string())
-        table = batch.column("table_name")
-        full = pc.binary_join_element_wise(batch.column("schema_name"), table, ".")
-        conditions.append(pc.or_(pc.is_in(table, names), pc.fill_null(pc.is_in(full, names), False)))
-    for condition in conditions:
-        keep = condition if keep is None else pc.and_(keep, condition)
-    chosen = batch if keep is None else batch.filter(keep)
-    if chosen.num_rows:
-        yield chosen

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.avro_rows import ENVELOPE, by_registry_id, decode_enveloped
 from cdcwb.formats.qlik_kafka.decode import Places
-from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, parse_json, read_document
+from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, read_document
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import TableName, name_of
 from cdcwb.formats.qlik_kafka.versions import Version, from_metadata

@@ -1,4 +1,4 @@
-"""Values and schemas in Avro (``docs/formats/qlik-kafka.md §2.2, §4.1, §7``), written byte by byte."""
+"""Values and schemas in Avro (``docs/formats/qlik-kafka.md §2.2, §4.1, §8``), written byte by byte."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def json_cells(column: Described) -> Cells:
 
 
 def legacy_cells(column: Described) -> Cells:
-    """An object with one key, every value a string, NULL the word (``docs/formats/qlik-kafka.md §1.4``)."""
+    """An object with one key, every value a string, NULL the word (``docs/formats/qlik-kafka.md §11.1``)."""
     spelled, prefix = plain(column), "{" + encode_basestring(column.name) + ":"
 
     def string(value: Any) -> Cell:

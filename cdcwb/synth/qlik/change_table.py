@@ -10,13 +10,14 @@ from typing import Any, Final
 from cdcwb.model import ChangeSource, Completeness, OffsetUnit, Operation, Outcome
 from cdcwb.synth.catalogue import TableVersion
 from cdcwb.synth.events import Load, Schema
+from cdcwb.synth.history import Change, Committed
+from cdcwb.synth.instants import EPOCH, microseconds
 from cdcwb.synth.qlik.columns import Layout
 from cdcwb.synth.qlik.ct_tables import Sheets, StoredTable
 from cdcwb.synth.qlik.ddl import DdlHistory
 from cdcwb.synth.qlik.folders import Folder, Structure
-from cdcwb.synth.qlik.history import Change, Committed
 from cdcwb.synth.qlik.options import ChangeTableOptions
-from cdcwb.synth.qlik.sequence import EPOCH, ChangeSequence, Clock, log_position, microseconds, transaction_id
+from cdcwb.synth.qlik.sequence import ChangeSequence, Clock, log_position, transaction_id
 from cdcwb.synth.qlik.sheets import style_of
 from cdcwb.synth.qlik.tables import Rendered
 from cdcwb.synth.qlik.truth import Place, Row, Transaction

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from cdcwb.model import ChangeSource, Operation, Outcome
 from cdcwb.synth.events import Load
-from cdcwb.synth.qlik.history import Change
+from cdcwb.synth.history import Change
 from cdcwb.synth.qlik.messages import Heads
 from cdcwb.synth.qlik.options import KafkaOptions
 from cdcwb.synth.qlik.sequence import iso_milliseconds

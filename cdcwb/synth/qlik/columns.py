@@ -1,4 +1,4 @@
-"""Columns as Replicate describes them, and their values as it writes them (``docs/formats/qlik-kafka.md §7``).
+"""Columns as Replicate describes them, and their values as it writes them (``docs/formats/qlik-kafka.md §3.2 and §8``).
 
 Types that only the source has become what comes nearest: an INTERVAL, a DATETIME without a year and a floating decimal
 are STRING, so that nothing is lost.
@@ -18,7 +18,7 @@ from cdcwb.synth.values import Column, Type
 __all__ = ["LOBS", "NUMBERS", "Described", "Layout", "described", "plain", "typed"]
 
 LOBS: Final = frozenset({"BLOB", "CLOB"})
-"""Types of large objects, which are in no change mask of a message (§5.4)."""
+"""Types of large objects, which are in no change mask of a message (§7.4)."""
 
 NUMBERS: Final = frozenset({"INT2", "INT4", "INT8", "REAL4", "REAL8", "BOOLEAN"})
 """Types whose values JSON holds without quotes."""

@@ -1,4 +1,4 @@
-"""What holds messages once they have left Kafka (``docs/formats/qlik-kafka.md §10``), one file each."""
+"""What holds messages once they have left Kafka (``docs/formats/qlik-kafka.md §9``), one file each."""
 
 from __future__ import annotations
 

@@ -11,20 +11,14 @@ from typing import Final
 from cdcwb.model import Completeness, OffsetUnit, Operation
 from cdcwb.synth.catalogue import TableVersion
 from cdcwb.synth.events import Load, Schema
+from cdcwb.synth.history import Change, Committed
+from cdcwb.synth.instants import microseconds
 from cdcwb.synth.qlik.changes import Changes, Written
 from cdcwb.synth.qlik.containers import Facts, is_row_based
-from cdcwb.synth.qlik.history import Change, Committed
 from cdcwb.synth.qlik.messages import Heads
 from cdcwb.synth.qlik.options import KafkaOptions
 from cdcwb.synth.qlik.rendering import Message
-from cdcwb.synth.qlik.sequence import (
-    ChangeSequence,
-    Clock,
-    iso_milliseconds,
-    log_position,
-    microseconds,
-    transaction_id,
-)
+from cdcwb.synth.qlik.sequence import ChangeSequence, Clock, iso_milliseconds, log_position, transaction_id
 from cdcwb.synth.qlik.tables import Table, Tables
 from cdcwb.synth.qlik.topics import Topics
 from cdcwb.synth.qlik.truth import Place, Transaction

@@ -1,4 +1,4 @@
-"""Data messages in their wire forms (``docs/formats/qlik-kafka.md §1, §2, §4, §5``).
+"""Data messages in their wire forms (``docs/formats/qlik-kafka.md §1, §2, §4, §7``).
 
 A form knows one table version. It has the cells of the version's columns, makes a message of them and the heads, and
 says what the truth has of the heads: names and texts of the headers.
@@ -115,7 +115,7 @@ class _MaskTexts(dict[int | None, str | None]):
 
 
 class _Masked:
-    """Names of headers, and masks of ⌊columns / 8⌋ + 1 bytes (§5.6)."""
+    """Names of headers, and masks of ⌊columns / 8⌋ + 1 bytes (§7.6)."""
 
     def __init__(self, layout: Layout, settings: Settings, outer: Sequence[str]) -> None:
         self.size = len(layout.columns) // 8 + 1
@@ -201,7 +201,7 @@ def _quoted(text: str | None) -> str:
 
 
 class LegacyForm:
-    """The JSON of Attunity 5 (§1.4): no masks, no transactions, NULL as a word."""
+    """The JSON of Attunity 5 (§11.1): no masks, no transactions, NULL as a word."""
 
     def __init__(self, layout: Layout, task: str, facts: tuple[str, ...] = ()) -> None:
         self.mask_texts: dict[int | None, str | None] = {None: None}

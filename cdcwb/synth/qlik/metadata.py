@@ -7,11 +7,12 @@ import json
 from datetime import datetime
 from typing import Any
 
+from cdcwb.synth.instants import microseconds
 from cdcwb.synth.qlik.avro import data, long, string
 from cdcwb.synth.qlik.columns import Described, Layout
 from cdcwb.synth.qlik.options import KafkaOptions
 from cdcwb.synth.qlik.schemas import metadata_schema
-from cdcwb.synth.qlik.sequence import iso_milliseconds, microseconds
+from cdcwb.synth.qlik.sequence import iso_milliseconds
 
 __all__ = ["column_rows", "lineage", "metadata_message", "schema_id"]
 

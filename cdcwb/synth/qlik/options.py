@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from datetime import datetime
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from cdcwb.synth.catalogue import KINDS
-from cdcwb.synth.choices import COMPRESSIONS, Choices, moment, option, start_problems
-from cdcwb.synth.options import Options
+from cdcwb.synth.choices import COMPRESSIONS, option
+from cdcwb.synth.story_options import StoryOptions, listed, same, unlisted
 
 __all__ = ["AVRO_FORMS", "BINARY_CONTAINERS", "HEADERS", "ChangeTableOptions", "KafkaOptions", "QlikOptions"]
 
@@ -25,39 +23,15 @@ _FORMS: Final = ("json-envelope", "json", *AVRO_FORMS, "legacy")
 _CONTAINERS: Final = ("lines", "console", "documents", *BINARY_CONTAINERS)
 _NAMINGS: Final = ("topic", "key", "column", "message", "headers", "none")
 _PARTS: Final = ("timestamp", "partition", "offset", "headers", "key")
-_SHARED: Final = {f.name: f for f in fields(Options)}
-
-
-def _same(name: str, **other: Any) -> Any:
-    """An option that gbase8s has as well, with another default or limit where it needs one."""
-    spec = _SHARED[name]
-    return option(other.pop("default", spec.default), **(dict(spec.metadata) | other))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QlikOptions(Choices):
+class QlikOptions(StoryOptions):
     """What happens, and how Replicate is set up. The same seed and number of changes give the story that ``gbase8s``
     tells of these options, as long as ``refresh_rows`` (whose rows come first) and ``schema_changes`` are 0."""
 
-    tables: int = _same("tables")
-    columns: int = _same("columns", high=4000)
-    all_types: bool = _same("all_types")
-    all_types_share: float = _same("all_types_share")
-    null_share: float = _same("null_share")
-    update_share: float = _same("update_share")
-    delete_share: float = _same("delete_share")
-    idle_updates: float = _same("idle_updates")
-    rollback_share: float = _same("rollback_share")
-    undo_share: float = _same("undo_share")
-    transaction_size: float = _same("transaction_size")
-    empty_share: float = _same("empty_share")
-    concurrency: int = _same("concurrency")
-    open_transactions: int = _same("open_transactions")
-    schema_changes: int = _same("schema_changes", default=6)
-    schema_kinds: str = option(",".join(KINDS), f"kinds of schema changes, in turn: any of {', '.join(KINDS)}")
-    truncates: int = _same("truncates")
-    rate: float = _same("rate")
-    start: str = _same("start")
+    columns: int = same("columns", high=4000)
+    schema_changes: int = same("schema_changes", default=6)
     refresh_rows: int = option(20, "rows of the full load that every table begins with", 0, 10_000_000)
     lobs: bool = option(True, "large objects are replicated; without, tables lack these columns")
     task: str = option("shop-load", "name of the task (a hyphen makes a namespace that Avro does not allow)")
@@ -65,44 +39,12 @@ class QlikOptions(Choices):
     clock_back: int = option(0, "times the server's clock is set back", 0, 1000)
     clock_back_seconds: float = option(3.0, "how far it is set back each time", 0.01, 86_400)
 
-    @property
-    def workload(self) -> Options:
-        """The options of the workload; the parts of the story that never reach Qlik are told all the same."""
-        own = {f.name for f in fields(self)} & _SHARED.keys() - {"compression", "overwrite"}
-        return Options(**{name: getattr(self, name) for name in own})
-
-    @property
-    def start_time(self) -> datetime:
-        """``start`` as a time in UTC (a time without a zone is UTC)."""
-        return moment(self.start)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """``schema_kinds`` one by one."""
-        return listed(self.schema_kinds)
-
     def contradictions(self) -> list[str]:
         """What is wrong with values that are each allowed, a sentence each."""
-        problems = start_problems(self.start)
-        if self.update_share + self.delete_share > 1:
-            problems.append("update_share and delete_share add up to more than 1")
-        problems += unlisted("schema_kinds", self.kinds, KINDS)
-        if not self.kinds:
-            problems.append("schema_kinds names none")
+        problems = StoryOptions.contradictions(self)
         if not self.task or not self.server:
             problems.append("task and server have a name")
         return problems
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """The parts of a text with commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def unlisted(name: str, parts: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
-    """What is wrong with the parts of an option of which each is one of the ``known``, at most once."""
-    problems = [f"{name}: {part!r} is not one of {', '.join(known)}" for part in parts if part not in known]
-    return problems + [f"{name} names {part} twice" for part in sorted({p for p in parts if parts.count(p) > 1})]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +58,7 @@ class KafkaOptions(QlikOptions):
         "none; auto: mixed where the form has them",
         of=("auto", "mixed", "late", "separate", "none"),
     )
-    repeat_schemas: int = _same("repeat_schemas", meaning="times all metadata messages are sent again, unchanged")
+    repeat_schemas: int = same("repeat_schemas", meaning="times all metadata messages are sent again, unchanged")
     generation: str = option(
         "2019", "which headers there are; external: externalSchemaId", of=("2018", "2019", "external")
     )
@@ -139,7 +81,7 @@ class KafkaOptions(QlikOptions):
     lost_share: float = option(0.0, "share of the changes whose message is lost", 0, 1)
     duplicate_share: float = option(0.0, "share of the changes whose message comes twice", 0, 1)
     compression: str = option("none", "compression of every file (avro and parquet: of its blocks)", of=COMPRESSIONS)
-    overwrite: bool = _same("overwrite")
+    overwrite: bool = same("overwrite")
 
     @property
     def metadata_mode(self) -> str:
@@ -190,7 +132,7 @@ class KafkaOptions(QlikOptions):
 class ChangeTableOptions(QlikOptions):
     """How change tables look, and what holds them."""
 
-    columns: int = _same("columns")
+    columns: int = same("columns")
     container: str = option("csv", "what holds the rows", of=("csv", "json", "parquet"))
     dfm: bool = option(True, "a .dfm beside every file")
     header_line: bool = option(True, "csv: the first line of every file names the columns")
@@ -215,7 +157,7 @@ class ChangeTableOptions(QlikOptions):
     ddl_history: bool = option(True, "the control table attrep_ddl_history, as csv")
     file_rows: int = option(5000, "most rows of a file", 1, 1_000_000)
     compression: str = option("none", "compression of every file (parquet: of its pages)", of=COMPRESSIONS)
-    overwrite: bool = _same("overwrite")
+    overwrite: bool = same("overwrite")
 
     @property
     def header_names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Messages as the bytes in which tools write them down (``docs/formats/qlik-kafka.md §10``)."""
+"""Messages as the bytes in which tools write them down (``docs/formats/qlik-kafka.md §9``)."""
 
 from __future__ import annotations
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final
 
-__all__ = ["EPOCH", "ChangeSequence", "Clock", "iso_milliseconds", "log_position", "microseconds", "transaction_id"]
+from cdcwb.synth.instants import EPOCH
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-
-
-def microseconds(at: datetime) -> int:
-    """A time as microseconds since 1970."""
-    return (at - EPOCH) // _MICROSECOND
+__all__ = ["ChangeSequence", "Clock", "iso_milliseconds", "log_position", "transaction_id"]
 
 
 @lru_cache(4096)
@@ -24,7 +17,7 @@ def _second(number: int) -> str:
 
 def iso_milliseconds(at: int) -> str:
     """A time in microseconds since 1970 as messages have it: ``2026-02-03T04:05:06.123``, no zone
-    (``docs/formats/qlik-kafka.md §4.5``)."""
+    (``docs/formats/qlik-kafka.md §5.2``)."""
     second, rest = divmod(at, 1_000_000)
     return f"{_second(second)}.{rest // 1000:03d}"
 
@@ -56,7 +49,7 @@ class Clock:
 
 
 class ChangeSequence:
-    """Change sequences (``docs/formats/qlik-kafka.md §4.4``): 16 digits of time, in hundredths of a second, which never
+    """Change sequences (``docs/formats/qlik-kafka.md §5.1``): 16 digits of time, in hundredths of a second, which never
     falls, and 19 of a number that rises with every change of the task."""
 
     def __init__(self, start: datetime) -> None:

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.synth.compressed import ENDINGS, opened
+from cdcwb.synth.instants import EPOCH
 from cdcwb.synth.qlik.avro import double_text, float_text
 from cdcwb.synth.qlik.cells import Cell, Cells, csv_cells, json_cells, spelled_cells
 from cdcwb.synth.qlik.columns import Described, plain, typed
 from cdcwb.synth.qlik.options import ChangeTableOptions
-from cdcwb.synth.qlik.sequence import EPOCH
 
 __all__ = ["CsvStyle", "JsonStyle", "ParquetStyle", "Sheet", "Style", "style_of"]
 

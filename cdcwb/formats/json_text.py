@@ -1,4 +1,4 @@
-"""A JSON text with the place of everything in it (docs/formats/qlik-kafka.md §1.3 and §13).
+"""A JSON text with the place of everything in it.
 
 The readable path needs to know which bytes a value stands in, which no JSON library tells. A field owns its name, its
 value and the comma behind it, white space in front included, so that fields of one object lie without holes.

@@ -1,4 +1,5 @@
-"""What Replicate hands over of a workload: the rows of the full load, and transactions when they commit.
+"""What products that hand over committed work only see of a workload: the rows of the full load, and transactions when
+they commit.
 
 Rolled back work, work that was taken back to a savepoint and transactions without an end are not in it.
 """

@@ -1,4 +1,4 @@
-"""``events`` of one batch of messages, put together from groups of rows."""
+"""``events`` of one batch of records, put together column by column from groups of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdcwb import model
 from cdcwb.formats.arrays.maps import Ints, MapBuilder, TextPool
 from cdcwb.model import Problem
 
-__all__ = ["EventBatch"]
+__all__ = ["EventBatch", "columns_of", "unique"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -112,5 +112,15 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
-    """The facts that say something of any message, by the names that headers give them."""
+    """What a container says of its messages, by the names that headers give it; without facts that no message has."""
     return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The names; one that repeats gets ``#2``, ``#3``."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return out

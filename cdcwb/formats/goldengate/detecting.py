@@ -1,0 +1,112 @@
+"""What a trail does not say of its bodies, by trying: their byte order, and the length before unified updates
+(docs/formats/goldengate.md §4.2 and §4.5)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cdcwb.formats.goldengate.body import Bools, Bytes, Form, Ints, Order, walk
+
+__all__ = ["detect_order", "detect_unified"]
+
+_ORDERS: Final[tuple[Order, Order]] = ("little", "big")
+_SAMPLE: Final = 4000
+
+
+class _Fit(NamedTuple):
+    """How well bodies walk. ``whole``: to their end, indexes rising in each image; ``columns`` that were whole."""
+
+    whole: Bools
+    columns: Ints
+
+
+def _fit(
+    buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: npt.NDArray[np.integer] | None, skip: Ints | None
+) -> _Fit:
+    cells = walk(buffer, start, stop, order, forms, skip)
+    columns = np.diff(cells.offsets)
+    if len(cells) == 0:
+        return _Fit(np.zeros(len(start), dtype=bool), columns)
+    rises = np.ones(len(cells), dtype=bool)
+    same = (cells.row[1:] == cells.row[:-1]) & (cells.half[1:] == cells.half[:-1])
+    rises[1:] = ~same | (cells.index[1:] > cells.index[:-1])
+    wrong = ~rises | cells.odd
+    faults = np.bincount(cells.row[wrong], minlength=len(start))
+    return _Fit((cells.bad < 0) & (columns > 0) & (faults == 0), np.where(faults == 0, columns, 0))
+
+
+def _sample(start: Ints, stop: Ints) -> Ints:
+    """Some bodies, evenly chosen among those that have bytes."""
+    rows = np.flatnonzero((start >= 0) & (stop > start))
+    return rows[:: max(1, -(-len(rows) // _SAMPLE))]
+
+
+def detect_order(
+    buffer: Bytes,
+    start: Ints,
+    stop: Ints,
+    forms: npt.NDArray[np.integer] | None = None,
+    skip: Ints | None = None,
+) -> tuple[Order | None, str]:
+    """The byte order in which more bodies are columns to their very end, and a sentence of evidence.
+
+    Unified updates may have either length in front here. Bodies that were cut count by the columns that are whole, if
+    no body is whole in one order alone. None if nothing tells.
+    """
+    rows = _sample(start, stop)
+    if not len(rows):
+        return None, "No record shows a body."
+    forms = None if forms is None else forms[rows]
+    skip = None if skip is None else skip[rows]
+    fits = {}
+    for order in _ORDERS:
+        fit = _fit(buffer, start[rows], stop[rows], order, forms, skip)
+        if forms is not None and (unified := np.isin(forms, (Form.UNIFIED_2, Form.UNIFIED_4))).any():
+            other = np.where(unified, Form.UNIFIED_2 + Form.UNIFIED_4 - forms, forms)
+            again = _fit(buffer, start[rows], stop[rows], order, other, skip)
+            fit = _Fit(fit.whole | again.whole, np.maximum(fit.columns, again.columns))
+        fits[order] = fit
+    little, big = fits["little"], fits["big"]
+    ends = {"little": int((little.whole & ~big.whole).sum()), "big": int((big.whole & ~little.whole).sum())}
+    if ends["little"] != ends["big"]:
+        return _decided(ends, f"of {len(rows)} bodies looked at end exactly with rising column indexes")
+    further = {
+        "little": int((little.columns > big.columns).sum()),
+        "big": int((big.columns > little.columns).sum()),
+    }
+    if further["little"] != further["big"]:
+        return _decided(further, f"of {len(rows)} bodies looked at, none of them whole, have more whole columns")
+    return None, f"None of {len(rows)} bodies looked at tells little-endian from big-endian."
+
+
+def _decided(votes: dict[str, int], what: str) -> tuple[Order, str]:
+    order: Order = "little" if votes["little"] > votes["big"] else "big"
+    other = "big" if order == "little" else "little"
+    return order, f"Read {order}-endian, {votes[order]} {what}; read {other}-endian, {votes[other]}."
+
+
+def detect_unified(
+    buffer: Bytes, start: Ints, stop: Ints, order: Order, skip: Ints | None = None
+) -> tuple[Form | None, str]:
+    """Whether 2 or 4 bytes stand before the before image of unified updates, and a sentence of evidence.
+
+    The bodies given are those of unified updates alone. None if there are none, or nothing tells.
+    """
+    rows = _sample(start, stop)
+    if not len(rows):
+        return None, "No unified update shows a body."
+    skip = None if skip is None else skip[rows]
+    votes = {}
+    for form in (Form.UNIFIED_2, Form.UNIFIED_4):
+        forms = np.full(len(rows), form, dtype=np.int64)
+        votes[form] = _fit(buffer, start[rows], stop[rows], order, forms, skip).whole
+    two = int((votes[Form.UNIFIED_2] & ~votes[Form.UNIFIED_4]).sum())
+    four = int((votes[Form.UNIFIED_4] & ~votes[Form.UNIFIED_2]).sum())
+    seen = f"of {len(rows)} unified updates looked at, both images end exactly: {two} with 2 bytes, {four} with 4."
+    if two == four:
+        return None, f"The size of the length before the before image is not known; {seen}"
+    form, width = (Form.UNIFIED_2, 2) if two > four else (Form.UNIFIED_4, 4)
+    return form, f"The length before the before image takes {width} bytes; {seen}"

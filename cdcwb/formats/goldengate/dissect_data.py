@@ -1,0 +1,241 @@
+"""The bytes of a record's data, tokens and header token as fields (docs/formats/goldengate.md §3.3, §4 and §5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from cdcwb.formats.base import Field
+from cdcwb.formats.goldengate.body import Cell, Form, Half, Order, columns_of
+from cdcwb.formats.goldengate.ddl import items_of
+from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
+from cdcwb.formats.goldengate.dissect_nodes import HexBytes
+from cdcwb.formats.goldengate.facts import (
+    DDL_ITEMS,
+    GHDR,
+    GHDR_FIXED,
+    GHDR_TIME,
+    KEYED,
+    LISTED,
+    TOKEN_MEANINGS,
+    UNIFIED,
+    field_meaning,
+    shown,
+    token_name,
+)
+from cdcwb.formats.goldengate.file_header import header_tokens, iso_utc
+from cdcwb.formats.goldengate.printed_lines import text_of
+from cdcwb.formats.goldengate.printed_tokens import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.records import Printed, PrintedColumn, Shape
+from cdcwb.formats.goldengate.values import coding, value_of
+from cdcwb.model import Problem
+
+__all__ = ["Decoding", "column_parts", "data_fields", "ghdr_fields", "token_area", "token_value", "user_area"]
+
+_DDLOP: Final = 160
+_DELETE: Final = 3
+_ROWS: Final = {**dict.fromkeys(LISTED, Form.COLUMNS), KEYED: Form.KEYED}
+_ORDERS: Final[tuple[Order, Order]] = ("little", "big")
+
+
+class Decoding(NamedTuple):
+    """What the values of a record are decoded by; ``order`` None: the one in which its columns fit."""
+
+    definition: Definition | None = None
+    order: Literal["little", "big"] | None = None
+    charset: str = "utf-8"
+
+    def column(self, index: int) -> ColumnDef | None:
+        """The column with this index, from 0; None where there is no definition of it."""
+        return self.definition.column(index) if self.definition is not None else None
+
+    def name(self, index: int) -> str:
+        """Its name, ``c3`` where it is not known."""
+        names = self.definition.names if self.definition is not None else ()
+        return names[index] if 0 <= index < len(names) else f"c{index}"
+
+
+def data_fields(data: HexBytes, record: Printed, io_type: int | None, by: Decoding) -> list[Field]:
+    """The fields of a record's data."""
+    if record.shape is Shape.FILE_HEADER:
+        return list(_file_header(data))
+    if io_type == _DDLOP:
+        return list(_ddl(data, by))
+    if io_type in _ROWS or io_type in UNIFIED:
+        return _row(data, record, io_type or 0, by)
+    return [data.leaf("bytes", 0, len(data), data.data.hex(), "data that is no row")]
+
+
+def _file_header(data: HexBytes) -> Iterator[Field]:
+    tokens = list(header_tokens(data.data))
+    for number, one in enumerate(tokens):
+        if not one.group:
+            continue
+        children = []
+        for inner in tokens[number + 1 :]:
+            if inner.group:
+                break
+            problem = None if inner.whole else Problem.TRUNCATED
+            children.append(
+                data.leaf(inner.name, inner.start, inner.stop, inner.value, "id, length and value", problem)
+            )
+        problem = None if one.whole else Problem.TRUNCATED
+        yield data.group(one.name, one.start, one.stop, "a group of the file header", children, None, problem)
+
+
+def _ddl(data: HexBytes, by: Decoding) -> Iterator[Field]:
+    for item in items_of(data.data, by.charset):
+        meaning = f"{item.code}: {DDL_ITEMS.get(item.code, 'an item that is not known')}"
+        yield data.leaf(
+            item.code, item.start, item.stop, item.value, meaning, None if item.whole else Problem.TRUNCATED
+        )
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+class _Walk(NamedTuple):
+    order: Order
+    form: Form
+    cells: list[Cell]
+    bad: int
+
+
+def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Field]:
+    skip = max(record.values.get("SyskeyLen", 0), 0)
+    half = Half.BEFORE if io_type == _DELETE or record.values.get("BeforeAfter") == ord("B") else Half.AFTER
+    forms = (Form.UNIFIED_2, Form.UNIFIED_4) if io_type in UNIFIED else (_ROWS[io_type],)
+    orders = _ORDERS if by.order is None else (by.order,)
+    walks = [_Walk(order, form, *columns_of(data.data, order, form, skip, half)) for order in orders for form in forms]
+    walk = max(walks, key=lambda one: (one.bad < 0, one.bad if one.cells else -1))
+    fields = []
+    if skip:
+        key = data.data[:skip]
+        fields.append(data.leaf("system key", 0, skip, key.hex(), f"NonStop: the row's system key, {skip} bytes"))
+    width = {Form.COLUMNS: 0, Form.UNIFIED_4: 4}.get(walk.form, 2)
+    if width:
+        length = int.from_bytes(data.data[skip : skip + width], walk.order)
+        meaning = f"{walk.order}-endian: bytes of the before image"
+        fields.append(data.leaf("length of the before image", skip, skip + width, str(length), meaning))
+    fields += [_cell(data, cell, walk, by) for cell in walk.cells]
+    if walk.bad >= 0:
+        cut = max((cell.stop for cell in walk.cells), default=skip + width)
+        short = len(data) < max(record.length, record.values.get("RecLength", -1))
+        meaning = "the rest of a body that was cut" if short else "bytes that are no columns"
+        problem: Problem | None = Problem.TRUNCATED if short else Problem.MALFORMED
+        if not short and record.values.get("Continued") == 1:
+            meaning, problem = "a column that goes on in the next record", None
+        fields.append(data.leaf("undecoded", cut, len(data), data.data[cut:].hex(), meaning, problem))
+    return fields
+
+
+def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding) -> Field:
+    head = cell.start - (4 if cell.indicator < 0 else 6)
+    name = by.name(cell.index)
+    half = "before" if cell.half is Half.BEFORE else "after"
+    length = cell.stop - head - 4
+    children = [
+        data.leaf("column index", head, head + 2, str(cell.index), f"{walk.order}-endian, from 0: {name}"),
+        data.leaf("column length", head + 2, head + 4, str(length), f"{walk.order}-endian: bytes that follow"),
+        *column_parts(data, head + 4, cell.stop, cell.index, walk.order, by),
+    ]
+    value, meaning, problem = _value(data.data[head + 4 : cell.stop], cell.index, walk.order, by)
+    return data.group(name, head, cell.stop, f"{half} image: {meaning}", children, value, problem)
+
+
+def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order, by: Decoding) -> list[Field]:
+    """Null indicator and value of one column."""
+    raw = data.data[start:stop]
+    value, meaning, problem = _value(raw, index, order, by)
+    indicator = {b"\0\0": "0000: there is a value", b"\xff\xff": "FFFF: NULL"}.get(raw[:2], "neither 0000 nor FFFF")
+    parts = [data.leaf("null indicator", start, min(start + 2, stop), raw[:2].hex(), indicator)]
+    if len(raw) > 2:
+        parts.append(data.leaf("value", start + 2, stop, value, meaning, problem))
+    return parts
+
+
+def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | None, str, str | None]:
+    """Text (None: NULL), meaning and problem of a column's bytes."""
+    column = by.column(index)
+    kind = f"guessed: no definition of column {index}" if column is None else column.type
+    if raw[:2] == b"\xff\xff":
+        return None, f"{kind}; NULL", None
+    if len(raw) < 2:
+        return raw.hex(), "too short to have a null indicator", Problem.VALUE
+    found = value_of(raw[2:], coding(column), order, by.charset)
+    return found.text, found.sentence or kind, found.problem
+
+
+def order_of(columns: list[PrintedColumn], by: Decoding) -> Order:
+    """The byte order of columns that are shown one by one: that of the lengths before their texts."""
+    if by.order is not None:
+        return by.order
+    fits = {
+        order: sum(
+            len(one.data) > 4 and int.from_bytes(one.data[2:4], order) == len(one.data) - 4
+            for one in columns
+            if one.data is not None
+        )
+        for order in _ORDERS
+    }
+    return "big" if fits["big"] > fits["little"] else "little"
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def token_value(number: int, name: str, value: bytes) -> tuple[str, str]:
+    """A token's value as text, and what it means."""
+    stripped = value[:-2] if name == "ORAROWID" and value[-2:-1] == b"\0" else value.rstrip(b"\0")
+    text = stripped.decode("utf-8", "replace")
+    readable = "\ufffd" not in text and all(one.isprintable() or one == "\0" for one in text)
+    meaning = TOKEN_MEANINGS.get(name, f"token x{number:02x}")
+    return text.replace("\0", " ") if readable else value.hex(), meaning
+
+
+def token_area(data: HexBytes) -> Iterator[Field]:
+    """Tokens one behind the other: id, info, length and value each."""
+    at = 0
+    tokens, _ = walk_tokens(data.data)
+    for token in tokens:
+        name = token_name(token.id)
+        text, meaning = token_value(token.id, name, token.value)
+        stop = at + 4 + len(token.value)
+        cut = len(token.value) < token.length
+        children = [
+            data.leaf("token id", at, at + 1, f"x{token.id:02x}", name),
+            data.leaf("info", at + 1, at + 2, f"x{token.info:02x}", "not known"),
+            data.leaf("length", at + 2, at + 4, str(token.length), "bytes of the value"),
+            data.leaf("value", at + 4, stop, text, meaning),
+        ]
+        yield data.group(name, at, stop, meaning, children, text, Problem.TRUNCATED if cut else None)
+        at = stop
+
+
+def user_area(data: HexBytes) -> Iterator[Field]:
+    """User tokens: name and value, each ended by a NUL."""
+    at = 0
+    parts = data.data.split(b"\0")
+    for number, (name, value) in enumerate(user_pairs(data.data)):
+        texts = parts[2 * number : 2 * number + 2]
+        stop = min(at + sum(len(text) + 1 for text in texts), len(data))
+        yield data.leaf(name, at, stop, value, "user token: name and value, each ended by a NUL")
+        at = stop
+
+
+def ghdr_fields(data: HexBytes) -> Iterator[Field]:
+    """The header token, number by number."""
+    order, values, moment = ghdr_order(data.data), ghdr_values(data.data), ghdr_time(data.data)
+    if order is None or moment is None:
+        meaning = "too short for a header, or holds no time"
+        yield data.leaf("bytes", 0, len(data), data.data.hex(), meaning, Problem.TRUNCATED)
+        return
+    at, size = GHDR_TIME
+    for name, place, width in GHDR:
+        if name in values:
+            meaning = field_meaning(name, values[name], values) + (f"; {order}-endian" if size > 1 else "")
+            yield data.leaf(name, place, place + width, shown(name, values[name]), meaning)
+    yield data.leaf("IO Time", at, at + size, iso_utc(moment), "UTC: microseconds since noon of Julian day 0")
+    rest = text_of(data.data[GHDR_FIXED:].rstrip(b"\0"))
+    meaning = "name or index of the table, which Logdump may blank"
+    yield data.leaf("table", GHDR_FIXED, len(data), rest, meaning)

@@ -1,0 +1,382 @@
+"""Names, numbers and meanings of Oracle GoldenGate trail records (docs/formats/goldengate.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cdcwb.model import Kind, Operation
+
+__all__ = [
+    "CHARACTERS",
+    "DDL_ITEMS",
+    "DDL_STATEMENT",
+    "FIELDS",
+    "FILE_HEADER_GROUPS",
+    "FILE_HEADER_TOKENS",
+    "GHDR",
+    "GHDR_FIXED",
+    "GHDR_TIME",
+    "HEADER_TOKENS",
+    "IO_TYPES",
+    "JULIAN_EPOCH_US",
+    "KEYED",
+    "LISTED",
+    "PARTITION",
+    "TOKENS",
+    "TOKEN_MEANINGS",
+    "TRANS_IND",
+    "UNIFIED",
+    "IoType",
+    "field_meaning",
+    "io_type_of",
+    "shown",
+    "token_name",
+]
+
+JULIAN_EPOCH_US: Final = 210866760000000000
+"""1970-01-01 00:00 UTC in a trail's own time: microseconds since noon of Julian day 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class IoType:
+    """A type of record. ``kind`` and ``operation`` are what its events are; ``aliases`` are other names that Logdump or
+    its books print. ``certain``: number and name have been seen together, or are documented together."""
+
+    name: str
+    meaning: str
+    kind: Kind = Kind.CONTROL
+    operation: str | None = None
+    aliases: tuple[str, ...] = ()
+    certain: bool = True
+
+
+_C: Final = Kind.CHANGE
+IO_TYPES: Final[dict[int, IoType]] = {
+    1: IoType("Abort", "transaction aborted (NonStop)"),
+    2: IoType("Commit", "transaction committed (NonStop)"),
+    3: IoType("Delete", "row deleted: the row as it was, or its key only", _C, Operation.DELETE),
+    4: IoType("EndRollBack", "database rollback ended (NonStop)"),
+    5: IoType("Insert", "row inserted", _C, Operation.INSERT),
+    6: IoType("Prepared", "networked transaction prepared to commit (NonStop)"),
+    7: IoType("TMF-Shutdown", "transaction facility shut down (NonStop)", aliases=("TMFShutdown",)),
+    8: IoType("TransBegin", "begin of a transaction; not in use"),
+    9: IoType("TransRelease", "transaction released; not in use"),
+    10: IoType(
+        "Update", "row updated: the full image, or with Partition 4 key and changed columns", _C, Operation.UPDATE
+    ),
+    11: IoType("UpdateComp", "row updated, compressed by the audit facility (NonStop)", _C, Operation.UPDATE),
+    12: IoType("FileAlter", "attributes of a file altered (NonStop)"),
+    13: IoType("FileCreate", "file created (NonStop)"),
+    14: IoType("FilePurge", "file purged (NonStop)"),
+    15: IoType("FieldComp", "row updated: key and changed columns only", _C, Operation.UPDATE),
+    16: IoType("FileRename", "file renamed (NonStop)"),
+    17: IoType("AuxPointer", "pointer to an auxiliary audit trail (NonStop)"),
+    18: IoType("NetworkCommit", "networked transaction committed (NonStop)"),
+    19: IoType("NetworkAbort", "networked transaction aborted (NonStop)"),
+    20: IoType("CurrentPos", "place in the audit trail was recorded"),
+    89: IoType("SQL/MX DDL OP", "DDL of SQL/MX (NonStop)"),
+    90: IoType("GGSSQLCol", "SQL table columns were added or changed"),
+    100: IoType("GGSPurgedata", "table truncated: all of its rows are gone", _C, Operation.TRUNCATE),
+    101: IoType("GGSPurge", "file purged (NonStop)", aliases=("GGSPurgeFile", "GGSPurge(File)")),
+    102: IoType("GGSCreate", "file created (NonStop)", aliases=("GGSCreateFile", "GGSCreate(File)")),
+    103: IoType("GGSAlter", "file altered (NonStop)", aliases=("GGSAlterFile", "GGSAlter(File)")),
+    104: IoType("GGSRenameFile", "file renamed (NonStop)", aliases=("GGSRename",), certain=False),
+    105: IoType("GGSSetMode", "file mode set (NonStop)", certain=False),
+    106: IoType("GGSChangeLabel", "file label changed (NonStop)", certain=False),
+    107: IoType("GGSControl", "file control operation (NonStop)", certain=False),
+    115: IoType("GGSPKUpdate", "key updated: the old key, then the new columns", _C, Operation.UPDATE),
+    116: IoType("LargeObject", "a piece of a large object of the record before it", Kind.FRAGMENT),
+    132: IoType("GGSSequence", "number of a sequence", aliases=("Sequence",), certain=False),
+    134: IoType(
+        "GGSUnifiedUpdate", "row updated: before and after image in one record", _C, Operation.UPDATE, certain=False
+    ),
+    135: IoType("GGSUnifiedPKUpdate", "key updated: before and after image in one record", _C, Operation.UPDATE),
+    140: IoType(
+        "Upsert",
+        "row updated, or inserted where it was not there: it may be new",
+        _C,
+        Operation.UPDATE,
+        aliases=("GGSUpsert",),
+        certain=False,
+    ),
+    150: IoType(
+        "RestartAbend",
+        "Extract restarted after an abend: the transaction that is open here is void",
+        Kind.ROLLBACK,
+        certain=False,
+    ),
+    151: IoType("RestartOK", "Extract restarted after a clean stop"),
+    152: IoType("RecoveryEnd", "Extract's recovery ended", certain=False),
+    160: IoType("DDLOP", "DDL statement", _C, Operation.DDL, aliases=("DDL",)),
+    161: IoType("RecordFragment", "the rest of a record that did not fit", Kind.FRAGMENT, certain=False),
+    170: IoType("Metadata", "definition of a database or of a table", Kind.SCHEMA),
+    200: IoType("GGSBulkIO", "block of many rows (NonStop)", aliases=("BulkIO",), certain=False),
+    201: IoType("GGSFileClose", "file closed (NonStop)", certain=False),
+    202: IoType("LoggerTS", "time of a Logger (NonStop)", certain=False),
+    203: IoType("ExtractTS", "time of an Extract", certain=False),
+    204: IoType("CollectTS", "time of a Collector", certain=False),
+    205: IoType("GGSComment", "comment", certain=False),
+}
+"""Record types by number (§3.6). Trails hold others, too: what is not listed passes through by its number."""
+
+
+LISTED: Final = (3, 5, 10, 11, 15, 140)
+"""Record types whose body is a list of columns (§4.1)."""
+
+KEYED: Final = 115
+"""The record type whose body is the old key in front of a list of columns (§4.5)."""
+
+UNIFIED: Final = (134, 135)
+"""Record types whose body is the before image in front of the after image (§4.5)."""
+
+
+def _plain(name: str) -> str:
+    return name.replace(" ", "").casefold()
+
+
+_BY_NAME: Final = {_plain(name): number for number, kind in IO_TYPES.items() for name in (kind.name, *kind.aliases)}
+
+
+def io_type_of(name: str) -> int | None:
+    """The number of a record type by its printed name, in any case; None for a name that is not known."""
+    return _BY_NAME.get(_plain(name))
+
+
+TOKENS: Final[dict[int, str]] = {
+    0x36: "TRANID",
+    0x44: "DDL",
+    0x4C: "LOGCSN",
+    0x52: "ORAROWID",
+    0x74: "ORATAG",
+}
+"""Names of the tokens behind a record, by their ids (§5.7)."""
+
+
+TOKEN_MEANINGS: Final[dict[str, str]] = {
+    "TRANID": "the transaction's id (Oracle: undo segment, slot and sequence)",
+    "DDL": "owner, object, version, compatibility and a flag of a DDL record",
+    "LOGCSN": "commit sequence number: commit order in the source",
+    "ORAROWID": "row id of the row in Oracle",
+    "ORATAG": "Oracle's tag of the redo record",
+}
+"""What the tokens hold, by name."""
+
+
+def token_name(number: int, printed: str | None = None) -> str:
+    """How a token is called: by its printed name, else by what is known of its id, else ``token x6c``."""
+    return printed or TOKENS.get(number) or f"token x{number:02x}"
+
+
+HEADER_TOKENS: Final[dict[str, str]] = {
+    "G": "the whole record, header and trailer tokens included; the next record's RBA is this much further on",
+    "H": "the record header",
+    "D": "the record's data",
+    "T": "GoldenGate's own tokens",
+    "U": "user tokens",
+    "Z": "the record's trailer, which repeats the length of G",
+}
+"""The tokens that a record consists of, by letter (§3.7)."""
+
+GHDR: Final[tuple[tuple[str, int, int], ...]] = (
+    ("Hdr-Ind", 0, 1),
+    ("Partition", 1, 1),
+    ("UndoFlag", 2, 1),
+    ("BeforeAfter", 3, 1),
+    ("RecLength", 4, 2),
+    ("IOType", 6, 1),
+    ("OrigNode", 7, 1),
+    ("AuditPos", 16, 4),
+    ("AuditRBA", 24, 4),
+    ("DDR index", 24, 2),
+    ("TDR index", 26, 2),
+    ("TransInd", 28, 1),
+    ("FormatType", 29, 1),
+    ("SyskeyLen", 30, 1),
+    ("Incomplete", 31, 1),
+    ("Continued", 32, 1),
+    ("RecCount", 33, 1),
+)
+"""Name, place and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
+record has DDR and TDR index, any other AuditRBA."""
+
+GHDR_TIME: Final = (8, 8)
+"""Place and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
+
+GHDR_FIXED: Final = 34
+"""Bytes of a header token before the table's name or index, which Logdump blanks."""
+
+FILE_HEADER_GROUPS: Final[dict[int, str]] = {
+    0x30: "TrailInfo",
+    0x31: "MachineInfo",
+    0x32: "DatabaseInfo",
+    0x33: "ProducerInfo",
+    0x34: "ContinuityInfo",
+}
+"""Groups of a file header by id; those behind TrailInfo are numbered by their documented order."""
+
+FILE_HEADER_TOKENS: Final[dict[int, tuple[str, str]]] = {
+    0x30: ("Signature", "signature"),
+    0x31: ("Compatibility", "number"),
+    0x32: ("CharSet", "charset"),
+    0x33: ("CreationTime", "time"),
+    0x34: ("URI", "string"),
+    0x35: ("URIHistory", "nested"),
+    0x36: ("FileName", "string"),
+    0x37: ("MultiPart", "number"),
+    0x38: ("FileSeqno", "number"),
+    0x39: ("FileSize", "number"),
+    0x3A: ("FirstCSN", "csn"),
+    0x3B: ("LastCSN", "csn"),
+    0x3C: ("FirstIOTime", "time"),
+    0x3D: ("LastIOTime", "time"),
+}
+"""Tokens of the group TrailInfo by id: name and how its bytes are read, always big-endian (§5.1)."""
+
+DDL_STATEMENT: Final = "C1"
+"""The item of a DDL record that holds the statement."""
+
+DDL_ITEMS: Final[dict[str, str]] = {
+    "B2": "object id",
+    "B3": "owner",
+    "B4": "object name",
+    "B5": "object type",
+    "B6": "type of DDL",
+    "B7": "sequence number of the DDL",
+    "B8": "history table",
+    "B9": "user who was logged in",
+    "C1": "text of the DDL statement",
+    "C5": "sequence number of the marker; of MySQL, the CSN",
+    "C6": "marker table",
+    "C7": "version",
+    "C8": "compatibility",
+    "C9": "valid or not",
+    "C10": "number of the instance",
+    "C11": "name of the instance",
+    "C12": "owner of the master object",
+    "C13": "name of the master object",
+    "C14": "object table",
+    "C15": "to be ignored or not",
+    "C17": "language setting",
+    "C18": "language setting",
+    "C19": "language setting",
+    "C20": "XML type",
+    "C21": "not known",
+    "G1": "text of the statement, of the metadata",
+    "G4": "row id of the sequence",
+}
+"""What the items of a DDL record are, by their codes (§5.3)."""
+
+TRANS_IND: Final[dict[int, str]] = {
+    0: "first record of its transaction",
+    1: "neither first nor last record of its transaction",
+    2: "last record of its transaction",
+    3: "only record of its transaction",
+}
+"""Place of a record in its transaction."""
+
+PARTITION: Final[dict[int, str]] = {
+    0x00: "no compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
+    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: likewise FieldComp format",
+    0x0C: "the row is in FieldComp format, the table is given by its TDR index",
+    0x4C: "as x0c, with a bit x40 that is not known",
+}
+"""What Partition says off NonStop (§3.4); of a NonStop BulkIO record it is the source partition's number, 0 to 15."""
+
+CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
+"""Header fields that are a character."""
+
+FIELDS: Final[dict[str, str]] = {
+    "Hdr-Ind": "always E: the record was made by Extract; anything else is invalid data",
+    "Partition": "form of the data; NonStop BulkIO: the source partition, 0 to 15",
+    "UndoFlag": "NonStop: 1 where the record takes back an operation of an aborted transaction that had succeeded",
+    "BeforeAfter": "B: image before the operation, A: image after it (unified records, too)",
+    "RecLength": "bytes of the record's data",
+    "IO Time": "when the operation was done, in the time zone of the viewer; the trail holds UTC",
+    "IOType": "type of the operation",
+    "OrigNode": "NonStop: number (0 to 255) of the node of the cluster the data came from; elsewhere no node",
+    "TransInd": "place of the record in its transaction",
+    "FormatType": "R: read from the transaction log, F: fetched from the database",
+    "SyskeyLen": "NonStop: bytes of the system key (4 or 8) that the data begins with; 0: it has none",
+    "Incomplete": "not in use",
+    "AuditRBA": "names the transaction log (Oracle: redo sequence number; MySQL: place in the binary log)",
+    "AuditPos": "place in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
+    "DDR index": "number of the database definition",
+    "TDR index": "number of the table definition; 0: none",
+    "Continued": "Y: this is a segment, its data goes on in a following record; N: the last one, or no segment",
+    "RecCount": "number of the segments that a large value was cut into",
+}
+"""One sentence for each header field (§3.2)."""
+
+_VALUES: Final[dict[str, dict[int, str]]] = {
+    "Hdr-Ind": {0x45: "the record was made by Extract"},
+    "UndoFlag": {
+        0: "no undo",
+        1: "NonStop: takes back an operation of an aborted transaction that had succeeded; what the disk process "
+        "takes back for a violated constraint is not marked",
+    },
+    "BeforeAfter": {
+        0x41: "image after the operation; a unified record holds both images and is marked so",
+        0x42: "image before the operation",
+    },
+    "TransInd": TRANS_IND,
+    "FormatType": {0x52: "read from the transaction log", 0x46: "fetched from the database"},
+    "SyskeyLen": {0: "the data does not begin with a system key"},
+    "Incomplete": {0: "not in use"},
+    "Continued": {
+        0: "the data does not go on in another record: the last segment, or no segment at all",
+        1: "a segment: the data goes on in a following record",
+    },
+}
+_DEFINITIONS: Final = {
+    1: "definition of the database",
+    2: "definition of a table",
+    3: "reference to an earlier definition of a table",
+}
+
+
+def shown(name: str, value: int) -> str:
+    """A header value as text: the character for the four that are one, decimal for the others."""
+    if name == "Continued" and value in (0, 1):
+        return "NY"[value]
+    return chr(value) if name in CHARACTERS and 0x20 < value < 0x7F else str(value)
+
+
+def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
+    """What a header field says with this value, in a record whose other fields are ``values``."""
+    if name == "IOType":
+        kind = IO_TYPES.get(value)
+        return f"{kind.name}: {kind.meaning}" if kind is not None else "an operation that is not known"
+    if name == "OrigNode":
+        return _node(value, values.get("IOType"))
+    if name == "Partition":
+        return _partition(value, values.get("IOType"))
+    if name == "SyskeyLen" and value:
+        return f"NonStop: the first {value} bytes of the data are the system key"
+    if name == "RecCount" and value > 1:
+        return f"the value was cut into {value} segments"
+    return _VALUES.get(name, {}).get(value) or FIELDS.get(name, "")
+
+
+def _node(value: int, io_type: int | None) -> str:
+    if io_type == 170 and value in _DEFINITIONS:
+        return _DEFINITIONS[value]
+    if value == 255:
+        return "no node: the data does not come from NonStop (or, there, from node 255)"
+    if value == 0:
+        return "no node: the data does not come from NonStop (or, there, from node 0)"
+    return f"NonStop: the data came from node {value} of the cluster"
+
+
+def _partition(value: int, io_type: int | None) -> str:
+    kind = IO_TYPES.get(io_type) if io_type is not None else None
+    if kind is not None and kind.name == "GGSBulkIO":
+        return f"NonStop: the bulk operation was done on source partition {value}"
+    if value in PARTITION:
+        return PARTITION[value]
+    parts = ["the row is in FieldComp format"] if value & 4 else []
+    parts += ["the table is given by its TDR index"] if value & 8 else []
+    unknown = value & ~0x0C
+    parts += [f"bits x{unknown:02x} are not known"] if unknown else []
+    return ", ".join(parts) or FIELDS["Partition"]

@@ -1,0 +1,240 @@
+"""What the state machines ask of records: their types, their place in a transaction, and their order in the trail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numpy.lib.stride_tricks import sliding_window_view
+
+from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.goldengate.facts import io_type_of
+from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape
+
+__all__ = [
+    "DDL",
+    "FRAGMENT",
+    "HALVES",
+    "LOB",
+    "METADATA",
+    "RESTART_ABEND",
+    "Bools",
+    "Marks",
+    "marks_of",
+    "signature",
+    "spans",
+    "texts_of",
+    "token_text",
+    "trail_order",
+]
+
+Bools = npt.NDArray[np.bool_]
+
+DDL: Final = 160
+METADATA: Final = 170
+RESTART_OK: Final = 151
+RESTART_ABEND: Final = 150
+LOB: Final = 116
+FRAGMENT: Final = 161
+HALVES: Final = (10, 11, 15, 115)
+"""Updates that may come as two records, one with the image before and one with the image after."""
+
+_OUTSIDE: Final = (METADATA, RESTART_OK, RESTART_ABEND)
+_BEFORE: Final = ord("B")
+
+
+@dataclass(slots=True)
+class Marks:
+    """Arrays over ``n`` records, in the order of the text.
+
+    * ``io`` int64: number of the record type, by its header or else by its printed name; -1 where neither tells
+    * ``trans`` int64: TransInd, -1 where it is not known; without a header block, what the image line says
+    * ``member``: belongs to a transaction (or would, were it known which)
+    * ``abort``: RestartAbend
+    * ``goes_on``: Continued is Y
+    * ``half``: an update that may be one of two halves; ``before``: it is the first
+    * ``table`` int64: index into ``tables`` (names as printed), -1 where no name is printed
+    * ``csn``, ``xid``: binary arrays, null where there is no such token
+    """
+
+    io: Ints
+    trans: Ints
+    member: Bools
+    abort: Bools
+    goes_on: Bools
+    half: Bools
+    before: Bools
+    table: Ints
+    tables: list[str]
+    csn: pa.Array
+    xid: pa.Array
+
+
+def spans(buffer: Bytes, at: Ints) -> pa.Array:
+    """The runs ``[first, last+1)`` of a buffer as a binary array; null where they are -1."""
+    null = at[:, 0] < 0
+    if null.all():
+        return pa.nulls(len(at), pa.binary())
+    end = np.maximum.accumulate(np.where(null, 0, at[:, 1]))
+    start = np.where(null, end, at[:, 0])
+    end = np.where(null, end, at[:, 1])
+    if (start[1:] < end[:-1]).any():
+        data = buffer.tobytes()
+        return pa.array([None if a < 0 else data[a:b] for a, b in at.tolist()], pa.binary())
+    first = int(np.argmin(null))  # leading nulls have no place of their own
+    start[:first] = end[:first] = start[first]
+    return slices(buffer, start, end, null)
+
+
+_IMAGE: Final = re.compile(
+    rb"^[ \t]*(Before|After)[ \t]*Image:[ \t]+Partition[^\r\n]*?[ \t]G[ \t]+([bmes])[ \t]*\r?$", re.MULTILINE
+)
+_PLACES: Final = {b"b": 0, b"m": 1, b"e": 2, b"s": 3}
+
+
+_LINE: Final = 24  # most bytes behind the name on its line
+_SIDES: Final = {
+    side: np.frombuffer(side + b" Image:" + b" " * 45 + b"Partition ", np.uint8) for side in (b"After ", b"Before")
+}
+_TAIL: Final = np.frombuffer(b"   G  ", np.uint8)
+_LETTERS: Final = np.full(256, MISSING)
+_LETTERS[[letter[0] for letter in _PLACES]] = list(_PLACES.values())
+
+
+def _from_images(records: Records, wanted: Ints, trans: Ints, before: Bools) -> None:
+    """Fills in what image lines say (`After  Image: … G  s`) of records without a header block."""
+    usual = wanted[(records.name_at[wanted, 0] >= 0) & ~np.isin(wanted, list(records.extras))]
+    place, is_before = _usual_images(records.text, records.name_at[usual, 1])
+    told = place >= 0
+    trans[usual[told]], before[usual[told]] = place[told], is_before[told]
+    wanted = wanted[~np.isin(wanted, usual[told])]
+    base = int(records.start[0])
+    for index in wanted.tolist():
+        text = records.text[int(records.start[index]) - base : int(records.stop[index]) - base].tobytes()
+        found = _IMAGE.search(text)
+        if found is not None:
+            trans[index] = _PLACES[found[2]]
+            before[index] = found[1] == b"Before"
+
+
+def _usual_images(text: Bytes, behind: Ints) -> tuple[Ints, Bools]:
+    """What image lines in the usual layout say, that are below the lines on which names end: TransInd, MISSING where
+    there is no such line, and whether it is the image before."""
+    place, is_before = np.full(len(behind), MISSING, np.int64), np.zeros(len(behind), np.bool_)
+    width = len(_SIDES[b"After "])
+    some = np.flatnonzero(behind + _LINE + width + 16 <= len(text))
+    if not len(some):
+        return place, is_before
+    is_end = sliding_window_view(text, _LINE)[behind[some]] == ord("\n")
+    at = behind[some] + is_end.argmax(axis=1) + 1
+    line = sliding_window_view(text, width + 12)[at]
+    sides = [(line[:, :width] == side).all(axis=1) for side in _SIDES.values()]
+    size = np.where(line[:, width] == ord("x"), 3, 1 + (line[:, width + 1 : width + 3] != ord(" ")).sum(axis=1))
+    row = np.arange(len(some))[:, None]
+    tail = line[row, width + size[:, None] + np.arange(len(_TAIL))]
+    letter = _LETTERS[line[row[:, 0], width + size + len(_TAIL)]]
+    stop = text[at + width + size + len(_TAIL) + 1]
+    good = is_end.any(axis=1) & (sides[0] | sides[1]) & (tail == _TAIL).all(axis=1) & (letter >= 0)
+    good &= (stop == ord("\n")) | (stop == ord("\r"))
+    place[some[good]], is_before[some[good]] = letter[good], sides[1][good]
+    return place, is_before
+
+
+def texts_of(values: pa.Array, charset: str = "utf-8") -> pa.Array:
+    """Bytes as text; those that are none in the character set keep what they can, the rest as U+FFFD."""
+    if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid:
+            pass
+    return pa.array(
+        [None if one is None else one.decode(charset, "replace") for one in values.to_pylist()], pa.string()
+    )
+
+
+def marks_of(records: Records, charset: str = "utf-8") -> Marks:
+    """The marks of some records."""
+    is_record = records.shape == Shape.RECORD
+    io = np.where(is_record, records.column("IOType"), MISSING)
+    unnamed = np.flatnonzero(is_record & (io == MISSING))
+    if len(unnamed):
+        names = spans(records.text, records.operation_at[unnamed]).dictionary_encode()
+        numbers = [io_type_of(name.decode("utf-8", "replace")) for name in names.dictionary.to_pylist()]
+        codes = names.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        io[unnamed] = np.array([*(MISSING if one is None else one for one in numbers), MISSING])[codes]
+    outside = np.isin(io, _OUTSIDE)
+    trans = np.where(is_record & ~outside, records.column("TransInd"), MISSING)
+    half = np.isin(io, HALVES)
+    before = records.column("BeforeAfter") == _BEFORE
+    _from_images(records, np.flatnonzero(is_record & ~outside & (records.column("TransInd") == MISSING)), trans, before)
+    encoded = spans(records.text, records.name_at).dictionary_encode()
+    table = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    tables = texts_of(encoded.dictionary, charset).to_pylist()
+    return Marks(
+        io=io,
+        trans=trans,
+        member=is_record & ~outside,
+        abort=is_record & (io == RESTART_ABEND),
+        goes_on=is_record & ~outside & (records.column("Continued") == 1),
+        half=half,
+        before=half & before,
+        table=table,
+        tables=tables,
+        csn=_shown(records.bytes, records.csn_at),
+        xid=_shown(records.bytes, records.xid_at),
+    )
+
+
+def _shown(buffer: Bytes, at: Ints) -> pa.Array:
+    """The values of a token; null also where nothing of it is shown."""
+    return spans(buffer, np.where((at[:, 1] > at[:, 0])[:, None], at, MISSING))
+
+
+def token_text(value: bytes) -> str:
+    """The text of a token's value, without what follows it behind a zero byte."""
+    return value.partition(b"\0")[0].rstrip(b" ").decode("utf-8", "replace")
+
+
+def trail_order(records: Records, first: int, stop: int) -> tuple[Ints, Ints, Bools]:
+    """The records of one section in the order of their trail: (index of each, RBA of each, was it printed before).
+
+    Only records and file headers count. One without an RBA stands where the one before it in the text does, or before
+    the first that has one. A record is one that was printed before if one with its RBA has the same time, length and
+    type.
+    """
+    index = first + np.flatnonzero(records.shape[first:stop] <= Shape.FILE_HEADER)
+    if not len(index):
+        return index, index, np.zeros(0, dtype=np.bool_)
+    header = records.shape[index] == Shape.FILE_HEADER
+    told = (records.rba[index] > 0) | (header & (records.rba[index] == 0))
+    last = np.maximum.accumulate(np.where(told, np.arange(len(index)), -1))
+    before = max(int(records.rba[index[int(np.argmax(told))]]) - 1, 0) if told.any() else 0
+    rba = np.where(last < 0, before, records.rba[index[np.maximum(last, 0)]])
+    again = np.zeros(len(index), dtype=np.bool_)
+    if not (rba[1:] > rba[:-1]).all():
+        order = np.argsort(rba, kind="stable")
+        index, rba, told = index[order], rba[order], told[order]
+        if (told[1:] & (rba[1:] == rba[:-1])).any():
+            again = _again(records, index, rba, told)
+    return index, rba, again
+
+
+def _again(records: Records, index: Ints, rba: Ints, told: Bools) -> Bools:
+    columns = [*signature(records, index), rba]
+    order = np.lexsort([index, *columns])
+    same = np.ones(len(index) - 1, dtype=np.bool_)
+    for column in columns:
+        same &= column[order][1:] == column[order][:-1]
+    out = np.zeros(len(index), dtype=np.bool_)
+    out[order[1:]] = same
+    return out & told
+
+
+def signature(records: Records, index: Ints) -> list[Ints]:
+    """What two prints of one record agree in, whatever switches they were made with."""
+    io = records.column("IOType")[index]
+    return [records.moment[index], records.length[index], np.where(io == MISSING, 0, io)]

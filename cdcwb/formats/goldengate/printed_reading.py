@@ -1,0 +1,343 @@
+"""One record of Logdump text on its way from lines to what they say (docs/formats/goldengate.md §2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from cdcwb.formats.goldengate import printed_lines as lines
+from cdcwb.formats.goldengate.facts import HEADER_TOKENS
+from cdcwb.formats.goldengate.printed_checks import check, lacking
+from cdcwb.formats.goldengate.printed_tokens import ghdr_values, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.records import MISSING, Printed, PrintedColumn, Shape, Token
+from cdcwb.model import Problem
+
+__all__ = ["Reading", "Role"]
+
+
+class Role(Enum):
+    """What a line of a record is."""
+
+    BLANK = "blank line"
+    UNKNOWN = "line that is not understood"
+    RULE = "rule"
+    HEADER_TOKEN = "header token"
+    HEADER_TOKEN_HEX = "header token's bytes"
+    HEADER = "header"
+    TRAIL = "trail file"
+    RECORD = "record line"
+    NAME = "name"
+    IMAGE = "image"
+    BODY = "data"
+    TEXT = "metadata"
+    HALF = "image length"
+    COLUMN = "column"
+    COLUMN_HEX = "column's bytes"
+    GROUP = "file header group"
+    GROUP_HEX = "file header's bytes"
+    GGS = "heading of GGS tokens"
+    USER = "heading of user tokens"
+    TOKEN = "token"
+    TOKEN_HEX = "token's bytes"
+    USER_TOKEN = "user token"
+    USER_TOKEN_HEX = "user token's bytes"
+
+
+class Reading:
+    """One record on its way from lines to a :class:`Printed`. ``sink`` takes the hex of the lines to come."""
+
+    def __init__(self, data: bytes, start: int, stop: int) -> None:
+        self.result = Printed(Shape.RECORD, start, stop)
+        self.end = start
+        self.roles: list[tuple[int, int, Role]] = []
+        self.sink: bytearray | None = None
+        self.sink_role = Role.UNKNOWN
+        self.body = bytearray()
+        self.ghdr = bytearray()
+        self.ggs = bytearray()
+        self.user = bytearray()
+        self.groups: list[tuple[lines.TokenLine, bytearray, list[tuple[lines.TokenLine, bytearray]]]] = []
+        self.tokens: list[tuple[lines.TokenLine, bytearray, bool]] = []
+        self.columns: list[tuple[PrintedColumn, bytearray]] = []
+        self.text: list[bytes] | None = None
+        self.text_open = False
+        self.stars = 0
+        self.half: str | None = None
+        self.behind = False
+        self.in_user = False
+        self.hex_before = False
+        only_rule = True
+        ended = True
+        for at, line_stop in lines.split_lines(data, start, stop):
+            line = data[at:line_stop].strip(lines.BLANK)
+            if not line:
+                self.end = line_stop if ended else self.end
+                self.roles.append((at, line_stop, Role.BLANK))
+                continue
+            role = self._line(line, lines.is_cut(data, line_stop))
+            self.roles.append((at, line_stop, role))
+            ended = role is not Role.UNKNOWN
+            if ended:
+                self.end = line_stop
+                only_rule = only_rule and lines.RULE.match(line) is not None
+        if only_rule:
+            self.end = start
+
+    def _line(self, line: bytes, is_cut: bool) -> Role:
+        """Takes in one line."""
+        if self.text_open:
+            return self._text_line(line)
+        if self.sink is not None and self._hex_line(line, is_cut, self.sink):
+            self.hex_before = True
+            return self.sink_role
+        self.hex_before = False
+        if line.startswith(b"TokenID"):
+            return self._token_line(line)
+        role = Role.UNKNOWN if self.behind else self._header_line(line)
+        if role is Role.UNKNOWN:
+            role = self._record_line(line)
+        if role is Role.UNKNOWN:
+            role = self._column_line(line)
+        return self._section_line(line) if role is Role.UNKNOWN else role
+
+    def _hex_line(self, line: bytes, is_cut: bool, sink: bytearray) -> bool:
+        if self.in_user and not self.hex_before and b":" in line[:6] and b"|" not in line[:6]:
+            return False
+        found = lines.hex_bytes(line, is_cut)
+        if found is None:
+            return False
+        sink += found
+        return True
+
+    def _expect(self, sink: bytearray | None, role: Role) -> None:
+        """Hex in the lines to come goes to ``sink``; None: there is none to come."""
+        self.sink, self.sink_role = sink, role
+
+    def _text_line(self, line: bytes) -> Role:
+        assert self.text is not None
+        self.text.append(line)
+        self.stars += line == b"*"
+        if line == b"End of definition" or (self.stars == 2 and lines.DATABASE.match(self.text[0])):
+            self.text_open = False
+        return Role.TEXT
+
+    def _header_line(self, line: bytes) -> Role:
+        if lines.RULE.match(line):
+            return Role.RULE
+        trail = lines.TRAIL.match(line)
+        if trail is not None:
+            self.result.trail = lines.text_of(trail[1]) or None
+            return Role.TRAIL
+        if lines.FIELD_LINE.match(line) is None:
+            return Role.UNKNOWN
+        for name, _, start, stop in lines.header_pairs(line):
+            self._header_value(name, line[start:stop])
+        self._expect(None, Role.UNKNOWN)
+        return Role.HEADER
+
+    def _header_value(self, name: str, printed: bytes) -> None:
+        values, problems = self.result.values, self.result.problems
+        if name == "IO Time":
+            text = lines.text_of(printed) or None
+            if self.result.io_time is None:
+                self.result.io_time = text
+            return
+        if name == "DDR/TDR index":
+            found = lines.PAIR.match(printed)
+            if found is not None:
+                values.setdefault("DDR index", int(found[1]))
+                values.setdefault("TDR index", int(found[2]))
+            return
+        number, decimal = lines.read_value(name, printed)
+        if number is None:
+            return
+        if decimal is not None:
+            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {decimal} and as x{number:02x}"))
+        if values.setdefault(name, number) != number:
+            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {values[name]}, then as {number}"))
+
+    def _token_line(self, line: bytes) -> Role:
+        token = lines.token_line(line)
+        if token is None or (self.behind and token.name in lines.HEADER_TOKEN_NAMES):
+            self._expect(None, Role.UNKNOWN)  # the hex below is not that of the token before
+            return Role.UNKNOWN
+        value = bytearray()
+        if self.groups:
+            self.groups[-1][2].append((token, value))
+            self._expect(value, Role.GROUP_HEX)
+            return Role.GROUP
+        if self.behind:
+            self.tokens.append((token, value, self.in_user))
+            self._expect(value, Role.USER_TOKEN_HEX if self.in_user else Role.TOKEN_HEX)
+            return Role.USER_TOKEN if self.in_user else Role.TOKEN
+        letter = chr(token.id)
+        if letter not in HEADER_TOKENS:
+            return Role.UNKNOWN
+        self.result.parts.setdefault(letter, token.length)
+        self._expect(self.ghdr if letter == "H" else value, Role.HEADER_TOKEN_HEX)
+        return Role.HEADER_TOKEN
+
+    def _record_line(self, line: bytes) -> Role:
+        result = self.result
+        found = lines.RECORD.match(line) if line[:1].isdigit() else None
+        if found is not None:
+            result.line_time, result.operation = lines.text_of(found[1]), lines.text_of(found[2])
+            result.length, result.rba = _number(found[3]), _number(found[4])
+            return self._data_follows(Role.RECORD)
+        if self.in_user and lines.NAME_VALUE.match(line):
+            return Role.UNKNOWN
+        name = lines.NAME.match(line)
+        if name is not None:
+            result.name = lines.text_of(name[1])
+            result.name_index = _number(name[2]) if name[2] else MISSING
+            return self._data_follows(Role.NAME)
+        index = lines.TDR_INDEX.match(line)
+        if index is not None:
+            result.name_index = _number(index[1])
+            return Role.NAME
+        image = lines.IMAGE.match(line)
+        if image is not None:
+            result.image = image[1].decode()
+            if image[2] or image[3]:
+                result.image_partition = int(image[2], 16) if image[2] else _number(image[3])
+            return self._data_follows(Role.IMAGE)
+        if lines.DATABASE.match(line) or lines.TABLE.match(line):
+            self.text = [line]
+            self.text_open = b"(Ref TDR Index" not in line
+            self.behind = True
+            self._expect(None, Role.UNKNOWN)
+            return Role.TEXT
+        return Role.UNKNOWN
+
+    def _data_follows(self, role: Role) -> Role:
+        self.behind = True
+        self._expect(self.body, Role.BODY)
+        return role
+
+    def _column_line(self, line: bytes) -> Role:
+        half = lines.HALF.match(line)
+        if half is not None:
+            self.half = half[1].decode().lower()
+        if half is not None or lines.KEY_LENGTH.match(line):
+            self._expect(None, Role.UNKNOWN)
+            return Role.HALF
+        found = lines.COLUMN.match(line)
+        if found is None:
+            return Role.UNKNOWN
+        index = self._decimal_or_hex("Column", found[2], found[3])
+        length, fragment = lines.LENGTH.search(found[4]), lines.FRAGMENT.search(found[4])
+        half_of = self.half or (self.result.image or "After").lower()
+        column = PrintedColumn(
+            "key" if found[1] == b"KeyCol" else half_of,
+            index,
+            MISSING if length is None else self._decimal_or_hex(f"length of column {index}", length[1], length[2]),
+            None,
+            None if fragment is None else (_number(fragment[1]), _number(fragment[2])),
+        )
+        value = bytearray()
+        self.columns.append((column, value))
+        self.behind = True
+        self._expect(value, Role.COLUMN_HEX)
+        return Role.COLUMN
+
+    def _decimal_or_hex(self, what: str, decimal: bytes, in_hex: bytes | None) -> int:
+        number = _number(decimal)
+        if in_hex is None or int(in_hex, 16) == number:
+            return number
+        told = f"{what} is printed as {number} and as x{in_hex.decode().lower()}"
+        self.result.problems.append((Problem.HEADER_VALUE, told))
+        return int(in_hex, 16)
+
+    def _section_line(self, line: bytes) -> Role:
+        group = lines.GROUP.match(line)
+        if group is not None:
+            value = bytearray()
+            token = lines.TokenLine(int(group[1], 16), lines.text_of(group[2]), int(group[3], 16), _number(group[4]))
+            self.groups.append((token, value, []))
+            self._expect(value, Role.GROUP_HEX)
+            return Role.GROUP
+        for pattern, sink, role, hex_role in (
+            (lines.GGS_TOKENS, self.ggs, Role.GGS, Role.TOKEN_HEX),
+            (lines.USER_TOKENS, self.user, Role.USER, Role.USER_TOKEN_HEX),
+        ):
+            if pattern.match(line):
+                self.behind, self.in_user = True, role is Role.USER
+                self._expect(sink, hex_role)
+                return role
+        pair = lines.NAME_VALUE.match(line) if self.in_user else None
+        if pair is None:
+            return Role.UNKNOWN
+        self.result.user_tokens.append((lines.text_of(pair[1]), lines.text_of(pair[2] or b"")))
+        return Role.USER_TOKEN
+
+    def printed(self) -> Printed:
+        """The record, its hex taken apart and its contradictions listed."""
+        result = self.result
+        result.ghdr = bytes(self.ghdr)
+        for name, value in ghdr_values(result.ghdr).items():
+            if name != "AuditRBA" or "TDR index" not in result.values:
+                result.values.setdefault(name, value)
+        result.body = bytes(self.body) or self._group_bytes() or None
+        result.columns = [replace(column, data=bytes(value) if value else None) for column, value in self.columns]
+        if self.text is not None:
+            result.text = lines.text_of(b"\n".join(self.text))
+        result.shape = self._shape()
+        if result.shape is Shape.MALFORMED:
+            sentence = "lines of a record without a whole header block and without its record line"
+            result.problems.append((Problem.MALFORMED, sentence))
+        self._finish_tokens()
+        if result.shape is not Shape.MALFORMED:
+            if result.operation is None:
+                result.problems.append((Problem.TRUNCATED, "record line is missing"))
+            result.problems += check(result)
+        for what, text in (("Name", result.name), ("definition", result.text)):
+            if text is not None and "\ufffd" in text:
+                result.problems.append((Problem.CHARSET, f"{what} is not UTF-8"))
+        return result
+
+    def _shape(self) -> Shape:
+        result = self.result
+        if result.operation == "FileHeader" or result.name == "*FileHeader*":
+            return Shape.FILE_HEADER
+        whole = bool(result.values) and not lacking(result)
+        return Shape.RECORD if whole or result.operation is not None else Shape.MALFORMED
+
+    def _group_bytes(self) -> bytes:
+        """A file header put together from its groups and tokens."""
+        whole = bytearray()
+        for group, shown, tokens in self.groups:
+            if shown:
+                whole += shown
+                continue
+            whole += bytes([group.id, group.info & 255]) + (group.length & 0xFFFF).to_bytes(2, "big")
+            for token, value in tokens:
+                whole += bytes([token.id, token.info & 255]) + (token.length & 0xFFFF).to_bytes(2, "big") + value
+        return bytes(whole)
+
+    def _finish_tokens(self) -> None:
+        result = self.result
+        if self.ggs:
+            result.tokens, missing = walk_tokens(bytes(self.ggs))
+            if missing:
+                result.problems.append((Problem.TRUNCATED, f"token area truncated: {missing} bytes are missing"))
+        result.user_tokens += user_pairs(bytes(self.user))
+        for line, shown, in_user in self.tokens:
+            value = bytes(shown)
+            name = line.name or f"x{line.id:02x}"
+            if len(value) < line.length:
+                sentence = f"token {name} truncated: have {len(value)} of {line.length} bytes"
+                result.problems.append((Problem.TRUNCATED, sentence))
+            elif len(value) > line.length:
+                sentence = f"token {name} has length {line.length}, {len(value)} bytes are shown"
+                result.problems.append((Problem.HEADER_VALUE, sentence))
+            if not in_user:
+                result.tokens.append(Token(line.id, line.name, line.info, line.length, value))
+            elif b"\0" in value.rstrip(b"\0") or line.name is None:
+                result.user_tokens += user_pairs(value)
+            else:
+                result.user_tokens.append((line.name, lines.text_of(value.rstrip(b"\0"))))
+
+
+def _number(digits: bytes) -> int:
+    """A decimal of any length, kept inside 63 bits."""
+    return min(int(digits[:4000]), 2**63 - 1)

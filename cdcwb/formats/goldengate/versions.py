@@ -1,0 +1,335 @@
+"""The versions of tables in a capture, and which is in force at a record (docs/formats/goldengate.md, metadata).
+
+A version comes with a Metadata record (TDR) of the trail, from a DEFGEN file beside the capture, or is inferred from
+the column indexes that records have. Records find theirs by the index of the definition in their trail file, else by
+the name of their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from cdcwb.formats.goldengate.definition_text import parse_metadata
+from cdcwb.formats.goldengate.definitions import Database, Definition, Reference, split_name
+from cdcwb.formats.goldengate.records import MISSING, Ints
+from cdcwb.formats.goldengate.trail import TrailFile, last_part
+
+__all__ = ["InForce", "Lookup", "MetadataText", "Version", "build_versions", "inferred"]
+
+INFERRED: Final = "inferred"
+RECORD: Final = "record"
+SIDE_FILE: Final = "side file"
+
+
+@dataclass
+class Version:
+    """One version of a table. ``key`` is its table_version, ``columns`` are rows of :data:`cdcwb.model.COLUMN`.
+
+    ``described``: the definition as JSON holds it, None where there is none; ``types``: what is known of the values of
+    each column where an export was all there is (see exports.summary). ``file_index`` -1: no event brought it.
+    """
+
+    key: str
+    schema: str | None
+    table: str
+    columns: list[dict[str, Any]]
+    origin: str
+    text: str | None = None
+    lineage: dict[str, str] = field(default_factory=dict)
+    described: dict[str, Any] | None = None
+    types: dict[str, list[Any]] | None = None
+    file_index: int = -1
+    offset: int = -1
+    length: int = -1
+
+    @cached_property
+    def definition(self) -> Definition | None:
+        """The definition, None where there is none."""
+        return None if self.described is None else Definition.from_dict(self.described)
+
+    @property
+    def full_name(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns by their index."""
+        definition = self.definition
+        return [one["name"] for one in self.columns] if definition is None else list(definition.names)
+
+    @cached_property
+    def keys(self) -> list[int]:
+        """Indexes of the key columns, in key order; empty where none is known."""
+        keyed = sorted((one["key_position"], one["ordinal"] - 1) for one in self.columns if one["key_position"])
+        return [index for _, index in keyed]
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        place = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
+        return {
+            "table_version": self.key,
+            "schema_name": self.schema,
+            "table_name": self.table,
+            "first_event": place if self.file_index >= 0 else None,
+            "columns": self.columns,
+            "origin": self.origin,
+            "schema_text": self.text,
+            "lineage": self.lineage,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON holds it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """From ``rba`` on, the definition ``index`` in a trail file is version ``number``."""
+
+    trail: str
+    order: int
+    index: int
+    rba: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataText:
+    """A Metadata record: what it says, where it stands in the capture and in its trail."""
+
+    text: str
+    file_index: int
+    offset: int
+    length: int
+    trail: TrailFile
+    rba: int
+    index: int
+    file_name: str
+
+
+def build_versions(
+    texts: Iterable[MetadataText], beside: Sequence[Definition]
+) -> tuple[list[Version], list[InForce], list[tuple[int, int, int]]]:
+    """The versions of a capture: (versions, which is in force where, (file index, offset, number) of each Metadata
+    record that brings or repeats one). ``beside``: the definitions of a DEFGEN file."""
+    made = _Versions()
+    for text in sorted(texts, key=lambda one: (one.trail.trail, one.trail.order, one.rba, one.file_index, one.offset)):
+        made.take(text)
+    for definition in beside:
+        label = definition.table if definition.schema is None else f"{definition.schema}.{definition.table}"
+        made.add(f"{label}@", definition, SIDE_FILE, {}, (-1, -1, -1), start=1)
+    return made.versions, made.in_force, made.places
+
+
+class _Versions:
+    """Versions in the making."""
+
+    def __init__(self) -> None:
+        self.versions: list[Version] = []
+        self.in_force: list[InForce] = []
+        self.places: list[tuple[int, int, int]] = []
+        self._by_key: dict[str, list[int]] = {}
+        self._definitions: list[Definition] = []
+        self._database: dict[str, Database] = {}
+
+    def take(self, one: MetadataText) -> None:
+        """Takes in a Metadata record; those of a trail come in its order."""
+        found = parse_metadata(one.text)
+        trail = one.trail
+        if isinstance(found, Database):
+            self._database[trail.trail] = found
+        elif isinstance(found, Definition):
+            index = _index_of(one)
+            prefix = f"{index}@{last_part(trail.name or one.file_name)}"
+            place = (one.file_index, one.offset, one.length)
+            number = self.add(prefix, found, RECORD, _lineage(self._database.get(trail.trail)), place)
+            self._enter(InForce(trail.trail, trail.order, index, one.rba, number))
+            self.places.append((one.file_index, one.offset, number))
+        elif isinstance(found, Reference):
+            target = self._referred(one, found)
+            if target is not None:
+                self._enter(InForce(trail.trail, trail.order, _index_of(one, found.index), one.rba, target))
+                self.places.append((one.file_index, one.offset, target))
+
+    def add(
+        self,
+        prefix: str,
+        definition: Definition,
+        origin: str,
+        lineage: dict[str, str],
+        place: tuple[int, int, int],
+        start: int = 0,
+    ) -> int:
+        """The number of the version with this key and these columns, which is made if there is none. A second one of
+        the same key gets ``#2`` (or the next number, where keys are numbered from ``start``)."""
+        there = self._by_key.setdefault(prefix, [])
+        for number in there:
+            if self._definitions[number].same_columns(definition):
+                return number
+        key = f"{prefix}{start + len(there)}" if start else prefix if not there else f"{prefix}#{len(there) + 1}"
+        there.append(len(self.versions))
+        self._definitions.append(definition)
+        columns = [{**row, "name": name} for row, name in zip(definition.to_columns(), definition.names, strict=True)]
+        self.versions.append(
+            Version(
+                key,
+                definition.schema,
+                definition.table,
+                columns,
+                origin,
+                definition.text,
+                lineage,
+                definition.to_dict(),
+                None,
+                *place,
+            )
+        )
+        return len(self.versions) - 1
+
+    def _enter(self, entry: InForce) -> None:
+        for last in reversed(self.in_force):
+            if (last.trail, last.order, last.index) == (entry.trail, entry.order, entry.index):
+                if last.number == entry.number:
+                    return
+                break
+        self.in_force.append(entry)
+
+    def _referred(self, one: MetadataText, reference: Reference) -> int | None:
+        """The version that a reference points to: by index among the files so far of its trail, else by name."""
+        named = [
+            entry
+            for entry in self.in_force
+            if entry.trail == one.trail.trail and self._is(entry.number, reference.schema, reference.table)
+        ]
+        indexed = [entry for entry in named if entry.index == reference.index]
+        for entry in reversed(indexed or named):
+            return entry.number
+        return None
+
+    def _is(self, number: int, schema: str | None, table: str) -> bool:
+        version = self.versions[number]
+        return (version.schema, version.table) == (schema, table)
+
+
+def _index_of(one: MetadataText, other: int = 0) -> int:
+    return one.index if one.index != MISSING else other
+
+
+def _lineage(database: Database | None) -> dict[str, str]:
+    """What the database's definition says of it."""
+    if database is None:
+        return {}
+    told = {
+        "database name": database.name,
+        "database type": database.type,
+        "character set": database.charset,
+        "national character set": database.national_charset,
+        "locale": database.locale,
+        "time zone": database.time_zone,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def inferred(schema: str | None, table: str, names: Sequence[str], origin: str = INFERRED) -> Version:
+    """The version of a table of which nothing but column names is known."""
+    label = table if schema is None else f"{schema}.{table}"
+    columns = [
+        {
+            "ordinal": at + 1,
+            "name": name,
+            "type": None,
+            "length": None,
+            "precision": None,
+            "scale": None,
+            "key_position": None,
+            "nullable": None,
+        }
+        for at, name in enumerate(names)
+    ]
+    return Version(f"{label}@1", schema, table, columns, origin)
+
+
+Name = tuple[str | None, str]
+
+
+class Lookup:
+    """Finds the version that is in force at a record."""
+
+    def __init__(
+        self,
+        versions: Sequence[Version],
+        in_force: Sequence[InForce],
+        places: Iterable[tuple[int, int, int]],
+    ) -> None:
+        self.versions = versions
+        self._at_place = {(file, offset): number for file, offset, number in places}
+        self._by_index: dict[tuple[str, int, int], list[InForce]] = {}
+        self._by_name: dict[Name, list[InForce]] = {}
+        self._other: dict[Name, int] = {}
+        self._loosely: dict[tuple[str, str], int] = {}
+        for entry in sorted(in_force, key=lambda one: (one.trail, one.order, one.rba)):
+            self._by_index.setdefault((entry.trail, entry.order, entry.index), []).append(entry)
+            version = versions[entry.number]
+            self._by_name.setdefault((version.schema, version.table), []).append(entry)
+        for number, version in enumerate(versions):
+            if version.origin != RECORD:
+                self._other.setdefault((version.schema, version.table), number)
+                self._loosely.setdefault(((version.schema or "").lower(), version.table.lower()), number)
+
+    def at(self, file_index: int, offset: int) -> int:
+        """The version that the Metadata record at this place brings; -1 where it brings none."""
+        return self._at_place.get((file_index, offset), -1)
+
+    def defined(self, name: str) -> bool:
+        """Is there any definition of the table of this (printed) name?"""
+        split = split_name(name)
+        return split in self._by_name or self._otherwise(split) >= 0
+
+    def _otherwise(self, name: Name) -> int:
+        found = self._other.get(name)
+        return found if found is not None else self._loosely.get(((name[0] or "").lower(), name[1].lower()), -1)
+
+    def in_force(self, trail: TrailFile, index: int, name: str | None, rba: Ints) -> Ints:
+        """The version of each record of one table in a trail file, -1 where there is none. ``index``: MISSING where no
+        index of a definition is printed; ``name``: None or empty where no name is."""
+        split = split_name(name) if name else None
+        entries = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
+        if split is not None:
+            entries = [one for one in entries if self._is(one.number, split)]
+        out = _at_rba(entries, rba)
+        if split is None and entries and (out < 0).any():
+            out = np.where(out < 0, entries[0].number, out)
+        if split is not None and (out < 0).any():
+            out = np.where(out < 0, self._named(trail, split, rba), out)
+        return out
+
+    def _is(self, number: int, name: Name) -> bool:
+        version = self.versions[number]
+        return (version.schema, version.table) == name
+
+    def _named(self, trail: TrailFile, name: Name, rba: Ints) -> Ints:
+        """By name: the last definition before the record in its trail, else the first one behind it, else one of
+        another trail, else one from beside the capture."""
+        entries = self._by_name.get(name, [])
+        if not entries:
+            return np.full(len(rba), self._otherwise(name), dtype=np.int64)
+        same = [one for one in entries if one.trail == trail.trail]
+        earlier = [one for one in same if one.order < trail.order]
+        fallback = (earlier[-1:] or same[:1] or entries[:1])[0].number
+        out = _at_rba([one for one in same if one.order == trail.order], rba)
+        return np.where(out < 0, fallback, out)
+
+
+def _at_rba(entries: Sequence[InForce], rba: Ints) -> Ints:
+    """The last of some entries that begins at or before each RBA, -1 where there is none."""
+    if not entries:
+        return np.full(len(rba), -1, dtype=np.int64)
+    starts = np.array([one.rba for one in entries])
+    numbers = np.array([-1, *(one.number for one in entries)])
+    return np.asarray(numbers[np.searchsorted(starts, rba, side="right")], dtype=np.int64)

@@ -1,0 +1,73 @@
+"""Texts as values of a column's type, for many at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.bitmask import parse
+
+__all__ = ["MOST_DIGITS", "cast", "parsed"]
+
+MOST_DIGITS: Final = 38
+"""Digits of Spark's decimals."""
+
+_TIME: Final = r"^\s*\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?\s*$"
+_FORMS: Final = {
+    pa.bool_(): r"(?i)^\s*(true|false|t|f|0|1)\s*$",
+    pa.date32(): r"^\s*\d{4}-\d{2}-\d{2}\s*$",
+    pa.timestamp("us"): _TIME,
+}
+_TRUE: Final = pa.array(["true", "t", "1"])
+
+
+def parsed(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Texts as values of a type; null where one is no value of it."""
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_binary(kind):
+        return parse(text)[0]
+    trimmed = pc.utf8_trim_whitespace(text)
+    if kind in _FORMS:
+        good = pc.match_substring_regex(trimmed, _FORMS[kind])
+        trimmed = pc.if_else(pc.fill_null(good, False), trimmed, pa.scalar(None, pa.string()))
+    if pa.types.is_boolean(kind):
+        lower = pc.utf8_lower(trimmed)
+        return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), pc.is_in(lower, _TRUE))
+    if pa.types.is_timestamp(kind):
+        trimmed = pc.replace_substring_regex(trimmed, r"(\.\d{6})\d+", r"\1")
+        trimmed = pc.replace_substring_regex(trimmed, "Z$", "")
+        zoneless = _parsed_as(trimmed, pa.timestamp("us"))
+        return zoneless.cast(kind)
+    if pa.types.is_decimal(kind):
+        return _decimals(trimmed, kind)
+    return _parsed_as(trimmed, kind)
+
+
+def _decimals(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Decimals without rounding: a text with more digits than the type holds is no value of it."""
+    text = pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")
+    text = pc.replace_substring_regex(text, r"\.$", "")
+    form = rf"^[+-]?\d{{1,{MOST_DIGITS}}}(\.\d{{1,{max(kind.scale, 1)}}})?$"
+    good = pc.fill_null(pc.match_substring_regex(text, form), False)
+    return _parsed_as(pc.if_else(good, text, pa.scalar(None, pa.string())), kind)
+
+
+def _parsed_as(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    found = cast(text, kind)
+    if found is not None:
+        return found
+    half = len(text) // 2
+    if not half:
+        return pa.nulls(len(text), kind)
+    return pa.concat_arrays([_parsed_as(text.slice(0, half), kind), _parsed_as(text.slice(half), kind)])
+
+
+def cast(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Values as another type; None where one of them has no place in it."""
+    try:
+        return values.cast(kind)
+    except (pa.ArrowException, ValueError):
+        return None

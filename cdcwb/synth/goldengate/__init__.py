@@ -1,0 +1,1 @@
+"""Writes GoldenGate captures of the described workload: Logdump text, JSON and XML."""

@@ -1,0 +1,138 @@
+"""Changes and transactions of trail records: what TransInd tells, cut and aborted transactions, undone changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcwb
+from cdcwb.capture import Capture
+from tests.goldengate_text import RULE
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+TYPES = {"Insert": (5, "A"), "Delete": (3, "B"), "FieldComp": (15, "A"), "LargeObject": (116, "A")}
+TYPES |= {"RestartAbend": (150, "A"), "RestartOK": (151, "A")}
+
+
+def record(
+    rba: int, operation: str, trans: int, key: int = 1, xid: str = "", image: str = "", undo: int = 0, text: str = ""
+) -> str:
+    """A record of shop.orders with the columns c0 (a number) and c1 (a text)."""
+    number, half = TYPES[operation]
+    half, size = image or half, len(text)
+    columns = f"000000060000{key:08x}"
+    if text:
+        columns += f"0001{size + 4:04x}0000{size:04x}{text.encode().hex()}"
+    digits = columns if number < 100 else text.encode().hex()
+    lines = [_grouped(digits[at : at + 40]) for at in range(0, len(digits), 40)]
+    side = {"A": "After ", "B": "Before"}[half]
+    name = "shop.orders" if number < 150 else ""
+    body = len(digits) // 2 if name else 0
+    token = f"\nGGS tokens:\nTokenID x36 '6' TRANID           Info x00  Length {len(xid):4}\n"
+    token += f"{_grouped(xid.encode().hex())}\n"
+    return (
+        f"{RULE}\n"
+        f"Hdr-Ind    :     E  (x45)     Partition  :     .  (x04)\n"
+        f"UndoFlag   :     .  (x{undo:02x})     BeforeAfter:     {half}  (x{ord(half):02x})\n"
+        f"RecLength  : {body:5}  (x{body:04x})   IO Time    : 2026/03/04 05:06:{rba // 100:02}.000.000\n"
+        f"IOType     : {number:5}  (x{number:02x})     OrigNode   :   255  (xff)\n"
+        f"TransInd   :     .  (x{trans:02x})     FormatType :     R  (x52)\n"
+        f"SyskeyLen  :     0  (x00)     Incomplete :     .  (x00)\n"
+        f"AuditRBA   :          1       AuditPos   : {rba}\n"
+        f"Continued  :     N  (x00)     RecCount   :     1  (x01)\n\n"
+        f"2026/03/04 05:06:{rba // 100:02}.000.000 {operation:<20} Len {body:5} RBA {rba}\n"
+        f"Name: {name}\n"
+        f"{side} Image:                                             Partition 4   G  {'bmes'[trans]}\n"
+        + "".join(f"{line}\n" for line in lines if name)
+        + (token if xid else "")
+        + "\n"
+    )
+
+
+def _grouped(digits: str) -> str:
+    return " " + " ".join(digits[at : at + 4] for at in range(0, len(digits), 4))
+
+
+def capture(folder: Path, *records: str, **options: Any) -> Capture:
+    (folder / "session.txt").write_text("".join(records), encoding="utf-8")
+    return cdcwb.load(folder, format="goldengate", time_zone="UTC", **options)
+
+
+def place(rba: int) -> str:
+    return f"{0:010}{rba:010}"
+
+
+def test_a_transaction_says_what_is_missing_of_it(tmp_path: Path) -> None:
+    found = capture(
+        tmp_path,
+        record(100, "Insert", 1, 1), record(200, "Insert", 2, 2, "1.1.1"),  # the begin is missing
+        record(300, "Insert", 3, 3),  # alone, and nameless
+        record(400, "Insert", 0, 4, "1.1.3"), record(500, "RestartOK", 3), record(600, "Insert", 2, 5),
+        record(700, "Insert", 0, 6, "1.1.4"), record(800, "RestartAbend", 3), record(900, "Insert", 3, 6, "1.1.4"),
+        record(1000, "Insert", 0, 7), record(1100, "Insert", 3, 8, "1.1.6"),  # the end is missing
+    )  # fmt: skip
+    rows = {row.transaction_id: row for row in found.transactions.collect()}
+    told = {name: (row.outcome, row.completeness, row.end_position) for name, row in rows.items()}
+    assert told == {
+        "1.1.1": ("committed", "no_begin", place(200)),
+        f"~{place(300)}": ("committed", "whole", place(300)),
+        "1.1.3": ("committed", "whole", place(600)),
+        f"1.1.4@{place(700)}": ("rolled_back", "whole", place(800)),
+        "1.1.4": ("committed", "whole", place(900)),
+        f"~{place(1000)}": ("committed", "no_end", None),
+        "1.1.6": ("committed", "whole", place(1100)),
+    }
+    assert rows["1.1.3"].began_at.isoformat() == "2026-03-04T05:06:04"
+    assert rows["1.1.3"].ended_at.isoformat() == "2026-03-04T05:06:06"
+    changes = {row.position: row for row in found.changes.collect()}
+    assert changes[place(700)].outcome == "rolled_back"
+    assert changes[place(400)].commit_position == changes[place(600)].commit_position == place(600)
+    assert changes[place(400)].committed_at.isoformat() == "2026-03-04T05:06:06"
+    assert changes[place(1000)].committed_at is None
+    problems = sorted((row.code, row.transaction_id) for row in found.problems.collect())
+    assert problems == [("no_begin", "1.1.1"), ("open_transaction", f"~{place(1000)}")]
+
+
+def test_an_image_before_and_the_image_after_it_are_one_change(tmp_path: Path) -> None:
+    found = capture(
+        tmp_path,
+        record(100, "FieldComp", 0, 1, "1.1.1", "B", text="old"), record(200, "FieldComp", 1, 1, text="new"),
+        record(300, "FieldComp", 1, 2, text="alone"), record(400, "FieldComp", 2, 3, "", "B", text="lonely"),
+    )  # fmt: skip
+    both, alone, lonely = sorted(found.changes.collect(), key=lambda row: row.position)
+    assert (both.before["c1"], both.after["c1"], both.changed_columns) == ("old", "new", ["c1"])
+    assert [event.offset for event in both.source_events] == [0, both.offset]
+    assert (alone.kind, alone.before, alone.after["c1"]) == ("change", None, "alone")
+    assert (lonely.kind, lonely.before["c1"], [one.code for one in lonely.problems]) == (
+        "before", "lonely", ["update_half"],
+    )  # fmt: skip
+
+
+def test_a_record_with_the_undo_flag_takes_back_the_latest_opposite_change_of_its_row(tmp_path: Path) -> None:
+    found = capture(
+        tmp_path,
+        record(100, "Insert", 0, 1, "1.1.1"), record(200, "Insert", 1, 2), record(300, "Delete", 1, 2, undo=1),
+        record(400, "Insert", 2, 3),
+        record(500, "Delete", 3, 1, "1.1.2", undo=1),  # of another transaction
+        keys="shop.orders:c0",
+    )  # fmt: skip
+    outcomes = {row.position: row.outcome for row in found.changes.collect()}
+    wanted = ["committed", "undone", "undo", "committed", "undo"]
+    assert outcomes == {place(100 * at): outcome for at, outcome in enumerate(wanted, 1)}
+    assert {row.position: row.outcome for row in found.change_headers.collect()} == outcomes
+
+
+def test_a_large_object_is_part_of_the_change_before_it(tmp_path: Path) -> None:
+    found = capture(
+        tmp_path,
+        record(100, "Insert", 0, 1, "1.1.1", text="x"), record(200, "LargeObject", 2, 1, text="much text"),
+        record(300, "Insert", 3, 2, "1.1.2"),
+    )  # fmt: skip
+    insert, other = sorted(found.changes.collect(), key=lambda row: row.position)
+    assert insert.after == {"c0": "1", "c1": "x", "lob1": "much text"}
+    assert len(insert.source_events) == 2
+    assert len(other.source_events) == 1
+    assert [row.completeness for row in found.transactions.collect()] == ["whole", "whole"]

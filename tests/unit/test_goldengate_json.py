@@ -1,0 +1,641 @@
+"""GoldenGate's JSON exports: every form of message, in every container that holds them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import gzip
+import json
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdcwb import model
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import EVERYTHING, TableRequest, Wanted
+from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate.exports.bytes_literal import find_literal
+from cdcwb.formats.goldengate.exports.names import names_of
+from tests.local import ledger
+
+META: dict[str, Any] = {
+    "table": "SHOP.ORDERS",
+    "op_type": "U",
+    "op_ts": "2024-03-05 10:00:00.123456",
+    "current_ts": "2024-03-05T10:00:01.000000",
+    "pos": "00000000220093626802",
+}
+OLD = {"ID": 7, "NAME": "old"}
+NEW = {"ID": 7, "NAME": "new"}
+
+
+def put(tmp_path: Path, data: bytes | str, name: str = "export.json") -> str:
+    path = tmp_path / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return str(path)
+
+
+def table_of(
+    path: str,
+    wanted: Wanted = EVERYTHING,
+    split_size: int = 1 << 20,
+    told: exports.Settings | None = None,
+    **options: Any,
+) -> pa.Table:
+    file = exports.ExportFile.from_dict(json.loads(json.dumps(exports.probe(path, options).to_dict())))
+    batches = []
+    for start, stop in exports.parts(file, split_size):
+        batches += exports.read(file, 3, start, stop, told or exports.Settings(), wanted)
+    return pa.Table.from_batches(batches, schema=model.EVENTS)
+
+
+def rows(path: str, **more: Any) -> list[dict[str, Any]]:
+    found = table_of(path, **more).to_pylist()
+    for row in found:
+        for name in ("key", "before", "after", "headers"):
+            row[name] = None if row[name] is None else dict(row[name])
+    return found
+
+
+def event(tmp_path: Path, message: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
+    text = message if isinstance(message, str) else json.dumps(message)
+    (row,) = rows(put(tmp_path, text + "\n"), **more)
+    return row
+
+
+def codes(row: dict[str, Any]) -> list[str]:
+    return [problem["code"] for problem in row["problems"] or ()]
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_operation_has_its_images_its_place_and_every_field_as_a_header(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "primary_keys": ["ID"], "before": OLD, "after": NEW})
+    assert (row["format"], row["kind"], row["operation"], row["record_type"]) == ("goldengate", "change", "UPDATE", "U")
+    assert (row["schema_name"], row["table_name"], row["table_version"]) == ("SHOP", "ORDERS", "SHOP.ORDERS@1")
+    assert (row["before"], row["after"]) == ({"ID": "7", "NAME": "old"}, {"ID": "7", "NAME": "new"})
+    assert row["key"] == {"ID": "7"}
+    assert row["position"] == "00000000220093626802"
+    assert row["headers"] == {**META, "primary_keys": '["ID"]'}
+    assert (row["file_index"], row["offset_unit"], row["problems"]) == (3, "byte", None)
+    assert (row["changed_at"], row["transaction_id"], row["event_no"], row["last_in_transaction"]) == (None,) * 4
+
+
+@pytest.mark.parametrize("before", [{}, None, "absent"])
+def test_an_update_without_a_before_image_has_none(tmp_path: Path, before: Any) -> None:
+    message = {**META, "before": before, "after": NEW}
+    if before == "absent":
+        del message["before"]
+    row = event(tmp_path, message)
+    assert (row["before"], row["after"]) == (None, {"ID": "7", "NAME": "new"})
+
+
+@pytest.mark.parametrize("images", [{"before": OLD}, {"before": OLD, "after": None}, {"before": None, "after": OLD}])
+def test_a_deleted_row_is_the_before_image_wherever_it_stands(tmp_path: Path, images: dict[str, Any]) -> None:
+    row = event(tmp_path, {**META, "op_type": "D", "primary_keys": ["ID"], **images})
+    assert (row["operation"], row["before"], row["after"]) == ("DELETE", {"ID": "7", "NAME": "old"}, None)
+    assert row["key"] == {"ID": "7"}
+
+
+@pytest.mark.parametrize("letter", ["I", "U", "D"])
+def test_a_message_that_models_a_row_has_its_columns_beside_the_fields(tmp_path: Path, letter: str) -> None:
+    row = event(tmp_path, {**META, "op_type": letter, "primary_keys": ["ID"], "tokens": {"R": "AAA"}, **NEW})
+    there, none = ("before", "after") if letter == "D" else ("after", "before")
+    assert (row[there], row[none]) == ({"ID": "7", "NAME": "new"}, None)
+    assert row["headers"] == {**META, "op_type": letter, "primary_keys": '["ID"]', "R": "AAA"}
+
+
+def test_a_column_that_is_called_as_a_field_is_one_behind_the_first_column(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "csn": "99", "ID": 1, "rowid": "mine", "position": "left"})
+    assert row["after"] == {"ID": "1", "rowid": "mine", "position": "left"}
+    assert row["headers"]["csn"] == "99"
+
+
+def test_what_kafka_connect_wrapped_is_read_as_if_it_stood_alone(tmp_path: Path) -> None:
+    message = {**META, "before": OLD, "after": NEW}
+    plain = event(tmp_path, message)
+    wrapped = event(tmp_path, {"schema": {"type": "struct", "fields": []}, "payload": message})
+    same = [name for name in plain if name not in ("offset", "length", "raw")]
+    assert {name: wrapped[name] for name in same} == {name: plain[name] for name in same}
+
+
+def test_a_tombstone_that_kafka_connect_wrapped_is_one(tmp_path: Path) -> None:
+    good, gone = rows(put(tmp_path, LINE + '\n{"schema": null, "payload": null}\n'))
+    assert (good["kind"], gone["kind"], gone["problems"]) == ("change", "tombstone", None)
+
+
+def test_a_missing_column_is_not_in_the_image_and_null_is_null(tmp_path: Path) -> None:
+    image = {"A": 1, "A_isMissing": False, "B": None, "B_isMissing": False, "C": None, "C_isMissing": True}
+    row = event(tmp_path, {**META, "op_type": "I", "primary_keys": ["C"], "before": None, "after": image})
+    assert row["after"] == {"A": "1", "B": None}
+    assert row["key"] is None
+
+
+def test_a_column_whose_name_ends_as_a_companions_stays_where_it_is_none(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "op_type": "I", "after": {"LUGGAGE_isMissing": True}})
+    assert row["after"] == {"LUGGAGE_isMissing": "true"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("T", (None, "T")),
+        ("S.T", ("S", "T")),
+        ("P.S.T", ("P.S", "T")),
+        ('"S"."A.B"', ("S", "A.B")),
+        ('S."He said ""no"""', ("S", 'He said "no"')),
+        (None, (None, None)),
+    ],
+)
+def test_a_table_is_parted_from_its_schema_at_the_last_dot(text: str | None, names: tuple[str, str]) -> None:
+    assert names_of(text) == names
+
+
+@pytest.mark.parametrize(
+    ("letter", "operation"), [("I", "INSERT"), ("T", "TRUNCATE"), ("u", "UPDATE"), ("delete", "DELETE")]
+)
+def test_operations_are_known_however_they_are_spelled(tmp_path: Path, letter: str, operation: str) -> None:
+    row = event(tmp_path, {**META, "op_type": letter, "before": None, "after": None})
+    assert (row["kind"], row["operation"], row["problems"]) == ("change", operation, None)
+
+
+def test_an_unknown_operation_passes_through_and_is_said(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "op_type": "X", "after": NEW})
+    assert (row["kind"], row["operation"], codes(row)) == ("control", "UNKNOWN(X)", ["unknown_record_type"])
+
+
+def test_names_from_the_template_are_understood(tmp_path: Path) -> None:
+    message = {
+        "${objectname}": "S.T",
+        "${optype}": "I",
+        "${timestamp[op_ts]}": META["op_ts"],
+        "${position}": "1" * 20,
+        "A": 1,
+    }
+    row = event(tmp_path, message)
+    assert (row["table_name"], row["operation"], row["position"], row["after"]) == ("T", "INSERT", "1" * 20, {"A": "1"})
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def test_values_lose_nothing(tmp_path: Path) -> None:
+    image = (
+        '{"A": 17520.00, "B": 1e400, "C": -0, "D": 123456789012345678901234567890, "E": "\\u00e9\\n", "F": true,'
+        ' "G": {"x": [1, 2.50]}, "H": [ ], "I": 0.1000, "J": ""}'
+    )
+    row = event(tmp_path, json.dumps({**META, "op_type": "I", "after": "@"}).replace('"@"', image))
+    assert row["after"] == {
+        "A": "17520.00",
+        "B": "1e400",
+        "C": "-0",
+        "D": "123456789012345678901234567890",
+        "E": "é\n",
+        "F": "true",
+        "G": '{"x": [1, 2.50]}',
+        "H": "[ ]",
+        "I": "0.1000",
+        "J": "",
+    }
+
+
+def test_a_column_may_be_of_another_type_in_each_message(tmp_path: Path) -> None:
+    values = ["1", '"1"', "true", "null", "[1]", "1.50"]
+    text = "\n".join(json.dumps({**META, "after": {"A": "@"}}).replace('"@"', value) for value in values)
+    assert [row["after"]["A"] for row in rows(put(tmp_path, text))] == ["1", "1", "true", None, "[1]", "1.50"]
+
+
+@pytest.mark.parametrize(
+    ("pos", "position", "found"),
+    [
+        ("00000000000000001444", "00000000000000001444", []),
+        ("000000220093626802", "00000000220093626802", []),
+        (1444, "00000000000000001444", []),
+        ("", None, []),
+        (None, None, []),
+        ("G-AAA", None, ["header_value"]),
+    ],
+)
+def test_positions_are_twenty_digits_or_null(tmp_path: Path, pos: Any, position: Any, found: list[str]) -> None:
+    row = event(tmp_path, {**META, "pos": pos, "after": NEW})
+    assert (row["position"], codes(row)) == (position, found)
+
+
+def test_a_position_is_put_together_where_only_its_halves_are_told(tmp_path: Path) -> None:
+    message = {**META, "seqno": 22, "rba": 93626802, "after": NEW}
+    del message["pos"]
+    assert event(tmp_path, message)["position"] == "00000000220093626802"
+
+
+# --- transactions and tokens ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tokens": {"6": "9.0.80330", "L": "206", "R": "AAA"}},
+        {"tokens": {"TRANID": "9.0.80330", "LOGCSN": "206"}},
+        {"xid": "9.0.80330", "csn": "206"},
+        {"xid": "other", "tokens": {"TK-XID": "9.0.80330", "TK-CSN": "206"}},
+    ],
+)
+def test_transaction_and_csn_are_those_of_the_tokens_or_of_the_fields(tmp_path: Path, fields: dict[str, Any]) -> None:
+    row = event(tmp_path, {**META, **fields, "after": NEW})
+    assert (row["transaction_id"], row["headers"]["csn"]) == ("9.0.80330", "206")
+    for name, value in {**fields, **fields.get("tokens", {})}.items():
+        assert name == "tokens" or row["headers"][name] == value
+
+
+def test_nothing_is_made_up_where_no_transaction_is_told(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "tokens": {"R": "AAA"}, "after": NEW})
+    assert row["transaction_id"] is None
+    assert not {"csn", "xid", "TransInd"} & set(row["headers"])
+
+
+@pytest.mark.parametrize(
+    ("told", "place", "last"),
+    [("B", "0", False), ("M", "1", False), ("E", "2", True), ("W", "3", True), (3, "3", True)],
+)
+def test_the_transaction_indicator_tells_the_end(tmp_path: Path, told: Any, place: str, last: bool) -> None:
+    row = event(tmp_path, {**META, "txind": told, "xid": "1.2.3", "after": NEW})
+    assert (row["headers"]["TransInd"], row["last_in_transaction"]) == (place, last)
+    assert row["commit_position"] == (row["position"] if last else None)
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+def nine_hours(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return moment - 9 * 3_600_000_000, np.arange(len(moment)) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-03-05 10:00:00.123456", "2024-03-05T10:00:00.123456", "2024-03-05:10:00:00.1234567"]
+)
+def test_a_printed_time_is_null_until_its_zone_is_told(tmp_path: Path, text: str) -> None:
+    message = {**META, "op_ts": text, "after": NEW}
+    row = event(tmp_path, message)
+    assert (row["changed_at"], row["headers"]["op_ts"], row["problems"]) == (None, text, None)
+    row = event(tmp_path, message, told=exports.Settings(nine_hours))
+    assert row["changed_at"] == dt.datetime(2024, 3, 5, 1, 0, 0, 123456, dt.UTC)
+    assert codes(row) == ["time_zone"]
+
+
+@pytest.mark.parametrize("text", ["2024-03-05T10:00:00.5Z", "2024-03-05 11:00:00.5+01:00"])
+def test_a_zone_in_the_text_counts_before_any_other(tmp_path: Path, text: str) -> None:
+    for told in (exports.Settings(), exports.Settings(nine_hours)):
+        row = event(tmp_path, {**META, "op_ts": text, "after": NEW}, told=told)
+        assert row["changed_at"] == dt.datetime(2024, 3, 5, 10, 0, 0, 500000, dt.UTC)
+        assert row["problems"] is None
+
+
+def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "op_ts": "yesterday", "after": NEW}, told=exports.Settings(nine_hours))
+    assert (row["changed_at"], codes(row)) == (None, ["value"])
+
+
+def test_the_zones_of_printed_logdump_times_fit(tmp_path: Path) -> None:
+    from cdcwb.formats.goldengate.timezones import parse_zone, to_utc
+
+    told = exports.Settings(functools.partial(to_utc, zone=parse_zone("Europe/Berlin")))
+    row = event(tmp_path, {**META, "op_ts": "2024-10-27 02:30:00.000000", "after": NEW}, told=told)
+    assert (row["changed_at"], codes(row)) == (dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC), ["time_zone"])
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+MESSAGE = {**META, "primary_keys": ["ID"], "tokens": {"6": "1.2.3"}, "before": OLD, "after": NEW}
+LINE = json.dumps(MESSAGE, ensure_ascii=False)
+PRETTY = json.dumps(MESSAGE, indent=2)
+
+
+def wrapped(number: int) -> str:
+    return json.dumps({"topic": "orders", "partition": 0, "offset": number, "key": "k", "payload": LINE})
+
+
+CONTAINERS: dict[str, bytes] = {
+    "lines": (LINE + "\n").encode() * 5,
+    "console": b"".join(b"CreateTime:1700000000000\tkey\t" + LINE.encode() + b"\n" for _ in range(5)),
+    "kcat": "".join(wrapped(at) + "\n" for at in range(5)).encode(),
+    "documents": (PRETTY + "\n").encode() * 5,
+    "documents without a line between": LINE.encode() * 5,
+    "one message": PRETTY.encode(),
+    "prefixed": b"".join(len(LINE.encode()).to_bytes(4, "big") + LINE.encode() for _ in range(5)),
+    "literals": b"".join(b"2024-01-01 INFO got " + repr(LINE.encode()).encode() + b"\n" for _ in range(5)),
+    "double quoted literals": (b'Received: b"' + LINE.replace('"', '\\"').encode() + b'"\n') * 5,
+}
+
+
+@pytest.mark.parametrize("name", list(CONTAINERS))
+@pytest.mark.parametrize("packed", [False, True])
+def test_messages_are_the_same_in_every_container(tmp_path: Path, name: str, packed: bool) -> None:
+    data = CONTAINERS[name]
+    path = put(tmp_path, gzip.compress(data) if packed else data)
+    assert exports.recognise(path, {}).confidence > 0.9
+    table = table_of(path)
+    assert ledger(table) == {path: len(data)}
+    expected = event(tmp_path / "..", MESSAGE)
+    for row in rows(path):
+        for column in ("operation", "position", "transaction_id", "key", "before", "after", "table_version", "kind"):
+            assert row[column] == expected[column]
+
+
+def test_parquet_files_hold_messages_too(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = str(tmp_path / "topic.parquet")
+    pq.write_table(pa.table({"key": [b"k"] * 3, "value": [LINE.encode()] * 2 + [None], "topic": ["orders"] * 3}), path)
+    assert exports.recognise(path, {}).confidence > 0.9
+    first, _, third = rows(path)
+    assert (first["offset_unit"], first["after"], third["kind"]) == ("row", {"ID": "7", "NAME": "new"}, "tombstone")
+    assert (first["headers"]["kafka.topic"], first["headers"]["kafka.key"]) == ("orders", "k")
+
+
+def test_what_a_console_consumer_prints_becomes_headers(tmp_path: Path) -> None:
+    row = rows(put(tmp_path, CONTAINERS["console"]))[0]
+    assert row["headers"]["kafka.timestamp"] == "2023-11-14T22:13:20.000Z"
+    assert row["headers"]["op_type"] == "U"
+
+
+@pytest.mark.parametrize("name", list(CONTAINERS))
+def test_parts_of_a_file_make_its_whole(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path, CONTAINERS[name])
+    assert table_of(path, split_size=100).to_pylist() == table_of(path).to_pylist()
+
+
+# --- several objects in a message -------------------------------------------------------------------------------------
+
+
+def joined(count: int, between: str = "") -> str:
+    """What a handler in transaction mode writes: the objects of a transaction, one behind the other."""
+    return between.join(json.dumps({**MESSAGE, "pos": f"{number:020d}"}, ensure_ascii=False) for number in range(count))
+
+
+JOINED: dict[str, bytes] = {
+    "lines": "".join(joined(count) + "\n" for count in (1, 1, 3, 1, 2)).encode(),
+    "lines, all of them joined": "".join(joined(count, " ") + "\r\n" for count in (2, 4, 2)).encode(),
+    "console": b"".join(
+        b"CreateTime:1700000000000\tkey\t" + joined(count).encode() + b"\n" for count in (1, 1, 1, 1, 1, 3)
+    ),
+    "console, the most of them joined": b"".join(
+        b"CreateTime:1700000000000\tkey\t" + joined(count, " ").encode() + b"\n" for count in (1, 5, 2)
+    ),
+    "kcat": "".join(
+        json.dumps({"topic": "orders", "partition": 0, "offset": number, "key": "k", "payload": joined(count, "\n")})
+        + "\n"
+        for number, count in enumerate((3, 1, 2, 2))
+    ).encode(),
+    "prefixed": b"".join(
+        len(one).to_bytes(4, "big") + one for one in (joined(count, "\n").encode() for count in (1, 3, 1, 1, 2))
+    ),
+    "literals": b"".join(b"INFO got " + repr(joined(count).encode()).encode() + b"\n" for count in (3, 1, 4)),
+}
+
+
+@pytest.mark.parametrize("name", list(JOINED))
+def test_objects_that_a_message_joins_are_an_event_each(tmp_path: Path, name: str) -> None:
+    data = JOINED[name]
+    path = put(tmp_path, data)
+    assert exports.recognise(path, {}).confidence > 0.9
+    assert ledger(table_of(path)) == {path: len(data)}
+    found = rows(path)
+    assert {row["kind"] for row in found} == {"change"}
+    assert len(found) == 8
+    assert sum(row["position"] == "0" * 20 for row in found) in (3, 4, 5, 6)
+    assert all(row["after"] == {"ID": "7", "NAME": "new"} and row["problems"] is None for row in found)
+    assert all(json.loads(row["raw"])["pos"] == row["position"] for row in found if name != "literals")
+    file = exports.probe(path, {})
+    assert sum(exports.scan(file, *part).records for part in exports.parts(file, 400)) == 8
+    assert table_of(path, split_size=400).to_pylist() == table_of(path).to_pylist()
+    for row in found:
+        record, event = exports.record_at(file, 3, row["offset"], exports.Settings())
+        assert (record, event["position"]) == (row["raw"], row["position"])
+
+
+def test_a_message_in_a_row_of_a_file_is_in_parts_and_the_last_has_the_row(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = str(tmp_path / "topic.parquet")
+    pq.write_table(pa.table({"value": [joined(1).encode(), joined(3).encode()], "topic": ["orders"] * 2}), path)
+    found = rows(path)
+    assert [(row["offset"], row["length"], int(row["position"])) for row in found] == [
+        (0, 1, 0),
+        (1, 0, 0),
+        (1, 0, 1),
+        (1, 1, 2),
+    ]
+    assert ledger(table_of(path)) == {path: 2}
+
+
+def test_what_is_cut_off_behind_whole_objects_is_malformed(tmp_path: Path) -> None:
+    found = rows(put(tmp_path, LINE + "\n" + joined(3)[:-20] + "\n" + LINE + "\n"))
+    assert [row["kind"] for row in found] == ["change", "change", "change", "malformed", "change"]
+
+
+@pytest.mark.parametrize("behind", [" more", " 1", "]", "null", '"text"'])
+def test_something_else_behind_an_object_makes_it_no_message(tmp_path: Path, behind: str) -> None:
+    found = rows(put(tmp_path, LINE + "\n" + LINE + behind + "\n" + LINE + "\n"))
+    assert [row["kind"] for row in found] == ["change", "malformed", "change"]
+
+
+# --- bytes literals ---------------------------------------------------------------------------------------------------
+
+
+@given(st.text(), st.sampled_from(["", "Received message: ", "[2024] INFO b: "]))
+def test_a_literal_stands_for_the_bytes_that_python_would_print_so(text: str, lead: str) -> None:
+    value = json.dumps({"a": text}, ensure_ascii=False).encode("utf-8", "replace")
+    line = (lead + repr(value)).encode() + b" # more\n"
+    found = find_literal(line)
+    assert found is not None
+    assert (found.value, found.closed) == (value, True)
+    assert line[found.last :] == line[found.last : found.last + 1] + b" # more\n"
+    assert len(found.places) == len(value) + 1
+
+
+def test_a_literal_without_an_end_is_malformed_and_the_rest_goes_on(tmp_path: Path) -> None:
+    line = b"Received message: " + repr(LINE.encode()).encode()
+    path = put(tmp_path, line + b"\n" + line[:-40] + b"\n" + line + b"\nsome note\n")
+    found = rows(path)
+    assert [row["kind"] for row in found] == ["change", "malformed", "change", "malformed"]
+    assert found[1]["problems"][0]["detail"] == "a bytes literal without its closing quote"
+    assert found[1]["raw"] == line[:-40] + b"\n"
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_is_cut_off_is_malformed_and_says_why(tmp_path: Path) -> None:
+    good, *_, last = rows(put(tmp_path, LINE + "\n" + LINE[:-30] + "\n"))
+    assert (good["kind"], last["kind"], codes(last)) == ("change", "malformed", ["malformed"])
+    assert "ends early" in last["problems"][0]["detail"]
+    assert last["raw"] == LINE[:-30].encode()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}', '{"table": "S.T"}', '{"before": {}, "after": {}}', '{"table": 1, "b": 2}']
+)
+def test_json_that_is_none_of_goldengates_is_not_taken_for_it(tmp_path: Path, text: str) -> None:
+    path = put(tmp_path, text + "\n")
+    assert exports.recognise(path, {}).confidence == 0
+    row = rows(path)[0]
+    assert row["kind"] == "malformed"
+    assert "none of GoldenGate's" in row["problems"][0]["detail"]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "Logdump 12 >n\n", "id,name\n1,a\n", "\x00\x01\x02" * 20])
+def test_other_files_are_not_recognised(tmp_path: Path, text: str) -> None:
+    assert exports.recognise(put(tmp_path, text), {}).confidence == 0
+
+
+def check_fields(record: bytes, kind: str) -> None:
+    whole = exports.fields(record, kind)
+    assert (whole.offset, whole.length, whole.raw) == (0, len(record), record)
+    for node in whole.walk():
+        assert node.raw == record[node.offset : node.offset + node.length]
+        at = node.offset
+        for child in node.children:
+            assert child.offset == at
+            at += child.length
+        assert not node.children or at == node.offset + node.length
+
+
+ANY = CONTAINERS | {f"{name}, joined": data for name, data in JOINED.items()}
+
+
+@pytest.mark.parametrize("name", list(ANY))
+@settings(max_examples=settings.default.max_examples // 4)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(60, 900))
+def test_damage_keeps_the_ledger_and_the_parts(
+    tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, times: int, split: int
+) -> None:
+    rng = random.Random(seed)
+    data = bytearray(ANY[name])
+    for _ in range(times):
+        at = rng.randrange(len(data))
+        size = rng.randrange(60)
+        match rng.randrange(4):
+            case 0:
+                del data[at : at + size]
+            case 1:
+                data[at:at] = data[at : at + size]
+            case 2:
+                data[at:at] = rng.randbytes(size)
+            case 3:
+                data[at:at] = b"\nnote: nothing\n"
+    path = put(tmp_path_factory.getbasetemp(), bytes(data), "damaged.json")
+    whole = table_of(path)
+    assert not data or ledger(whole) == {path: len(data)}
+    assert table_of(path, split_size=split).to_pylist() == whole.to_pylist()
+    file = exports.probe(path, {})
+    for row in whole.to_pylist():
+        check_fields(row["raw"], "json")
+        assert (row["kind"] == "malformed") <= bool(row["problems"])
+    assert sum(exports.scan(file, *part).records for part in exports.parts(file)) == len(
+        [row for row in whole.to_pylist() if row["kind"] in ("change", "control")]
+    )
+
+
+# --- summary, typed rows, one record ----------------------------------------------------------------------------------
+
+
+def test_a_summary_tells_columns_in_the_order_they_were_seen_with_what_they_are(tmp_path: Path) -> None:
+    images = [
+        {"ID": 1, "PRICE": 1.5, "OK": True, "NAME": "a", "MIXED": 1, "NONE": None, "BIG": 10**30, "EXP": 1e300},
+        {"ID": 20, "PRICE": 10.25, "OK": None, "NAME": None, "MIXED": "x", "NONE": None, "NEW": 3},
+    ]
+    text = "".join(json.dumps({**META, "primary_keys": ["ID"], "after": image}) + "\n" for image in images)
+    path = put(tmp_path, text)
+    file = exports.probe(path, {})
+    summary = exports.Summary()
+    for part in exports.parts(file, 100):
+        summary.add(pickle.loads(pickle.dumps(exports.scan(file, *part))))
+    (table,) = summary.tables.values()
+    assert list(summary.tables) == ["SHOP.ORDERS"]
+    assert list(table.columns) == ["ID", "PRICE", "OK", "NAME", "MIXED", "NONE", "BIG", "EXP", "NEW"]
+    assert (table.keys, table.records, summary.records, summary.timed, summary.zoned) == (("ID",), 2, 2, 2, 0)
+    assert (summary.first, summary.last) == (META["pos"], META["pos"])
+    assert table.arrow_types == {
+        "ID": pa.int64(),
+        "PRICE": pa.decimal128(4, 2),
+        "OK": pa.bool_(),
+        "NAME": pa.string(),
+        "MIXED": pa.string(),
+        "NONE": pa.string(),
+        "BIG": pa.decimal128(31, 0),
+        "EXP": pa.float64(),
+        "NEW": pa.int64(),
+    }
+
+
+def test_a_summary_tells_the_first_message_that_cannot_be_understood(tmp_path: Path) -> None:
+    file = exports.probe(put(tmp_path, LINE + "\n{x}\n" + LINE + "\n"), {})
+    summary = exports.scan(file, 0, file.size)
+    assert summary.malformed is not None
+    assert summary.malformed[:2] == (len(LINE.encode()) + 1, 4)
+
+
+def test_a_table_has_typed_columns(tmp_path: Path) -> None:
+    other = {**META, "table": "SHOP.OTHER", "after": {"ID": 1}}
+    text = "".join(json.dumps(one) + "\n" for one in (MESSAGE, other, {**META, "op_type": "D", "before": {"ID": 9}}))
+    path = put(tmp_path, text)
+    file = exports.probe(path, {})
+    types = exports.scan(file, 0, file.size).tables["SHOP.ORDERS"].arrow_types
+    request = TableRequest("ORDERS")
+    batches = list(exports.read_table(file, 0, 0, file.size, exports.Settings(), request, types))
+    found = pa.Table.from_batches(batches).to_pylist()
+    assert [(row["operation"], row["before"], row["after"]) for row in found] == [
+        ("UPDATE", {"ID": 7, "NAME": "old"}, {"ID": 7, "NAME": "new"}),
+        ("DELETE", {"ID": 9, "NAME": None}, None),
+    ]
+
+
+def test_wanted_leaves_out_what_is_not(tmp_path: Path) -> None:
+    path = put(tmp_path, LINE + "\n{x\n" + json.dumps({**META, "table": "A.B", "after": NEW}) + "\n")
+    bare = table_of(path, Wanted(images=False)).to_pylist()
+    assert all(row[name] is None for row in bare for name in ("before", "after", "key", "raw"))
+    assert [row["kind"] for row in bare] == ["change", "malformed", "change"]
+    assert len(table_of(path, Wanted(tables=frozenset({"A.B"}))).to_pylist()) == 1
+    assert len(table_of(path, Wanted(drop_malformed=True)).to_pylist()) == 2
+
+
+@pytest.mark.parametrize("name", list(CONTAINERS))
+def test_a_record_is_found_by_any_byte_of_it(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path, CONTAINERS[name])
+    file = exports.probe(path, {})
+    for row in table_of(path).to_pylist():
+        for offset in (row["offset"], row["offset"] + row["length"] - 1):
+            record, found = exports.record_at(file, 3, offset, exports.Settings())
+            assert (record, found["offset"], found["after"]) == (row["raw"], row["offset"], row["after"])
+    with pytest.raises(CaptureError, match="the file has"):
+        exports.record_at(file, 0, file.size, exports.Settings())
+
+
+def test_the_tree_of_a_message_says_what_its_fields_mean() -> None:
+    tree = exports.fields(LINE.encode(), "json")
+    by_name = {node.name: node for node in tree.walk() if node.name != "ID"}
+    assert tree.meaning == "the operation: UPDATE"
+    assert by_name["pos"].meaning == "place in the trail: file 22, byte 93626802"
+    assert by_name["NAME"].meaning == "a column of the row after the change"
+    assert by_name["6"].meaning == "id of the transaction"
+    check_fields(LINE.encode(), "json")
+
+
+def test_the_tree_of_a_literal_has_the_places_of_the_line() -> None:
+    line = b"got " + repr(json.dumps({**META, "after": {"N": "é'"}}, ensure_ascii=False).encode()).encode() + b"\n"
+    check_fields(line, "json")
+    node = next(node for node in exports.fields(line, "json").walk() if node.name == "N")
+    assert (node.value, node.raw) == ("é'", b'"N": "\\xc3\\xa9\'"' if b"\\'" not in line else b'"N": "\\xc3\\xa9\\\'"')
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_have_a_tree(data: bytes) -> None:
+    check_fields(data, "json")
+    check_fields(b"x b'" + data, "json")

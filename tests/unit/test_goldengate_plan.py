@@ -1,0 +1,374 @@
+"""What a capture is, which trail files it holds, and what its plan says."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import identify
+from cdcwb.formats.base import Wanted
+from cdcwb.formats.goldengate.definition_text import parse_defgen
+from cdcwb.formats.goldengate.overlaps import crossings
+from cdcwb.formats.goldengate.plan import Part, Plan, cut, grouped
+from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan
+from cdcwb.formats.goldengate.records import MISSING
+from cdcwb.formats.goldengate.trail import Section, TrailFile, Trails, last_part, split_name
+from cdcwb.formats.goldengate.versions import MetadataText, build_versions
+from cdcwb.synth import generate
+from tests.local import plan_of, read
+
+OPEN = "Current LogTrail is ./dirdat/aa000000003\n"
+RECORD = """___________________________________________________________________
+Hdr-Ind    :     E  (x45)     Partition  :     .  (x04)
+UndoFlag   :     .  (x00)     BeforeAfter:     A  (x41)
+RecLength  :    28  (x001c)   IO Time    : 2024/04/28 20:10:10.386.832
+IOType     :     5  (x05)     OrigNode   :   255  (xff)
+TransInd   :     .  (x03)     FormatType :     R  (x52)
+SyskeyLen  :     0  (x00)     Incomplete :     .  (x00)
+AuditRBA   :         86       AuditPos   : 37497872
+Continued  :     N  (x00)     RecCount   :     1  (x01)
+
+2024/04/28 20:10:10.386.832 Insert               Len    28 RBA 1063
+Name: SHOP.STOCK
+After  Image:                                             Partition 4   G  s
+ 0000 000a 0000 0000 0000 0000 0003 0001 000a 0000 | ....................
+ 0006 6e61 6d65 3333                               | ..name33
+
+"""
+DEFGEN = """*+- Defgen version 2.0, Encoding UTF-8
+*
+Definition for table SHOP.STOCK
+Record length: 40
+Syskey: 0
+Columns: 2
+id   134 20 0 0 0 0 0 8 8 8 0 0 0 0 1 0 1 3
+name  64 30 12 0 0 1 0 30 30 0 0 0 0 0 1 0 0 0
+End of definition
+"""
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    path = tmp_path / "log.txt"
+    path.write_text(OPEN + RECORD, encoding="utf-8")
+    return path
+
+
+def settings(plan: Plan) -> dict[str, str]:
+    return {row["setting"]: row["value"] for row in plan.detected}
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_option_says_what_it_means() -> None:
+    assert {"time_zone", "definitions", "byte_order", "unified_prefix", "trail_sequence", "shape"} <= set(OPTIONS)
+    assert all(OPTIONS.values())
+    assert Options.parse({}) == Options()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("time_zone", "Mars/Base"),
+        ("byte_order", "middle"),
+        ("unified_prefix", "3"),
+        ("charset", "klingon"),
+        ("trail_sequence", "-1"),
+        ("shape", "binary"),
+        ("split_size", "1"),
+        ("mode", "SLOW"),
+        ("tme_zone", "UTC"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_named(name: str, value: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        Options.parse({name: value})
+
+
+def test_values_of_options_are_taken_as_text(capture: Path) -> None:
+    options = Options.parse({"time_zone": "auto", "byte_order": "BIG", "unified_prefix": 4, "images": "false"})
+    assert (options.time_zone, options.byte_order, options.prefix, options.images) == (None, "big", 4, False)
+    plan = plan_of(capture, format="goldengate", byte_order="little", unified_prefix="4", time_zone="+08:00")
+    assert (plan.files[0].byte_order, plan.files[0].prefix) == ("little", 4)
+    assert {row["setting"] for row in plan.detected if row["overridden"]} == {
+        "byte_order",
+        "unified_prefix",
+        "time_zone",
+    }
+
+
+# --- recognition ------------------------------------------------------------------------------------------------------
+
+
+def test_logdump_text_is_recognised_behind_notes(tmp_path: Path) -> None:
+    path = tmp_path / "mail.txt"
+    path.write_text("Dear all,\n\nsee below\n\n" + RECORD, encoding="utf-8")
+    found = identify(path)
+    assert (found.format, found.shape) == ("goldengate", "logdump")
+    assert "1 header block" in found.evidence[0]
+
+
+def test_text_that_has_nothing_of_a_trail_is_not_recognised(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("RBA 4 is where it stopped\n", encoding="utf-8")
+    with pytest.raises(CaptureError):
+        identify(path)
+
+
+def test_a_raw_trail_is_recognised_and_answered_with_a_script(tmp_path: Path) -> None:
+    path = tmp_path / "aa000000003"
+    path.write_bytes(b"F\0\x04\x00" + b"0\0\x01\x00" + b"0\0\0\x08GG\r\nTL\n\r" + bytes(1000))
+    found = identify(path)
+    assert (found.format, found.shape, found.confidence) == ("goldengate", "raw trail", 1.0)
+    assert found.advice[0] == f"open {path}"
+    with pytest.raises(CaptureError, match="not published") as error:
+        plan_of(path, format="goldengate")
+    assert f"open {path}" in str(error.value)
+
+
+# --- trail files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "stem", "number"),
+    [
+        ("./dirdat/ra000000007", "./dirdat/ra", 7),
+        ("/u01/dirdat/gg000123", "/u01/dirdat/gg", 123),
+        ("./dirdat/e1000000007", "./dirdat/e1", 7),
+        (r"C:\gg\dirdat\lt000012", r"C:\gg\dirdat\lt", 12),
+        ("./dirdat/plain", "./dirdat/plain", None),
+    ],
+)
+def test_the_number_of_a_trail_file_is_at_the_end_of_its_name(path: str, stem: str, number: int | None) -> None:
+    assert split_name(path) == (stem, number)
+
+
+def test_the_last_part_of_a_path_is_that_of_any_system() -> None:
+    assert last_part(r"C:\gg\dirdat\lt000012") == "lt000012"
+    assert last_part("./dirdat/lt000012") == "lt000012"
+
+
+def test_a_file_header_without_a_name_begins_the_next_file_of_the_trail() -> None:
+    trails = Trails()
+    first, second, again = trails.of(
+        0,
+        [
+            Section(0, 5, name="./dirdat/aa000000009", sequence=9, header="1 1", rba=100, last_rba=900),
+            Section(5, 9, header="2 2", rba=100, last_rba=300),
+            Section(9, 12, header="2 2", rba=100, last_rba=300),
+        ],
+    )
+    assert (second.trail, second.order, second.name) == (first.trail, 10, "./dirdat/aa000000010")
+    assert again == second
+
+
+def test_a_capture_file_goes_on_in_a_trail_file_only_where_that_is_certain() -> None:
+    named = Section(0, 5, name="./dirdat/aa000000009", sequence=9, rba=100, last_rba=900, next_rba=1000)
+    for follower, goes_on in ((Section(0, 3, rba=1000, last_rba=1100), True), (Section(0, 3, rba=1200), False)):
+        trails = Trails()
+        (first,) = trails.of(0, [named])
+        (second,) = trails.of(1, [follower])
+        assert (second == first) is goes_on
+
+
+def test_captures_without_any_name_are_files_of_one_trail_in_their_order() -> None:
+    trails = Trails()
+    (first,) = trails.of(0, [Section(0, 5, rba=100, last_rba=900)])
+    (same,) = trails.of(1, [Section(0, 5, rba=950, last_rba=1900)])
+    (next_,) = trails.of(2, [Section(0, 5, rba=100, last_rba=200)])
+    assert first == same
+    assert (next_.trail, next_.order, next_.shown) == (first.trail, first.order + 1, 0)
+
+
+# --- what is printed twice --------------------------------------------------------------------------------------------
+
+
+def test_sections_that_share_a_range_of_a_trail_file_are_compared() -> None:
+    one, other = TrailFile("a", 1, 1), TrailFile("a", 2, 2)
+    ranges = [(0, 0, one, 100, 500), (1, 0, one, 400, 900), (2, 0, other, 100, 500), (3, 0, one, 901, 950)]
+    found = crossings(ranges)
+    assert [sorted(crossing.sections) for crossing in found] == [[(0, 0), (1, 0)]]
+
+
+# --- cutting ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_cut_at_their_boundaries() -> None:
+    assert cut(100, [40, 70, 100]) == [(0, 40), (40, 70), (70, 100)]
+    assert cut(100, []) == [(0, 100)]
+
+
+def test_small_files_are_read_together() -> None:
+    parts = [Part(index, 0, 1000) for index in range(10)]
+    assert [len(split) for split in grouped(parts, 1 << 20)] == [10]
+    assert [len(split) for split in grouped(parts, 2500)] == [2] * 5
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_survives_its_text(tmp_path: Path) -> None:
+    folder = generate("goldengate", changes=60, seed=3, to=tmp_path, trail_files=2, abends=1)
+    paths = [str(path) for path in sorted((folder / "capture").iterdir())]
+    plan = make_plan(paths, Options.parse({"split_size": 9000}))
+    again = Plan.from_text(plan.to_text())
+    assert again == plan
+    assert pickle.loads(pickle.dumps(again)) == plan
+    assert again.to_text() == plan.to_text()
+
+
+def test_facts_tell_extent_and_what_is_open(capture: Path) -> None:
+    plan = plan_of(capture, format="goldengate")
+    facts = plan.facts
+    assert facts["bytes"] == capture.stat().st_size
+    assert (facts["records"], facts["open_transactions"]) == (1, 0)
+    assert facts["first_position"] == facts["last_position"] == "00000000030000001063"
+    capture.write_text(OPEN + RECORD.replace("(x03)", "(x00)"), encoding="utf-8")
+    assert plan_of(capture, format="goldengate").facts["open_transactions"] == 1
+
+
+def test_byte_order_is_told_from_bodies_and_columns_are_inferred(capture: Path) -> None:
+    plan = plan_of(capture, format="goldengate")
+    assert plan.files[0].byte_order == "big"
+    assert settings(plan)["byte_order"] == "big"
+    assert settings(plan)["definitions"] == "inferred"
+    assert settings(plan)["time_zone"] == "unknown"
+    (version,) = plan.versions
+    assert (version.key, version.origin, version.names) == ("SHOP.STOCK@1", "inferred", ["c0", "c1"])
+
+
+def test_a_defgen_file_names_the_columns(capture: Path, tmp_path: Path) -> None:
+    beside = tmp_path / "defs.def"
+    beside.write_text(DEFGEN, encoding="utf-8")
+    plan = plan_of(capture, format="goldengate", definitions=str(beside))
+    (version,) = plan.versions
+    assert (version.key, version.origin, version.names) == ("SHOP.STOCK@1", "side file", ["id", "name"])
+    row = read(capture, format="goldengate", definitions=str(beside)).to_pylist()[-1]
+    assert dict(row["after"]) == {"id": "3", "name": "name33"}
+    assert dict(row["key"]) == {"id": "3"}
+    assert row["table_version"] == "SHOP.STOCK@1"
+
+
+def test_a_defgen_file_without_definitions_is_refused(capture: Path, tmp_path: Path) -> None:
+    beside = tmp_path / "defs.def"
+    beside.write_text("nothing\n", encoding="utf-8")
+    with pytest.raises(OptionError, match="definitions"):
+        plan_of(capture, format="goldengate", definitions=str(beside))
+
+
+def test_a_packed_file_that_is_cut_off_is_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt.gz"
+    packed = gzip.compress((OPEN + RECORD * 50).encode())
+    path.write_bytes(packed[:-20])
+    plan = plan_of(path, format="goldengate")
+    assert [note["code"] for note in plan.notes] == ["truncated"]
+
+
+def test_an_empty_file_has_no_parts(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"")
+    plan = plan_of(path, format="goldengate", shape="logdump")
+    assert plan.splits == []
+    assert plan.facts["records"] == 0
+
+
+def test_json_and_text_of_one_trail_are_one_capture(capture: Path) -> None:
+    (capture.parent / "messages.json").write_text(
+        '{"table":"SHOP.STOCK","op_type":"I","op_ts":"2024-04-28 12:10:10.386832","current_ts":"",'
+        '"pos":"00000000030000001063","after":{"ID":3}}\n',
+        encoding="utf-8",
+    )
+    rows = read(capture.parent, format="goldengate").to_pylist()
+    positions = {row["file"].rsplit("/", 1)[-1]: row["position"] for row in rows if row["kind"] == "change"}
+    assert positions == {"log.txt": "00000000030000001063", "messages.json": "00000000030000001063"}
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+TDR = """Table Name: SHOP.STOCK
+*
+TDR version: 11
+Definition for table SHOP.STOCK
+Record Length: 40
+Columns: {count}
+{rows}End of definition
+"""
+ROWS = (
+    "id 134 20 0 0 0 0 0 8 8 8 0 0 0 0 1 0 1 3 0 0 0 0 0\n",
+    "name 64 30 12 0 0 1 0 30 30 0 0 0 0 0 1 0 0 0 0 0 0 0 0\n",
+)
+DDR = "Database Name:\n*\nDDR Version: 1\nDatabase type: ORACLE\nCharacter set ID: UTF-8\nTimeZone: GMT+08:00\n*\n"
+
+
+def tdr(count: int) -> str:
+    return TDR.format(count=count, rows="".join(ROWS[:count]))
+
+
+def metadata(text: str, rba: int, order: int = 1, index: int = 2) -> MetadataText:
+    trail = TrailFile("./dirdat/aa", order, order, f"./dirdat/aa{order:09d}")
+    return MetadataText(text, 0, 1000 * order + rba, 50, trail, rba, index, "/x/log.txt")
+
+
+def lookup(*texts: MetadataText, beside: Any = ()) -> Any:
+    plan = Plan([], Options().settings, [])
+    plan.versions, plan.in_force, plan.places = build_versions(texts, beside)
+    return plan, plan.lookup()
+
+
+def in_force(
+    texts: tuple[MetadataText, ...], rba: int, order: int = 1, index: int = 2, name: str = "SHOP.STOCK"
+) -> str:
+    import numpy as np
+
+    plan, found = lookup(*texts)
+    number = int(found.in_force(TrailFile("./dirdat/aa", order, order), index, name, np.array([rba]))[0])
+    return plan.versions[number].key if number >= 0 else ""
+
+
+def test_a_definition_is_called_by_its_index_and_trail_file() -> None:
+    plan, _ = lookup(metadata(DDR, 50, index=0), metadata(tdr(1), 100), metadata(tdr(1), 900), metadata(tdr(2), 1500))
+    assert [one.key for one in plan.versions] == ["2@aa000000001", "2@aa000000001#2"]
+    assert plan.versions[0].lineage == {
+        "database type": "ORACLE",
+        "character set": "UTF-8",
+        "time zone": "GMT+08:00",
+    }
+    assert len(plan.places) == 3
+
+
+def test_the_definition_in_force_is_the_last_before_the_record() -> None:
+    texts = (metadata(tdr(1), 100), metadata(tdr(2), 1500), metadata(tdr(2), 100, order=2, index=1))
+    assert in_force(texts, 200) == "2@aa000000001"
+    assert in_force(texts, 1600) == "2@aa000000001#2"
+    assert in_force(texts, 200, order=2, index=1) == "1@aa000000002"
+    assert in_force(texts, 50, order=2, index=MISSING) == "2@aa000000001#2"
+    assert in_force(texts, 50) == "2@aa000000001"
+    assert in_force(texts, 200, name="SHOP.OTHER") == ""
+
+
+def test_a_record_with_an_index_and_no_name_finds_its_definition() -> None:
+    assert in_force((metadata(tdr(1), 100),), 200, name="") == "2@aa000000001"
+
+
+def test_a_reference_brings_the_definition_it_points_to_into_force() -> None:
+    again = metadata("Table Name: SHOP.STOCK (Ref TDR Index: 2)\n", 30, order=2, index=5)
+    assert in_force((metadata(tdr(1), 100), again), 60, order=2, index=5) == "2@aa000000001"
+
+
+def test_definitions_from_beside_are_found_by_name_in_any_case() -> None:
+    _, found = lookup(beside=parse_defgen(DEFGEN))
+    assert found.defined("shop.stock")
+    assert not found.defined("shop.stocks")
+
+
+def test_headers_alone_do_not_look_at_bodies(capture: Path) -> None:
+    plan = plan_of(capture, format="goldengate", images="false")
+    assert "byte_order" not in settings(plan)
+    row = read(capture, wanted=Wanted(images=False), format="goldengate", images="false").to_pylist()[-1]
+    assert (row["kind"], row["after"]) == ("change", None)

@@ -1,0 +1,483 @@
+"""Logdump text as events: generated captures equal their truth, whatever splits they are read in."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cdcwb.errors import MalformedRecordError
+from cdcwb.formats.base import Wanted
+from cdcwb.synth import generate
+from tests.local import ledger, plan_of, read
+from tests.synth_goldengate import truth
+
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "21c": {},
+    "three files, big-endian, tokens last": {
+        "byte_order": "big",
+        "trail_files": 3,
+        "capture_files": "trail",
+        "tokens": "last",
+    },
+    "12c, pairs, restarts": {
+        "style": "12c",
+        "zone": "Asia/Seoul",
+        "updates": "pairs",
+        "deletes": "full",
+        "restarts": 4,
+        "abends": 4,
+        "tokens": "first",
+        "transaction_size": 5,
+    },
+    "unified, notes, split bodies": {
+        "updates": "unified",
+        "prompts": 0.3,
+        "long_varchars": 300,
+        "trail_files": 2,
+        "restarts": 2,
+        "abends": 2,
+        "all_types_share": 0.3,
+    },
+    "11g": {"style": "11g", "byte_order": "big", "long_varchars": 500, "compression": "gzip"},
+    "collapsed": {"collapsed": True, "zone": "Europe/Berlin"},
+}
+SAME = ("operation", "schema_name", "table_name", "table_version", "position", "transaction_id", "changed_at", "length")
+Made = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The folder of a capture with some options, made once."""
+    known: dict[str, Path] = {}
+
+    def make(**options: Any) -> Path:
+        name = json.dumps(options, sort_keys=True)
+        if name not in known:
+            to = tmp_path_factory.mktemp("made")
+            known[name] = generate("goldengate", changes=150, seed=11, to=to, schema_changes=4, **options)
+        return known[name]
+
+    return make
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    for row in rows:
+        for name in ("key", "before", "after", "headers"):
+            row[name] = None if row[name] is None else dict(row[name])
+    return rows
+
+
+def differences(folder: Path, events: pa.Table) -> list[str]:
+    """Where events say something else than the truth of their changes."""
+    rows = {(row["file_index"], row["offset"]): row for row in rows_of(events)}
+    out = []
+    for change in truth(folder, "changes"):
+        row = rows.get((change["file_index"], change["offset"]))
+        if row is None:
+            out.append(f"{change['position']}: no event")
+            continue
+        sources = [rows[place["file_index"], place["offset"]] for place in change["source_events"]]
+        before = next((one["before"] for one in sources if one["kind"] == "before"), row["before"])
+        found = {name: row[name] for name in SAME} | {"key": row["key"], "before": before, "after": row["after"]}
+        out += [
+            f"{change['position']}: {name} is {value!r}, expected {change[name]!r}"
+            for name, value in found.items()
+            if value != change[name]
+        ]
+    return out
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_events_say_what_the_truth_says_of_every_change(made: Made, workload: str) -> None:
+    folder = made(**WORKLOADS[workload])
+    events = read(folder / "capture", format="goldengate")
+    assert differences(folder, events)[:3] == []
+    ledger(events)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_capture_says_the_same_however_it_is_split(made: Made, workload: str) -> None:
+    folder = made(**WORKLOADS[workload])
+    whole = read(folder / "capture", format="goldengate")
+    assert len(plan_of(folder / "capture", format="goldengate", split_size=9000).splits) >= (
+        1 if "compression" in WORKLOADS[workload] else 20
+    )
+    pieces = read(folder / "capture", format="goldengate", split_size=9000)
+    assert rows_of(pieces) == rows_of(whole)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_table_versions_are_those_of_the_truth(made: Made, workload: str) -> None:
+    folder = made(**WORKLOADS[workload])
+    plan = plan_of(folder / "capture", format="goldengate")
+    found = {one.key: [dict(column) for column in one.columns] for one in plan.versions}
+    expected = {one["table_version"]: one["columns"] for one in truth(folder, "table_versions")}
+    assert found == expected
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_without_images_the_headers_are_the_same(made: Made, workload: str) -> None:
+    folder = made(**WORKLOADS[workload])
+    whole = rows_of(read(folder / "capture", format="goldengate"))
+    bare = rows_of(read(folder / "capture", wanted=Wanted(images=False), format="goldengate"))
+    assert len(bare) == len(whole)
+    for one, other in zip(bare, whole, strict=True):
+        assert (one["before"], one["after"], one["key"], one["raw"]) == (None, None, None, None)
+        kept = [name for name in one if name not in ("before", "after", "key", "raw", "problems")]
+        assert {name: one[name] for name in kept} == {name: other[name] for name in kept}
+
+
+def test_raw_is_the_text_of_the_record(made: Made) -> None:
+    folder = made()
+    (path,) = (folder / "capture").iterdir()
+    text = path.read_bytes()
+    for row in read(path, format="goldengate").to_pylist():
+        assert row["raw"] == text[row["offset"] : row["offset"] + row["length"]]
+
+
+def test_filters_let_through_what_they_name(made: Made) -> None:
+    folder = made(**WORKLOADS["12c, pairs, restarts"])
+    whole = rows_of(read(folder / "capture", format="goldengate"))
+    table = next(row["table_name"] for row in whole if row["kind"] == "before")
+    transaction = next(row["transaction_id"] for row in whole if row["kind"] == "after")
+    for wanted in (
+        Wanted(kinds=frozenset({"before", "after"})),
+        Wanted(tables=frozenset({table})),
+        Wanted(transactions=frozenset({transaction})),
+        Wanted(timed=True),
+        Wanted(drop_malformed=True, tables=frozenset({table}), kinds=frozenset({"change"})),
+    ):
+        found = rows_of(read(folder / "capture", wanted=wanted, format="goldengate"))
+        assert found == [row for row in whole if wanted.allows(row)]
+        assert found
+
+
+# --- text by hand -----------------------------------------------------------------------------------------------------
+
+
+def record(
+    rba: int,
+    trans: int,
+    *,
+    io: int = 5,
+    operation: str = "Insert",
+    body: str = "0000 0600 0000 0000 0001",
+    image: str = "After ",
+    continued: int = 0,
+    count: int = 1,
+    xid: str | None = None,
+    undo: int = 0,
+    syskey: int = 0,
+    name: str = "Name: SHOP.STOCK",
+    time: str = "2024/01/05 10:00:00.000.000",
+    header: bool = True,
+) -> str:
+    """One record as Logdump prints it."""
+    digits = body.replace(" ", "")
+    size = len(digits) // 2
+    half = "B" if image == "Before" else "A"
+    block = f"""___________________________________________________________________
+Hdr-Ind    :     E  (x45)     Partition  :     .  (x0c)
+UndoFlag   :     .  (x{undo:02x})     BeforeAfter:     {half}  (x{ord(half):02x})
+RecLength  : {size:5d}  (x{size:04x})   IO Time    : {time}
+IOType     : {io:5d}  (x{io:02x})     OrigNode   :   255  (xff)
+TransInd   :     .  (x{trans:02x})     FormatType :     R  (x52)
+SyskeyLen  : {syskey:5d}  (x{syskey:02x})     Incomplete :     .  (x00)
+AuditRBA   :          1       AuditPos   : 7
+Continued  :     {"NY"[continued]}  (x{continued:02x})     RecCount   : {count:5d}  (x{count:02x})
+
+"""
+    shown = "".join(
+        " "
+        + " ".join(digits[at : at + 40][k : k + 4] for k in range(0, len(digits[at : at + 40]), 4)).ljust(49)
+        + " | .\n"
+        for at in range(0, len(digits), 40)
+    )
+    letter = "bmes"[trans]
+    text = (block if header else "") + f"{time} {operation:<20} Len {size:5d} RBA {rba}\n{name}\n"
+    text += f"{image} Image:                                             Partition x0c   G  {letter}\n{shown}"
+    if xid is not None:
+        hex_ = xid.encode().hex()
+        pairs = " ".join(hex_[k : k + 4] for k in range(0, len(hex_), 4))
+        text += f"\nGGS tokens:\nTokenID x36 '6' TRANID           Info x00  Length {len(xid):4d}\n {pairs:<49} | .\n"
+    return text + "\n"
+
+
+OPEN = "Current LogTrail is ./dirdat/aa000000003\n"
+
+
+def events(tmp_path: Path, *texts: str, **options: Any) -> list[dict[str, Any]]:
+    folder = tmp_path / "capture"
+    folder.mkdir(exist_ok=True)
+    for number, text in enumerate(texts):
+        (folder / f"log{number}.txt").write_text(text, encoding="utf-8")
+    table = read(folder, format="goldengate", **options)
+    ledger(table)
+    return rows_of(table)
+
+
+def kinds(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["kind"] for row in rows if row["kind"] != "filler"]
+
+
+def codes(row: dict[str, Any]) -> list[str]:
+    return [one["code"] for one in row["problems"] or ()]
+
+
+def test_records_out_of_order_are_in_the_transactions_of_the_trail(tmp_path: Path) -> None:
+    text = OPEN + record(300, 2, xid="1.2.3") + record(100, 0) + record(200, 1) + record(400, 3, xid="1.2.4")
+    rows = [row for row in events(tmp_path, text) if row["kind"] == "change"]
+    assert [row["position"][-3:] for row in rows] == ["300", "100", "200", "400"]
+    assert [row["transaction_id"] for row in rows] == ["1.2.3"] * 3 + ["1.2.4"]
+    assert [row["last_in_transaction"] for row in rows] == [True, False, False, True]
+
+
+def test_a_record_that_was_printed_before_is_filler(tmp_path: Path) -> None:
+    text = OPEN + record(100, 0, xid="1") + record(200, 2) + record(100, 0, xid="1")
+    rows = events(tmp_path, text)
+    again = rows[-1]
+    assert (again["kind"], again["record_type"], again["transaction_id"]) == ("filler", "Insert", None)
+    assert codes(again) == ["repeated"]
+    assert kinds(rows) == ["change", "change"]
+
+
+@pytest.mark.parametrize("split_size", [1 << 20, 1500])
+def test_a_session_that_was_logged_twice_counts_once(tmp_path: Path, split_size: int) -> None:
+    session = record(100, 0, xid="1") + record(200, 1) + record(300, 2) + record(400, 3, xid="2")
+    rows = events(tmp_path, OPEN + session, OPEN + session + record(500, 3, xid="3"), split_size=split_size)
+    changes = [row for row in rows if row["kind"] == "change"]
+    assert [row["position"][-3:] for row in changes] == ["100", "200", "300", "400", "500"]
+    assert [row["transaction_id"] for row in changes] == ["1", "1", "1", "2", "3"]
+    assert sum(codes(row) == ["repeated"] for row in rows) == 4
+
+
+def test_files_that_take_turns_in_a_trail_are_one_trail(tmp_path: Path) -> None:
+    first = OPEN + record(100, 0) + record(300, 2)
+    second = OPEN + record(200, 1, xid="7") + record(400, 3)
+    rows = [row for row in events(tmp_path, first, second) if row["kind"] == "change"]
+    assert [row["transaction_id"] for row in rows][:3] == ["7", "7", "7"]
+
+
+def test_a_transaction_goes_on_in_the_next_trail_file_and_in_no_other(tmp_path: Path) -> None:
+    texts = [
+        OPEN.replace("3\n", f"{number}\n") + record(100 + number, trans) for number, trans in ((3, 0), (4, 1), (6, 2))
+    ]
+    rows = [row for row in events(tmp_path, *texts) if row["kind"] == "change"]
+    ids = [row["transaction_id"] for row in rows]
+    assert ids[0] == ids[1] == "~00000000030000000103"
+    assert ids[2] == "~00000000060000000106"
+
+
+def test_tokens_that_disagree_are_a_conflict_on_the_later_record(tmp_path: Path) -> None:
+    rows = events(tmp_path, OPEN + record(100, 0, xid="1.1") + record(200, 2, xid="1.2"))
+    changes = [row for row in rows if row["kind"] == "change"]
+    assert [row["transaction_id"] for row in changes] == ["1.1", "1.1"]
+    assert [codes(row) for row in changes] == [[], ["conflict"]]
+    assert changes[1]["headers"]["xid"] == "1.1"
+    assert changes[1]["headers"]["TRANID"] == "1.2"
+
+
+def test_a_restart_that_gave_up_rolls_back_what_is_open(tmp_path: Path) -> None:
+    abend = record(200, 3, io=150, operation="RestartAbend", body="", name="Name:")
+    rows = events(tmp_path, OPEN + record(100, 0, xid="5") + abend + record(300, 3, xid="5"))
+    rows = [row for row in rows if row["kind"] != "filler"]
+    assert kinds(rows) == ["change", "rollback", "change"]
+    assert [row["transaction_id"] for row in rows] == ["5@00000000030000000100"] * 2 + ["5"]
+
+
+def test_records_outside_of_transactions_leave_them_alone(tmp_path: Path) -> None:
+    restart = record(200, 3, io=151, operation="RestartOK", body="", name="Name:")
+    rows = events(tmp_path, OPEN + record(100, 0, xid="5") + restart + record(300, 2))
+    ids = [(row["kind"], row["transaction_id"], row["last_in_transaction"]) for row in rows if row["kind"] != "filler"]
+    assert ids == [("change", "5", False), ("control", None, None), ("change", "5", True)]
+
+
+def test_an_update_may_come_in_two_halves(tmp_path: Path) -> None:
+    update = {"io": 15, "operation": "FieldComp"}
+    text = OPEN + record(100, 0, image="Before", **update) + record(200, 1, **update) + record(300, 2, **update)
+    rows = [row for row in events(tmp_path, text) if row["kind"] != "filler"]
+    assert kinds(rows) == ["before", "after", "change"]
+    assert (rows[0]["before"], rows[0]["after"]) == ({"c0": "1"}, None)
+    assert (rows[1]["before"], rows[1]["after"]) == (None, {"c0": "1"})
+
+
+def test_halves_find_each_other_over_the_end_of_a_file(tmp_path: Path) -> None:
+    update = {"io": 15, "operation": "FieldComp"}
+    rows = events(tmp_path, OPEN + record(100, 0, image="Before", **update), OPEN + record(200, 2, **update))
+    assert kinds(rows) == ["before", "after"]
+
+
+def test_an_unknown_type_passes_through(tmp_path: Path) -> None:
+    rows = events(tmp_path, OPEN + record(100, 3, io=222, operation="Novelty", body=""))
+    row = rows[-1]
+    assert (row["kind"], row["operation"], row["record_type"]) == ("control", "UNKNOWN(222)", "Novelty")
+    assert codes(row) == ["unknown_record_type"]
+
+
+def test_an_upsert_is_an_update_with_its_row(tmp_path: Path) -> None:
+    last = events(tmp_path, OPEN + record(100, 3, io=140, operation="Upsert"), byte_order="little")[-1]
+    assert (last["kind"], last["operation"], last["record_type"]) == ("change", "UPDATE", "Upsert")
+    assert (last["after"], last["problems"]) == ({"c0": "1"}, None)
+
+
+def test_a_record_without_its_header_block_is_read_from_its_lines(tmp_path: Path) -> None:
+    rows = events(tmp_path, OPEN + record(100, 0, header=False) + record(200, 2, header=False, image="Before",
+                                                                        operation="Delete"))  # fmt: skip
+    changes = [row for row in rows if row["kind"] == "change"]
+    assert [row["operation"] for row in changes] == ["INSERT", "DELETE"]
+    assert [row["last_in_transaction"] for row in changes] == [False, True]
+    assert {row["transaction_id"] for row in changes} == {"~00000000030000000100"}
+    assert changes[1]["before"] == {"c0": "1"}
+
+
+def test_the_system_key_stands_before_the_columns(tmp_path: Path) -> None:
+    rows = events(tmp_path, OPEN + record(100, 3, syskey=4, body="dead beef 0000 0600 0000 0000 0001"))
+    assert rows[-1]["after"] == {"c0": "1"}
+    assert rows[-1]["headers"]["syskey"] == "deadbeef"
+
+
+def test_a_text_that_ends_inside_a_line_of_hex_keeps_the_columns_that_are_whole(tmp_path: Path) -> None:
+    whole = OPEN + record(100, 3) + record(200, 3, body="0000 0600 0000 0000 0002 0100 0a00 0000 0600 6162")
+    cut = whole[: whole.rindex(" 0a00") + 4]
+    assert cut.endswith(" 0100 0a0")
+    last = events(tmp_path, cut, byte_order="little")[-1]
+    assert (last["kind"], last["operation"], last["after"]) == ("change", "INSERT", {"c0": "2"})
+    assert codes(last) == ["truncated"]
+
+
+def test_a_body_goes_on_in_the_records_that_follow(tmp_path: Path) -> None:
+    text = OPEN + record(100, 0, continued=1, count=2, body="0000 0600 0000 0000 0001 0100 0a00")
+    text += record(200, 2, io=161, operation="RecordFragment", body="0000 0600 6162 6364 6566")
+    rows = [row for row in events(tmp_path, text, byte_order="little") if row["kind"] != "filler"]
+    assert kinds(rows) == ["change", "fragment"]
+    assert rows[0]["after"] == {"c0": "1", "c1": "abcdef"}
+    assert rows[0]["headers"]["fragments"] == "2"
+    assert rows[0]["problems"] is None
+
+
+@pytest.mark.parametrize("files", [1, 2, 3])
+def test_a_large_object_is_put_together_over_the_ends_of_files(tmp_path: Path, files: int) -> None:
+    pieces = [
+        record(100, 0),
+        record(200, 1, io=116, operation="LargeObject", continued=1, count=3, body=b"one ".hex()),
+        record(300, 1, io=116, operation="LargeObject", continued=1, count=3, body=b"two ".hex()),
+        record(400, 2, io=116, operation="LargeObject", count=3, body=b"six".hex()),
+    ]
+    texts = {1: ["".join(pieces)], 2: ["".join(pieces[:2]), "".join(pieces[2:])]}.get(files) or [
+        pieces[0] + pieces[1],
+        pieces[2],
+        pieces[3],
+    ]
+    rows = [row for row in events(tmp_path, *(OPEN + text for text in texts)) if row["kind"] != "filler"]
+    assert kinds(rows) == ["change", "fragment", "fragment", "fragment"]
+    assert rows[0]["after"] == {"c0": "1", "lob1": "one two six"}
+    assert rows[0]["headers"]["fragments"] == "4"
+    assert [codes(row) for row in rows] == [[]] * 4
+
+
+def test_a_large_object_that_lacks_pieces_is_a_gap(tmp_path: Path) -> None:
+    lob = {"io": 116, "operation": "LargeObject", "count": 3, "body": "6162 6364"}
+    rows = events(tmp_path, OPEN + record(100, 0) + record(200, 1, continued=1, **lob) + record(400, 2, **lob))
+    changes = [row for row in rows if row["kind"] == "change"]
+    assert codes(changes[0]) == ["gap"]
+    lost = events(tmp_path, OPEN + record(200, 1, continued=1, **lob))
+    assert codes(lost[-1]) == ["gap"]
+
+
+def test_without_a_zone_times_are_not_known_and_the_plan_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "capture"
+    rows = events(tmp_path, OPEN + record(100, 3))
+    assert rows[-1]["changed_at"] is None
+    assert rows[-1]["headers"]["IO Time"] == "2024/01/05 10:00:00.000.000"
+    assert "time_zone" in plan_of(folder, format="goldengate").facts["changed_at"]
+    given = events(tmp_path, OPEN + record(100, 3), time_zone="+08:00")
+    assert given[-1]["changed_at"].isoformat() == "2024-01-05T02:00:00+00:00"
+
+
+def test_an_ambiguous_hour_is_flagged(tmp_path: Path) -> None:
+    text = OPEN + record(100, 3, time="2024/10/27 02:30:00.000.000")
+    rows = events(tmp_path, text, time_zone="Europe/Berlin")
+    assert codes(rows[-1]) == ["time_zone"]
+
+
+def test_trail_sequence_numbers_the_files_that_do_not_tell_theirs(tmp_path: Path) -> None:
+    rows = events(tmp_path, record(500, 0), record(100, 2), trail_sequence=41)
+    assert [row["position"] for row in rows if row["kind"] == "change"] == [
+        "00000000410000000500",
+        "00000000420000000100",
+    ]
+    assert {row["transaction_id"] for row in rows if row["kind"] == "change"} == {"~00000000410000000500"}
+
+
+def test_notes_between_records_are_filler(tmp_path: Path) -> None:
+    rows = events(tmp_path, "some notes\n\n" + record(100, 3) + "Logdump 4 >n\n" + record(200, 3))
+    assert [row["kind"] for row in rows] == ["filler", "change", "filler", "change"]
+    assert rows[0]["headers"] is None
+
+
+def test_fail_fast_stops_at_the_first_lines_that_are_no_record(tmp_path: Path) -> None:
+    text = OPEN + record(100, 3) + "_" * 67 + "\nHdr-Ind    :     E  (x45)     Partition  :     .  (x0c)\n"
+    rows = events(tmp_path, text)
+    assert rows[-1]["kind"] == "malformed"
+    assert codes(rows[-1]) == ["malformed"]
+    with pytest.raises(MalformedRecordError) as found:
+        read(tmp_path / "capture", format="goldengate", mode="FAILFAST")
+    assert found.value.offset == rows[-1]["offset"]
+    kept = read(tmp_path / "capture", wanted=Wanted(drop_malformed=True), format="goldengate")
+    assert "malformed" not in kept.column("kind").to_pylist()
+
+
+def test_records_that_are_missing_in_a_transaction_are_a_gap(made: Made, tmp_path: Path) -> None:
+    (path,) = (made() / "capture").iterdir()
+    whole = rows_of(read(path, format="goldengate"))
+    middle = next(row for row in whole if (row["headers"] or {}).get("TransInd") == "1" and row["kind"] == "change")
+    text = path.read_bytes()
+    cut = tmp_path / "cut.txt"
+    cut.write_bytes(text[: middle["offset"]] + text[middle["offset"] + middle["length"] :])
+    rows = rows_of(read(cut, format="goldengate"))
+    assert [one["code"] for row in rows for one in row["problems"] or ()].count("gap") >= 1
+    assert not [row for row in whole if row["problems"]]
+
+
+def damaged(lines: list[bytes], seed: int) -> bytes:
+    """The lines with some of them lost, doubled, moved, cut or changed, and noise between them."""
+    chance = random.Random(seed)
+    lines = list(lines)
+    for _ in range(chance.randint(1, 10)):
+        at, size = chance.randrange(len(lines)), chance.choice((1, 5, 60))
+        match chance.choice(("lose", "double", "move", "cut", "noise", "byte")):
+            case "lose":
+                del lines[at : at + size]
+            case "double":
+                lines[at:at] = lines[at : at + size]
+            case "move":
+                some = lines[at : at + size]
+                del lines[at : at + size]
+                to = chance.randrange(len(lines) + 1)
+                lines[to:to] = some
+            case "cut":
+                lines[at] = lines[at][: chance.randrange(len(lines[at]) + 1)]
+            case "noise":
+                lines.insert(at, chance.choice((b"Logdump 5 >n", b"junk \xff\xfe", b"", b"_" * 67, OPEN.encode()[:-1])))
+            case "byte":
+                lines[at] = lines[at][:7] + bytes([chance.randrange(256)]) + lines[at][8:]
+    return b"\n".join(lines)
+
+
+@pytest.mark.parametrize("workload", ["21c", "12c, pairs, restarts", "unified, notes, split bodies"])
+def test_a_damaged_text_is_read_whole_and_nothing_is_raised(made: Made, tmp_path: Path, workload: str) -> None:
+    path = next((made(**WORKLOADS[workload]) / "capture").iterdir())
+    lines = path.read_bytes().split(b"\n")[:6000]
+    for seed in range(8):
+        damage = tmp_path / f"{seed}.txt"
+        damage.write_bytes(damaged(lines, seed))
+        for options in ({}, {"split_size": 20_000}):
+            events = read(damage, format="goldengate", shape="logdump", **options)
+            assert ledger(events) == {str(damage): damage.stat().st_size}
