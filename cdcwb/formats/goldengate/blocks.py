@@ -1,4 +1,4 @@
-"""The other lines of a record in their fixed layout, column-wise over many of them (docs/formats/goldengate.md §1.2).
+"""The other lines of a record in their fixed layout, column-wise over many of them (docs/formats/goldengate.md §2).
 
 Each function says of every line whether it is in the layout, to the character; where it is not, its values are of no
 meaning.
