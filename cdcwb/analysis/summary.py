@@ -38,7 +38,7 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
 
-    ``format``, ``committed_only`` (it hands over committed work only: nothing is open, rolled back or undone) ·
+    ``format``, ``committed_only`` (it hands over committed work only: nothing is open) ·
     ``files`` (a list: file, file_index, size, shape, compression, unit, rows, events, ledger; ``unit`` is what its
     places count, ``byte`` or ``row``, ``rows`` null where they are bytes) · ``unit`` (``row`` where all places are) ·
     ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger`` (``closes``, or a sentence that says what

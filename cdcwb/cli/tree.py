@@ -13,7 +13,6 @@ __all__ = ["BYTES_A_LINE", "TreeLine", "field_json", "tree_lines"]
 BYTES_A_LINE: Final = 8
 _MOST_LINES: Final = 8
 _MOST_CHARACTERS: Final = 200
-_QUIET: Final = ("layout", "token line")
 
 
 class TreeLine(NamedTuple):
@@ -28,15 +27,15 @@ class TreeLine(NamedTuple):
 def tree_lines(root: Field, *, start: int = 0, everything: bool = False) -> list[TreeLine]:
     """The lines of a field tree, in byte order; ``start`` is added to every offset.
 
-    A group shows its name and its children the bytes, so every byte of the record stands there once. A long field shows
-    its first 64 bytes and a long value its first 200 characters, and both say how much is left out; white space, labels
-    and the like, which say nothing of the record (fields called ``layout``), are left out. Unless ``everything``.
+    A group shows its name and its children the bytes. With ``everything`` every byte of the record stands there once;
+    without, a long field shows its first 64 bytes and a long value its first 200 characters, and both say how much is
+    left out, and quiet fields are left out.
     """
     return list(_lines(root, 0, start, everything))
 
 
 def _lines(field: Field, depth: int, start: int, everything: bool) -> Iterator[TreeLine]:
-    if field.name in _QUIET and field.problem is None and not everything:
+    if field.quiet and field.problem is None and not everything:
         return
     pieces = (
         [] if field.children else [field.raw[at : at + BYTES_A_LINE] for at in range(0, field.length, BYTES_A_LINE)]

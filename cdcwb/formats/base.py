@@ -40,7 +40,8 @@ class Field:
 
     ``offset`` and ``length`` count bytes from the start of the record; ``raw`` is exactly those bytes. ``value`` is the
     decoded value as text (None: SQL NULL, or a group that has no value of its own). ``meaning`` is a sentence for a
-    person. ``problem`` is a code of :class:`cdcwb.model.Problem`, or None where all is well.
+    person. ``problem`` is a code of :class:`cdcwb.model.Problem`, or None where all is well. ``quiet``: it says
+    nothing of the record, and is there so that no byte is missing (white space, labels of printed text).
     """
 
     name: str
@@ -51,6 +52,7 @@ class Field:
     meaning: str = ""
     children: tuple[Field, ...] = field(default=())
     problem: str | None = None
+    quiet: bool = False
 
     def walk(self) -> Iterator[Field]:
         """This node and all nodes below it, in byte order."""

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import EVERYTHING, TableRequest, Wanted
+from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.exports.bytes_literal import find_literal
 from cdcwb.formats.goldengate.exports.names import names_of
+from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
 META: dict[str, Any] = {
@@ -40,28 +40,6 @@ def put(tmp_path: Path, data: bytes | str, name: str = "export.json") -> str:
     path = tmp_path / name
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return str(path)
-
-
-def table_of(
-    path: str,
-    wanted: Wanted = EVERYTHING,
-    split_size: int = 1 << 20,
-    told: exports.Settings | None = None,
-    **options: Any,
-) -> pa.Table:
-    file = exports.ExportFile.from_dict(json.loads(json.dumps(exports.probe(path, options).to_dict())))
-    batches = []
-    for start, stop in exports.parts(file, split_size):
-        batches += exports.read(file, 3, start, stop, told or exports.Settings(), wanted)
-    return pa.Table.from_batches(batches, schema=model.EVENTS)
-
-
-def rows(path: str, **more: Any) -> list[dict[str, Any]]:
-    found = table_of(path, **more).to_pylist()
-    for row in found:
-        for name in ("key", "before", "after", "headers"):
-            row[name] = None if row[name] is None else dict(row[name])
-    return found
 
 
 def event(tmp_path: Path, message: dict[str, Any] | str, **more: Any) -> dict[str, Any]:

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb import model
-from cdcwb.formats.base import EVERYTHING, TableRequest, Wanted
+from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.exports import xml_messages
 from cdcwb.formats.goldengate.exports.xml_elements import parse_element
 from cdcwb.formats.goldengate.exports.xml_framing import What, boundaries, pieces
 from cdcwb.formats.goldengate.exports.xml_plain import plain_element, tag_attributes
+from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
 PROLOG = "<?xml version='1.0' encoding='UTF-8'?>\n"
@@ -70,24 +70,6 @@ def put(folder: Path, data: bytes | str, name: str = "export.xml") -> str:
     path = folder / name
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return str(path)
-
-
-def table_of(
-    path: str, wanted: Wanted = EVERYTHING, split_size: int = 1 << 20, told: exports.Settings | None = None
-) -> pa.Table:
-    file = exports.probe(path, {})
-    batches = []
-    for start, stop in exports.parts(file, split_size):
-        batches += exports.read(file, 3, start, stop, told or exports.Settings(), wanted)
-    return pa.Table.from_batches(batches, schema=model.EVENTS)
-
-
-def rows(path: str, **more: Any) -> list[dict[str, Any]]:
-    found = table_of(path, **more).to_pylist()
-    for row in found:
-        for name in ("key", "before", "after", "headers"):
-            row[name] = None if row[name] is None else dict(row[name])
-    return found
 
 
 def codes(row: dict[str, Any]) -> list[str]:

@@ -11,13 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.goldengate.facts import JULIAN_EPOCH_US
+from cdcwb.formats.goldengate.facts import GHDR, GHDR_FIXED, JULIAN_EPOCH_US
 from cdcwb.formats.goldengate.hexlines import decimals, fixed_decimals, hex_numbers
 from cdcwb.formats.goldengate.lines import Bytes, Flags, Ints, Line, Lines, Words, equal, rows, template
 from cdcwb.formats.goldengate.records import HEADER, MISSING
 
 __all__ = [
-    "GHDR_BYTES",
     "NAME_AT",
     "column_lines",
     "header_token_bytes",
@@ -309,26 +308,7 @@ def key_lines(lines: Lines, at: Ints) -> tuple[Ints, Ints, Flags]:
 
 _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
 _ZONES_US: Final = 15 * 3600 * 10**6
-GHDR_BYTES: Final = 34
-"""Bytes of a header token that are read."""
-
-_TOKEN_FIELDS: Final = (
-    ("Hdr-Ind", 0, 1),
-    ("Partition", 1, 1),
-    ("UndoFlag", 2, 1),
-    ("BeforeAfter", 3, 1),
-    ("RecLength", 4, 2),
-    ("IOType", 6, 1),
-    ("OrigNode", 7, 1),
-    ("AuditPos", 16, 4),
-    ("AuditRBA", 24, 4),
-    ("TransInd", 28, 1),
-    ("FormatType", 29, 1),
-    ("SyskeyLen", 30, 1),
-    ("Incomplete", 31, 1),
-    ("Continued", 32, 1),
-    ("RecCount", 33, 1),
-)
+_TOKEN_FIELDS: Final = tuple(field for field in GHDR if field[0] not in ("DDR index", "TDR index"))
 
 
 def header_token_bytes(ghdr: Bytes, values: Ints, moment: Ints) -> tuple[Ints, Flags]:
@@ -338,7 +318,7 @@ def header_token_bytes(ghdr: Bytes, values: Ints, moment: Ints) -> tuple[Ints, F
     is_little = _is_little(time, swapped)
     good = is_little | (_within(swapped, _NEAR) & ~_within(time, _FAR))
     julian = np.where(is_little, time, swapped).astype(np.int64) - JULIAN_EPOCH_US
-    if ghdr.shape[1] < GHDR_BYTES:
+    if ghdr.shape[1] < GHDR_FIXED:
         return julian, good
     for name, value in _token_fields(ghdr, is_little):
         printed = values[:, _AT[name]]

@@ -24,7 +24,7 @@ from cdcwb.formats.goldengate.dissect_data import (
     user_area,
 )
 from cdcwb.formats.goldengate.dissect_lines import Line, LineFields
-from cdcwb.formats.goldengate.dissect_nodes import HexBytes, group, line_of
+from cdcwb.formats.goldengate.dissect_nodes import HexBytes, group, line_of, quiet
 from cdcwb.formats.goldengate.facts import (
     HEADER_TOKENS,
     token_name,
@@ -182,12 +182,15 @@ class _Tree(LineFields):
             problem = Problem.TRUNCATED if short else children[-1].problem
             yield group(self.record, name, begin, self._end(block), meaning, children, value, problem)
 
+    def _token_line(self, start: int, stop: int, line: bytes) -> Field:
+        return quiet(self.record, "token line", start, stop, text_of(line), "id, name, info and length")
+
     def _header_tokens(self, there: list[Line]) -> Iterator[Field]:
         for begin, head_end, line, block in self._blocks(there, Role.HEADER_TOKEN):
             token = lines.token_line(line)
             letter = chr(token.id) if token is not None else "?"
             data = self._hex(block, Role.HEADER_TOKEN_HEX)
-            children = [self.leaf("token line", begin, head_end, text_of(line), "id, name, info and length")]
+            children = [self._token_line(begin, head_end, line)]
             if len(data):
                 children += (
                     ghdr_fields(data) if letter == "H" else [data.leaf("bytes", 0, len(data), None, "its bytes")]
@@ -214,7 +217,7 @@ class _Tree(LineFields):
             data = self._hex(block, below)
             name = token_name(token.id, token.name)
             text, meaning = token_value(token.id, name, data.data)
-            children = [self.leaf("token line", begin, head_end, text_of(line), "id, name, info and length")]
+            children = [self._token_line(begin, head_end, line)]
             if len(data):
                 children.append(data.leaf("value", 0, len(data), text, meaning))
             problem = None if len(data) == token.length else Problem.TRUNCATED

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from cdcwb.formats.base import Field
 from cdcwb.formats.goldengate.printed_lines import BLANK, hex_places, is_cut
 
-__all__ = ["LAYOUT", "HexBytes", "group", "leaf", "line_of"]
+__all__ = ["HexBytes", "group", "leaf", "line_of", "quiet"]
 
-LAYOUT: Final = "layout"
 """The name of what stands between fields: white space, labels and the text beside hex digits."""
 
 
@@ -19,6 +17,11 @@ def leaf(
 ) -> Field:
     """A field of the record's text."""
     return Field(name, start, stop - start, record[start:stop], value, meaning, (), problem)
+
+
+def quiet(record: bytes, name: str, start: int, stop: int, value: str | None, meaning: str) -> Field:
+    """A field of the record's text that says nothing of the record."""
+    return Field(name, start, stop - start, record[start:stop], value, meaning, (), None, True)
 
 
 def group(
@@ -47,7 +50,7 @@ def group(
 
 
 def _between(record: bytes, start: int, stop: int) -> Field:
-    return leaf(record, LAYOUT, start, stop, None, "white space, labels, text beside hex digits")
+    return quiet(record, "layout", start, stop, None, "white space, labels, text beside hex digits")
 
 
 def line_of(record: bytes, start: int, stop: int) -> tuple[int, bytes]:

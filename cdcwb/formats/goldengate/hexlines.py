@@ -174,11 +174,18 @@ def _may_precede(before: Words, word: Words) -> Flags:
     return good
 
 
-def decimals(words: Words, start: Ints, stop: Ints) -> tuple[Ints, Flags]:
-    """The numbers of at most eight digits that stand right-aligned in fields of the text, with blanks before them."""
+def _last_eight(words: Words, start: Ints, stop: Ints) -> tuple[Ints, Words, Flags, Ints]:
+    """The last characters of fields, at most eight: their number, the characters, whether these are right-aligned
+    digits, and how long the fields are."""
     width = stop - start
     value, word = _eight(words, stop, np.clip(width, 0, 8))
-    good = _right_aligned(word) & ((word >> np.uint64(56)) >= 0x30) & (width > 0)
+    good: Flags = _right_aligned(word) & ((word >> np.uint64(56)) >= 0x30) & (width > 0)
+    return value, word, good, width
+
+
+def decimals(words: Words, start: Ints, stop: Ints) -> tuple[Ints, Flags]:
+    """The numbers of at most eight digits that stand right-aligned in fields of the text, with blanks before them."""
+    value, _, good, width = _last_eight(words, start, stop)
     long = np.flatnonzero(width > 8)
     if long.size:
         _, before = _eight(words, stop[long] - 8, np.minimum(width[long] - 8, 8))
@@ -188,9 +195,7 @@ def decimals(words: Words, start: Ints, stop: Ints) -> tuple[Ints, Flags]:
 
 def wide_decimals(words: Words, start: Ints, stop: Ints) -> tuple[Ints, Flags]:
     """As :func:`decimals`, of at most 16 digits."""
-    width = stop - start
-    value, word = _eight(words, stop, np.clip(width, 0, 8))
-    good = _right_aligned(word) & ((word >> np.uint64(56)) >= 0x30) & (width > 0)
+    value, word, good, width = _last_eight(words, start, stop)
     long = np.flatnonzero(width > 8)
     if long.size:
         high, before = _eight(words, stop[long] - 8, np.minimum(width[long] - 8, 8))

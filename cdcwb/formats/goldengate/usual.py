@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from cdcwb.formats.goldengate import blocks
+from cdcwb.formats.goldengate.facts import GHDR_FIXED
 from cdcwb.formats.goldengate.heads import OPERATION_AT, TIME_WIDTH, heads_of
 from cdcwb.formats.goldengate.hexlines import LINE_BYTES, bytes_of_lines, last_byte, shown_bytes
 from cdcwb.formats.goldengate.lines import Bytes, Flags, Ints, Line, Lines, rows
@@ -91,12 +92,12 @@ def usual_records(lines: Lines, first: Ints, line_segment: Ints, is_record: Flag
         few = bare[owner]
         if few.any():
             mine = owner[few]
-            values = blocks.header_token_values(rows(reader.bytes, ghdr.at[sound][few], blocks.GHDR_BYTES))
+            values = blocks.header_token_values(rows(reader.bytes, ghdr.at[sound][few], GHDR_FIXED))
             told.values[mine] = values
             for field, other in (("IOType", told.io_type), ("RecLength", told.length), ("BeforeAfter", image)):
                 good[mine] &= values[:, _AT[field]] == other[mine]
             good[mine] &= values[:, _AT["Hdr-Ind"]] == _HEADER_INDICATOR
-        token_bytes = rows(reader.bytes, ghdr.at[sound], blocks.GHDR_BYTES if bodies else LINE_BYTES)
+        token_bytes = rows(reader.bytes, ghdr.at[sound], GHDR_FIXED if bodies else LINE_BYTES)
         julian[owner], agree = blocks.header_token_bytes(token_bytes, told.values[owner], told.moment[owner])
         good[owner] &= agree
     start, name = told.record, lines.start[record + 1] + blocks.NAME_AT
@@ -243,7 +244,7 @@ class _Hexes:
         header = line[(kind == Line.H) & (self.lines.hexes(line) > 0)]
         size = parts[self._owner(header), Line.H]
         self.expect(header, size)
-        short = size < blocks.GHDR_BYTES
+        short = size < GHDR_FIXED
         if short.any():
             self._reject(header[short])
         return parts[:, Line.G], self.add(header, size)
