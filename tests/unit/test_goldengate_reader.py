@@ -14,6 +14,7 @@ import pytest
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.base import Wanted
 from cdcwb.synth import generate
+from tests.goldengate_text import RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import ledger, plan_of, read
 from tests.synth_goldengate import truth
 
@@ -282,6 +283,24 @@ def test_tokens_that_disagree_are_a_conflict_on_the_later_record(tmp_path: Path)
     assert [codes(row) for row in changes] == [[], ["conflict"]]
     assert changes[1]["headers"]["xid"] == "1.1"
     assert changes[1]["headers"]["TRANID"] == "1.2"
+
+
+@pytest.mark.parametrize("tokens", [USER_LINES, USER_BLOCKS, USER_HEX])
+def test_tokens_and_user_tokens_are_headers(tmp_path: Path, tokens: str) -> None:
+    (row,) = events(tmp_path, f"{RECORD}\nUser tokens:   46 bytes\n{tokens}")
+    told = {name: row["headers"].get(name) for name in ("LOGCSN", "TRANID", "TK-HOST", "TK-EMPTY", "TK-TIME")}
+    assert told == {"LOGCSN": "1332816", "TRANID": "4.5.67", "TK-HOST": "hq", "TK-EMPTY": "", "TK-TIME": "12:30:01"}
+
+
+def test_values_without_a_definition_are_said_to_be_guesses(tmp_path: Path) -> None:
+    (row,) = events(tmp_path, RECORD)
+    assert row["after"] == {"c0": "7", "c1": "apples"}
+    plan = plan_of(tmp_path / "capture", format="goldengate")
+    (version,) = plan.versions
+    assert (version.key, version.origin) == (row["table_version"], "inferred")
+    (said,) = [one for one in plan.detected if one["setting"] == "definitions"]
+    assert said["value"] == "inferred"
+    assert "values are guessed from their bytes" in said["evidence"]
 
 
 def test_a_restart_that_gave_up_rolls_back_what_is_open(tmp_path: Path) -> None:
