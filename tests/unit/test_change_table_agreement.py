@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Field, Wanted
-from cdcwb.formats.qlik_change_table.anatomy import cut, cut_json
-from cdcwb.formats.qlik_change_table.dialect import DEFAULT, Dialect
 from cdcwb.formats.qlik_change_table.dissect import dissect, said_by
 from cdcwb.formats.qlik_change_table.event import event
 from cdcwb.formats.qlik_change_table.inspect import context_of
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.reading import iter_parts
-from cdcwb.formats.qlik_change_table.rows import CsvRows
+from cdcwb.formats.tabular.anatomy import cut, cut_json
+from cdcwb.formats.tabular.dialect import DEFAULT, Dialect
+from cdcwb.formats.tabular.rows import CsvRows
 from tests.local import ledger, plan_of
 
 FORMAT = "qlik-change-table"

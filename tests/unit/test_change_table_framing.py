@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.formats.qlik_change_table import framing
-from cdcwb.formats.qlik_change_table.dialect import Dialect, as_bytes
-from cdcwb.formats.qlik_change_table.framing import count_quotes, find_start, first_record
-from cdcwb.formats.qlik_change_table.rows import unescape
+from cdcwb.formats.tabular import framing
+from cdcwb.formats.tabular.dialect import Dialect, as_bytes
+from cdcwb.formats.tabular.framing import count_quotes, find_start, first_record
+from cdcwb.formats.tabular.rows import unescape
 
 
 class Text:

@@ -23,10 +23,11 @@ from cdcwb.formats.goldengate.printed_checks import truncated_body, truncated_co
 from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape
 from cdcwb.formats.goldengate.scan import scan
 from cdcwb.formats.goldengate.scanning import in_runs, malformed_sentence
-from cdcwb.formats.goldengate.timezones import from_iso, nearest_offsets, parse_zone, to_utc
+from cdcwb.formats.goldengate.timezones import nearest_offsets
 from cdcwb.formats.goldengate.trail import TrailFile, sections
 from cdcwb.formats.goldengate.transactions import fragments, position_text, runs
 from cdcwb.formats.goldengate.versions import Lookup
+from cdcwb.formats.zones import from_iso, parse_zone, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import plural
 

@@ -13,9 +13,9 @@ from cdcwb.formats.goldengate.jobs import WidthTask, of_text, widths
 from cdcwb.formats.goldengate.plan import LOGDUMP, Part, Plan
 from cdcwb.formats.goldengate.reader_options import Options
 from cdcwb.formats.goldengate.scanning import PartScan
-from cdcwb.formats.goldengate.timezones import offset_name
 from cdcwb.formats.goldengate.trail import TrailFile
 from cdcwb.formats.goldengate.versions import MetadataText, Version, build_versions, inferred
+from cdcwb.formats.zones import offset_name
 from cdcwb.words import plural
 
 __all__ = ["decide_bodies", "decide_times", "find_versions", "infer_versions"]

@@ -13,7 +13,7 @@ from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.definition_text import parse_defgen
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.plan import LOGDUMP, Settings
-from cdcwb.formats.goldengate.timezones import parse_zone
+from cdcwb.formats.zones import parse_zone
 
 __all__ = ["OPTIONS", "Options"]
 

@@ -28,9 +28,10 @@ from cdcwb.formats.goldengate.marks import (
 )
 from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape
 from cdcwb.formats.goldengate.scan import scan
-from cdcwb.formats.goldengate.timezones import Shown, from_iso, shown_offsets
+from cdcwb.formats.goldengate.timezones import Shown, shown_offsets
 from cdcwb.formats.goldengate.trail import Section, sections
 from cdcwb.formats.goldengate.transactions import Summary, summarise
+from cdcwb.formats.zones import from_iso
 
 __all__ = [
     "BodyVote",

@@ -1,4 +1,4 @@
-"""Printed times as UTC: the offset that header tokens show, or a time zone that is given.
+"""The time zone of printed times, as header tokens show it.
 
 Logdump prints times in the zone of whoever runs it and does not name it (docs/formats/goldengate.md, IO Time). All
 times here are microseconds since 1970; a printed one as if its zone were UTC.
@@ -6,31 +6,19 @@ times here are microseconds since 1970; a printed one as if its zone were UTC.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final
-from zoneinfo import ZoneInfo
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from cdcwb.errors import OptionError
 from cdcwb.formats.goldengate.records import MISSING, Ints
 
-__all__ = ["Shown", "Zone", "from_iso", "nearest_offsets", "offset_name", "parse_zone", "shown_offsets", "to_utc"]
-
-Bools = npt.NDArray[np.bool_]
+__all__ = ["Shown", "nearest_offsets", "shown_offsets"]
 
 _MINUTE: Final = 60_000_000
 _QUARTER: Final = 15 * _MINUTE
 _FURTHEST: Final = 26 * 60 * _MINUTE
-_FIXED: Final = re.compile(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
-_EPOCH: Final = datetime(1970, 1, 1)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_EARLIEST: Final = (datetime(1, 1, 3) - _EPOCH) // _MICROSECOND
-_LATEST: Final = (datetime(9999, 12, 29) - _EPOCH) // _MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,65 +58,3 @@ def nearest_offsets(start: Ints, shown: Sequence[Shown]) -> Ints:
     nearer = np.abs(start - places[before]) <= np.abs(places[after] - start)
     found: Ints = offsets[np.where(nearer, before, after)]
     return found
-
-
-Zone = ZoneInfo | timedelta
-"""A time zone that is given: a region's, or a fixed offset."""
-
-
-def parse_zone(text: str) -> Zone:
-    """An IANA name (Europe/Berlin, UTC) or an offset (+08:00, -0330). Raises OptionError."""
-    fixed = _FIXED.match(text.strip())
-    if fixed is not None:
-        minutes = int(fixed[2]) * 60 + int(fixed[3] or 0)
-        if minutes > 26 * 60 or int(fixed[3] or 0) > 59:
-            raise OptionError(f"option time_zone: {text!r} is no offset that a zone has")
-        return timedelta(minutes=-minutes if fixed[1] == "-" else minutes)
-    try:
-        return ZoneInfo(text.strip())
-    except (KeyError, ValueError, OSError):
-        raise OptionError(
-            f"option time_zone: expected an IANA name such as Europe/Berlin or an offset such as +08:00, found {text!r}"
-        ) from None
-
-
-def to_utc(moment: Ints, zone: Zone) -> tuple[Ints, Bools]:
-    """Printed times as UTC, and which of them the zone has twice or not at all (when clocks are changed). Of two
-    moments the earlier one is taken."""
-    if isinstance(zone, timedelta):
-        return moment - zone // _MICROSECOND, np.zeros(len(moment), dtype=np.bool_)
-    quarters, which = np.unique(moment // _QUARTER, return_inverse=True)
-    offsets = np.empty(len(quarters), dtype=np.int64)
-    doubtful = np.zeros(len(quarters), dtype=np.bool_)
-    for at, quarter in enumerate(quarters.tolist()):
-        offsets[at], doubtful[at] = _offset(quarter * _QUARTER, zone)
-    which = which.reshape(-1)
-    return moment - offsets[which], doubtful[which]
-
-
-def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
-    """The offset in force at a local time, and whether there are two or none."""
-    if not _EARLIEST <= moment <= _LATEST:
-        return 0, False
-    local = _EPOCH + timedelta(microseconds=moment)
-    first, second = (_utc_offset(local.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
-    return first, first != second
-
-
-def _utc_offset(moment: datetime) -> int:
-    found: Any = moment.utcoffset()
-    return int(found // _MICROSECOND)
-
-
-def offset_name(offset: int) -> str:
-    """``+09:00`` for an offset in microseconds."""
-    minutes = abs(offset) // _MINUTE
-    return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
-
-
-def from_iso(text: str | None) -> int | None:
-    """A moment of UTC in ISO 8601 as microseconds; None where it is none."""
-    try:
-        return None if text is None else (datetime.fromisoformat(text).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
-    except ValueError:
-        return None

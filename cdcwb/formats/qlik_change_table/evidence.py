@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.qlik_change_table.facts import ROWS
 from cdcwb.formats.qlik_change_table.headers import read_operations
+from cdcwb.formats.qlik_change_table.layout import Rows
 from cdcwb.formats.qlik_change_table.masks import mask_bytes
 from cdcwb.formats.qlik_change_table.plan import MaskSettings
-from cdcwb.formats.qlik_change_table.rows import Rows, is_binary
+from cdcwb.formats.tabular.rows import is_binary
 from cdcwb.model import Kind, Operation
 from cdcwb.words import joined, plural
 

@@ -13,11 +13,12 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.qlik_change_table.facts import CONTROL, FORMAT, ROW
 from cdcwb.formats.qlik_change_table.inspect import inspect_row
+from cdcwb.formats.qlik_change_table.layout import Part
 from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
 from cdcwb.formats.qlik_change_table.reader import FileReader, read_events
-from cdcwb.formats.qlik_change_table.reading import Part, rows_of_batch
+from cdcwb.formats.qlik_change_table.reading import rows_of_batch
 from cdcwb.formats.qlik_change_table.recognition import recognise, recognise_rows
 from cdcwb.formats.qlik_change_table.typed import read_table, typed_part, typed_schema
 from cdcwb.formats.qlik_change_table.versioning import version_rows

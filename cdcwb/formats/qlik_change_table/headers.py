@@ -16,7 +16,7 @@ from cdcwb.formats.moments import MICROSECONDS, moments
 from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.qlik_change_table import sentences
 from cdcwb.formats.qlik_change_table.facts import HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
-from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.formats.qlik_change_table.layout import Rows
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["Findings", "Headers", "Operations", "read_headers", "read_operations"]

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import messages
 from cdcwb.formats.base import EVERYTHING, Field, Inspection
-from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.qlik_change_table.anatomy import cut, cut_json
-from cdcwb.formats.qlik_change_table.dialect import DEFAULT
+from cdcwb.formats.files import list_files
 from cdcwb.formats.qlik_change_table.dissect import dissect, dissect_values
 from cdcwb.formats.qlik_change_table.event import Context
-from cdcwb.formats.qlik_change_table.framing import Bytewise, count_quotes, find_start
+from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.names import TableName
 from cdcwb.formats.qlik_change_table.options import Options
-from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, Shape
+from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.planning import plan_beginnings
-from cdcwb.formats.qlik_change_table.probing import is_side_file, probe
+from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.reader import FileReader
-from cdcwb.formats.qlik_change_table.reading import Part, container_of, csv_parts, iter_parts
-from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.formats.qlik_change_table.reading import find_part
+from cdcwb.formats.tabular.anatomy import cut, cut_json
+from cdcwb.formats.tabular.dialect import DEFAULT
 
 __all__ = ["context_of", "inspect_row"]
 
-_NEAR: Final = 64 << 20  # bytes before a row that are framed rather than skipped by counting quotes
 _BESIDE: Final = 8  # files of the folder that are asked how masks are to be read
 
 
@@ -47,60 +44,14 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
     if not 0 <= offset < count:
         unit = "rows" if shape.kind == "parquet" else "bytes"
         raise CaptureError(f"the file has {count} {unit}", path=path, offset=offset)
-    for part in _parts_at(entry, shape, options.charset, offset):
-        behind = part.offset + part.length
-        if not len(behind) or int(behind[-1]) <= offset:
-            continue
-        return _inspection(plan, part, int(np.searchsorted(behind, offset, side="right")))
-    raise CaptureError("the file is shorter than it was", path=path, offset=offset)
+    part, index = find_part(entry, shape, options.charset, offset)
+    return _inspection(plan, part, index)
 
 
 def _beside(path: str) -> list[str]:
     """Other data files of the folder, for what they say of masks."""
     names = list_files(str(Path(path).parent))
     return [name for name in names if not is_side_file(name) and not Path(name).samefile(path)][:_BESIDE]
-
-
-def _parts_at(entry: FileEntry, shape: Shape, charset: str, offset: int) -> Any:
-    """Parts of a file up to the one that holds a place."""
-    if shape.kind == "json":
-        return [_document(entry, shape, offset)]
-    if shape.kind == "parquet":
-        return iter_parts(entry, shape, charset, 0, _groups(entry.path))
-    if shape.kind == "csv":
-        return _csv_at(entry, shape, charset, offset)
-    return iter_parts(entry, shape, charset, 0, entry.size)
-
-
-def _groups(path: str) -> int:
-    return len(probe((path, Options())).groups)
-
-
-def _csv_at(entry: FileEntry, shape: Shape, charset: str, offset: int) -> Any:
-    source = open_source(entry.path, "binary")
-    try:
-        start = _start_before(source, entry, shape, offset) if offset > 2 * _NEAR else 0
-        yield from csv_parts(source, entry, shape, charset, start, offset + 1)
-    finally:
-        source.close()
-
-
-def _start_before(source: Bytewise, entry: FileEntry, shape: Shape, offset: int) -> int:
-    """Where a record begins some way before a place, as the quotes before it tell."""
-    dialect = shape.dialect or DEFAULT
-    near = offset - _NEAR
-    inside = count_quotes(source, entry.first, near - len(dialect.record), dialect) & 1
-    return find_start(source, near, dialect, bool(inside))
-
-
-def _document(entry: FileEntry, shape: Shape, offset: int) -> Part:
-    found = messages.locate(container_of(entry, shape), offset)
-    start = int(found.offset[0])
-    for part in iter_parts(entry, shape, "utf-8", start if shape.settings["kind"] == "lines" else 0, offset + 1):
-        at = np.flatnonzero(part.offset == start)
-        if len(at):
-            return part
-    raise CaptureError("the file is shorter than it was", path=entry.path, offset=offset)
 
 
 # --- one segment ------------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from cdcwb.formats import tabular
 from cdcwb.formats.qlik_change_table.facts import (
     CONTROL_COLUMNS,
     CONTROL_PREFIX,
@@ -13,9 +14,10 @@ from cdcwb.formats.qlik_change_table.facts import (
     PREFIX,
     STRONG,
 )
+from cdcwb.formats.tabular import unique
 from cdcwb.words import joined
 
-__all__ = ["Layout", "Prefix", "control_table", "find_prefix", "lay_out", "unique"]
+__all__ = ["Layout", "Part", "Prefix", "Rows", "control_table", "find_prefix", "lay_out"]
 
 _LEAST: Final = 2  # known names that have to share an unusual prefix
 _LEAST_BARE: Final = 3  # known names that have to stand without any
@@ -54,16 +56,8 @@ class Layout:
         return cls(names, header, tuple(at for at in range(len(names)) if at not in set(header)), known)
 
 
-def unique(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, with ``#2``, ``#3`` behind those that repeat."""
-    found: dict[str, None] = {}
-    for name in names:
-        shown, number = name, 1
-        while shown in found:
-            number += 1
-            shown = f"{name}#{number}"
-        found[shown] = None
-    return tuple(found)
+Rows: TypeAlias = tabular.Rows[Layout]
+Part: TypeAlias = tabular.Part[Layout]
 
 
 def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cdcwb.formats.qlik_change_table.dialect import Dialect
 from cdcwb.formats.qlik_change_table.layout import Layout
 from cdcwb.formats.qlik_change_table.names import TableName
 from cdcwb.formats.qlik_change_table.side_files import Column
+from cdcwb.formats.tabular.dialect import Dialect
 
 __all__ = ["FileEntry", "MaskSettings", "Plan", "Shape", "SplitEntry", "TableEntry", "Version"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -23,18 +23,11 @@ from cdcwb.formats.qlik_change_table.evidence import SAMPLE, Evidence, look_at
 from cdcwb.formats.qlik_change_table.facts import DDL_HISTORY, ROW
 from cdcwb.formats.qlik_change_table.layout import Layout
 from cdcwb.formats.qlik_change_table.options import Options
-from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, Shape
+from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.probing import Probe, column_of, is_side_file, probe
-from cdcwb.formats.qlik_change_table.reading import rows_of_batch
-from cdcwb.formats.qlik_change_table.scanning import (
-    EVERYTHING,
-    QuoteTask,
-    Scan,
-    ScanTask,
-    count,
-    ddl_rows,
-    scan,
-)
+from cdcwb.formats.qlik_change_table.reading import file_of, rows_of_batch
+from cdcwb.formats.qlik_change_table.scanning import Scan, ScanTask, ddl_rows, scan
+from cdcwb.formats.tabular import Stretch, cut, scan_all
 
 __all__ = ["make_plan", "make_row_plan", "plan_beginnings", "run_here"]
 
@@ -62,7 +55,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         draft.add_file(index, found)
     draft.add_versions(probes)
     tasks = _tasks(draft, options, run)
-    scans = _scan_all(tasks, run)
+    scans = scan_all(tasks, scan, run)
     draft.finish(probes, tasks, scans)
     plan = draft.plan()
     plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(one.rows for one in scans)}
@@ -105,7 +98,8 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
         look_at_rows, names=names, layout=layout, control=control, key=tuple(draft.key(0)), spelling=options.mask_text
     )
     looks: list[_Look] = [pickle.loads(one) for one in run(look)]
-    task = ScanTask(0, entry, draft.shapes[entry.shape], options.charset, 0, 0, 0, False, control, (), None, False, -1)
+    file = file_of(entry, draft.shapes[entry.shape], options.charset)
+    task = ScanTask(0, file, 0, 0, 0, False, True, entry, draft.shapes[entry.shape], control, (), None)
     seen = Scan(0, 0, rows=sum(one.rows for one in looks))
     for one in looks:
         seen.evidence += one.evidence
@@ -152,94 +146,26 @@ def look_at_rows(
     return pickle.dumps(found)
 
 
-# --- splits -----------------------------------------------------------------------------------------------------------
-
-
 def _tasks(draft: Draft, options: Options, run: Run) -> list[ScanTask]:
-    """The splits of all files. Large plain files are cut; where a cut falls into quotes is told by counting them."""
-    tasks: list[ScanTask] = []
-    quotes: list[QuoteTask] = []
-    counted: list[int] = []  # the task behind each stretch whose quotes are counted
+    """The splits of all files."""
     plan = draft.plan()
-    for index, entry in enumerate(draft.files):
-        shape, control = draft.shapes[entry.shape], draft.tables[entry.table].control
-        key = tuple(plan.key_of(entry))
-        cuts = _cuts(entry, shape, draft, index, options.split_size)
-        groups = len(draft.groups.get(index, ())) if shape.kind == "parquet" else -1
-        for start, stop in cuts:
-            begin = start if start == 0 or shape.kind != "csv" else None
-            tasks.append(
-                ScanTask(
-                    index,
-                    entry,
-                    shape,
-                    options.charset,
-                    start,
-                    stop,
-                    begin,
-                    False,
-                    control,
-                    key,
-                    options.mask_text,
-                    len(cuts) > 1,
-                    groups,
-                )
-            )
-            if begin is None and shape.dialect is not None and shape.dialect.quote:
-                edge = len(shape.dialect.record)
-                before = tasks[-2].start
-                low = max(before - edge, 0) if before else entry.first
-                quotes.append(QuoteTask(entry.path, shape, min(low, start - edge), max(start - edge, 0)))
-                counted.append(len(tasks) - 1)
-    numbers = dict(zip(counted, run(count, quotes) if quotes else [], strict=True))
-    inside = False
-    for at, task in enumerate(tasks):
-        inside = inside ^ bool(numbers.get(at, 0) & 1) if task.begin is None else False
-        tasks[at] = replace(task, inside=inside)
-    return tasks
+    files = [
+        file_of(entry, draft.shapes[entry.shape], options.charset, draft.groups.get(index, ()))
+        for index, entry in enumerate(draft.files)
+    ]
+    return [_task(draft, plan, stretch, options) for stretch in cut(files, options.split_size, run)]
 
 
-def _cuts(entry: FileEntry, shape: Shape, draft: Draft, index: int, split_size: int) -> list[tuple[int, int]]:
-    if shape.kind == "parquet":
-        return _row_group_cuts(draft.groups.get(index, ()), split_size)
-    cut = entry.compression is None and (shape.kind == "csv" or shape.settings.get("kind") == "lines")
-    if not cut or entry.size <= split_size:
-        return [(0, EVERYTHING if entry.compression is not None else entry.size)]
-    return [(start, min(start + split_size, entry.size)) for start in range(0, entry.size, split_size)]
-
-
-def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[tuple[int, int]]:
-    starts: list[int] = []
-    size = split_size
-    for at, (_, packed) in enumerate(groups):
-        if size >= split_size:
-            starts.append(at)
-            size = 0
-        size += packed
-    return list(zip(starts, [*starts[1:], len(groups)], strict=True))
-
-
-def _scan_all(tasks: list[ScanTask], run: Run) -> list[Scan]:
-    """Scans every split at once, and again those that did not begin where the split before ended."""
-    scans: list[Scan] = run(scan, tasks)
-    while True:
-        again: list[int] = []
-        expected = 0
-        for at, task in enumerate(tasks):
-            if task.shape.kind != "csv":
-                continue
-            expected = 0 if task.start == 0 else expected
-            begin = max(task.start, expected)
-            if task.start and begin >= task.stop:
-                scans[at] = Scan(begin, begin, size=scans[at].size, problem=scans[at].problem)
-            elif task.start and scans[at].begin != begin:
-                again.append(at)
-                tasks[at] = replace(task, begin=begin)
-            expected = max(begin, scans[at].end)
-        if not again:
-            return scans
-        for at, found in zip(again, run(scan, [tasks[at] for at in again]), strict=True):
-            scans[at] = found
+def _task(draft: Draft, plan: Plan, stretch: Stretch, options: Options) -> ScanTask:
+    entry = draft.files[stretch.index]
+    return ScanTask(
+        **{one.name: getattr(stretch, one.name) for one in fields(stretch)},
+        entry=entry,
+        shape=draft.shapes[entry.shape],
+        control=draft.tables[entry.table].control,
+        key=tuple(plan.key_of(entry)),
+        spelling=options.mask_text,
+    )
 
 
 def _fail_fast(plan: Plan, tasks: Sequence[ScanTask], scans: Sequence[Scan]) -> None:

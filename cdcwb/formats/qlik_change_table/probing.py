@@ -8,28 +8,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import messages
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.json_values import parse_json
-from cdcwb.formats.qlik_change_table.dialect import DEFAULT, Dialect
-from cdcwb.formats.qlik_change_table.framing import Bytes, first_record
 from cdcwb.formats.qlik_change_table.names import side_file
 from cdcwb.formats.qlik_change_table.options import Options
-from cdcwb.formats.qlik_change_table.reading import clean, open_parquet
-from cdcwb.formats.qlik_change_table.rows import unescape
 from cdcwb.formats.qlik_change_table.side_files import Column, SideFile, read_side_file
+from cdcwb.formats.tabular.delimited import field_text, line_end
+from cdcwb.formats.tabular.dialect import DEFAULT, Dialect
+from cdcwb.formats.tabular.framing import Bytes, first_record
+from cdcwb.formats.tabular.probing import BOM, HEAD, parquet_file, rows_of_json
 
-__all__ = ["HEAD", "Probe", "is_side_file", "probe"]
+__all__ = ["Probe", "is_side_file", "probe"]
 
-HEAD: Final = 1 << 20
-"""Bytes of a file that are looked at."""
-
-_BOM: Final = b"\xef\xbb\xbf"
-_DOCUMENTS: Final = 200  # of a JSON file, whose keys are its columns
 _SHARE: Final = 0.5
 _TYPED: Final = re.compile(r"(.+):([A-Za-z]\w*)(?:\((\d{1,9})(?:,(\d{1,9}))?\))?", re.DOTALL)
 
@@ -83,7 +75,7 @@ def probe(task: tuple[str, Options]) -> Probe:
         size = Path(path).stat().st_size if source.compression is None else 0
         whole = source.length < HEAD
         head = source.read(0, HEAD)
-        found = None if side is not None and side.format == "delimited" else _json(path, source, options)
+        found = None if side is not None and side.format == "delimited" else _json(path, source)
         found = found and _described(found, side)
         found = found or _csv(path, head, whole, side, options)
         problems = found.problems if side is None or not side.problem else ((True, side.problem), *found.problems)
@@ -113,20 +105,12 @@ def _described(found: Probe, side: SideFile | None) -> Probe:
 def _parquet(path: str, side: SideFile | None) -> Probe:
     size = Path(path).stat().st_size
     try:
-        file = open_parquet(path)
-        schema, metadata = file.schema_arrow, file.metadata
-        groups = []
-        for at in range(metadata.num_row_groups):
-            group = metadata.row_group(at)
-            packed = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
-            groups.append((group.num_rows, packed))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        problem = f"the Parquet file cannot be read: {reason:.200}"
-        return Probe(path, "broken", side=side, size=size, problem=problem)
+        schema, groups = parquet_file(path)
+    except CaptureError as error:
+        return Probe(path, "broken", side=side, size=size, problem=error.message)
     columns = tuple(column_of(place, one) for place, one in enumerate(schema, 1))
     text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    return Probe(path, "parquet", columns, True, side, size=size, heading=text, groups=tuple(groups))
+    return Probe(path, "parquet", columns, True, side, size=size, heading=text, groups=groups)
 
 
 def column_of(ordinal: int, one: pa.Field) -> Column:
@@ -145,37 +129,13 @@ def column_of(ordinal: int, one: pa.Field) -> Column:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _json(path: str, source: Source, options: Options) -> Probe | None:
+def _json(path: str, source: Source) -> Probe | None:
     """A file of JSON objects; None where it is none."""
-    head = source.read(0, HEAD).tobytes().removeprefix(_BOM).lstrip()
-    if head[:1] not in (b"{", b"[") or (head[:1] == b"[" and head[1:].lstrip()[:1] not in (b"{", b"]", b"")):
+    found = rows_of_json(path, source)
+    if found is None:
         return None
-    lines = [line for line in head.splitlines(keepends=True)[:_DOCUMENTS] if line.strip() and line.endswith(b"\n")]
-    rows = _objects(lines or [head])
-    settings: dict[str, Any] = {"kind": "lines", "encoding": "text"}
-    if head[:1] == b"[" or not rows or rows[0] is None:
-        found = messages.probe(path, {"container": "documents"}, HEAD)
-        settings = {"kind": "documents", "encoding": "text", "margin": found.settings.get("margin", "")}
-        some = next(messages.read(replace(found, settings=settings), 0, found.size, _DOCUMENTS), None)
-        rows = [] if some is None else _objects([value for value in some.value.to_pylist() if value])
-    names: dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(clean(row or ())))
-    if not names and head[:1] != b"[":
-        return None
-    columns = tuple(Column(place, name) for place, name in enumerate(names, 1))
-    return Probe(path, "json", columns, settings=settings, heading=", ".join(names))
-
-
-def _objects(texts: Sequence[bytes]) -> list[dict[str, Any] | None]:
-    found: list[dict[str, Any] | None] = []
-    for text in texts:
-        try:
-            row = parse_json(text)
-        except ValueError:
-            row = None
-        found.append(row if isinstance(row, dict) else None)
-    return found
+    columns = tuple(Column(place, name) for place, name in enumerate(found.names, 1))
+    return Probe(path, "json", columns, settings=dict(found.settings), heading=", ".join(found.names))
 
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
@@ -185,8 +145,8 @@ def _csv(path: str, head: Bytes, whole: bool, side: SideFile | None, options: Op
     described = side is not None and side.dialect is not None
     base = side.dialect if side is not None and side.dialect is not None else DEFAULT
     dialect = options.dialect(base)
-    dialect, note = _line_end(head, dialect)
-    mark = len(_BOM) if head[:3].tobytes() == _BOM else 0
+    dialect, note = line_end(head, dialect)
+    mark = len(BOM) if head[:3].tobytes() == BOM else 0
     found = first_record(head[mark:], dialect, whole)
     fields: list[str] = []
     heading, end = "", 0
@@ -225,29 +185,6 @@ def _csv(path: str, head: Bytes, whole: bool, side: SideFile | None, options: Op
         heading=heading if header else "",
         problems=tuple(problems),
     )
-
-
-def _line_end(head: Bytes, dialect: Dialect) -> tuple[Dialect, str | None]:
-    """The dialect with the line ends that the file has: a carriage return may stand before each newline."""
-    if dialect.record not in (b"\n", b"\r\n"):
-        return dialect, None
-    newlines = np.flatnonzero(head == 10)
-    returns = newlines[newlines > 0]
-    returned = len(returns) > 0 and bool(head[returns[0] - 1] == 13)
-    if dialect.record == b"\r\n" and len(newlines) and not returned:
-        return replace(dialect, record=b"\n", crlf=True), r"expected lines that end in \r\n, found \n"
-    return replace(dialect, crlf=dialect.record == b"\n" and returned), None
-
-
-def field_text(raw: bytes, dialect: Dialect, charset: str) -> str:
-    """The text of a field as it stands in the file, quotes included."""
-    if dialect.quote and len(raw) >= 2 and raw[:1] == dialect.quote:
-        raw = raw[1:-1]
-        if dialect.escape:
-            raw = unescape(raw, dialect.quote, dialect.escape)
-        else:
-            raw = raw.replace(dialect.quote * 2, dialect.quote)
-    return raw.decode(charset, "backslashreplace")
 
 
 def _is_header(fields: Sequence[str], columns: Sequence[Column]) -> bool:

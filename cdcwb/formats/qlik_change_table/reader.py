@@ -28,10 +28,11 @@ from cdcwb.formats.qlik_change_table.headers import (
     read_times,
     transaction_ids,
 )
+from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.masks import changed_columns
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, SplitEntry
-from cdcwb.formats.qlik_change_table.reading import Gap, Part, iter_parts
-from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.formats.qlik_change_table.reading import iter_parts
+from cdcwb.formats.tabular import Gap
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = ["FileReader", "read_events"]

@@ -10,60 +10,29 @@ import numpy as np
 
 from cdcwb.formats.files import open_source
 from cdcwb.formats.qlik_change_table.control import Ddl, by_name, ddl_of
-from cdcwb.formats.qlik_change_table.dialect import DEFAULT
 from cdcwb.formats.qlik_change_table.evidence import SAMPLE, Evidence, look_at
 from cdcwb.formats.qlik_change_table.facts import DDL_HISTORY, ROWS
-from cdcwb.formats.qlik_change_table.framing import count_quotes, find_start
+from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Shape
-from cdcwb.formats.qlik_change_table.reading import Part, csv_parts, iter_parts
-from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.formats.qlik_change_table.reading import iter_parts
+from cdcwb.formats.tabular import EVERYTHING, Stretch, begin_of
+from cdcwb.formats.tabular.parts import csv_parts
 from cdcwb.model import Kind, OffsetUnit
 
-__all__ = ["EVERYTHING", "QuoteTask", "Scan", "ScanTask", "count", "scan"]
-
-EVERYTHING: Final = 1 << 62
-"""A stop behind the end of every file."""
+__all__ = ["Scan", "ScanTask", "ddl_rows", "scan"]
 
 _MOST_DDL: Final = 100_000  # rows of DDL history that are looked at
 
 
 @dataclass(frozen=True, slots=True)
-class QuoteTask:
-    """Quotes of a delimited file in ``[start, stop)``."""
+class ScanTask(Stretch):
+    """A split. ``spelling``: of masks, where it was given."""
 
-    path: str
-    shape: Shape
-    start: int
-    stop: int
-
-
-def count(task: QuoteTask) -> int:
-    """How many quotes there are."""
-    source = open_source(task.path, "binary")
-    try:
-        return count_quotes(source, task.start, task.stop, task.shape.dialect or DEFAULT)
-    finally:
-        source.close()
-
-
-@dataclass(frozen=True, slots=True)
-class ScanTask:
-    """A split. ``begin``: where its first record begins if that is known; else ``inside`` says whether its start lies
-    in quotes, as far as the quotes before it tell."""
-
-    index: int  # of the file
     entry: FileEntry
     shape: Shape
-    charset: str
-    start: int
-    stop: int
-    begin: int | None
-    inside: bool
     control: str | None
     key: tuple[str, ...]
-    spelling: str | None  # of masks, where it was given
-    cut: bool  # there are more splits of the file
-    groups: int  # row groups of a Parquet file, -1 for others
+    spelling: str | None
 
 
 @dataclass(slots=True)
@@ -79,6 +48,10 @@ class Scan:
     malformed: tuple[int, str] | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ddl: list[Ddl] = field(default_factory=list)
+
+    def nothing(self, begin: int) -> Scan:
+        """The same for a split in which no record begins."""
+        return Scan(begin, begin, size=self.size, problem=self.problem)
 
     def take(self, part: Part, task: ScanTask) -> None:
         """One more part."""
@@ -112,7 +85,7 @@ def scan(task: ScanTask) -> Scan:
     shape, entry = task.shape, task.entry
     if shape.kind != "csv":
         found = Scan(task.start, task.stop)
-        parts = iter_parts(entry, shape, task.charset, task.start, task.stop)
+        parts = iter_parts(entry, shape, task.file.charset, task.start, task.stop)
         for part in _looked_at(parts, found, task):
             found.take(part, task)
             if shape.kind == "parquet" and found.rows >= SAMPLE and task.control is None:
@@ -123,12 +96,9 @@ def scan(task: ScanTask) -> Scan:
         return found
     source = open_source(entry.path, "binary")
     try:
-        dialect = shape.dialect or DEFAULT
-        begin = task.begin
-        if begin is None:
-            begin = max(find_start(source, task.start, dialect, task.inside), entry.first)
+        begin = begin_of(source, task)
         found = Scan(begin, begin, size=source.length, problem=source.problem)
-        parts = csv_parts(source, entry, shape, task.charset, begin, task.stop)
+        parts = csv_parts(source, task.file, shape.layout, begin, task.stop)
         for part in _looked_at(parts, found, task):
             found.take(part, task)
         found.begin = begin
@@ -143,9 +113,9 @@ def _looked_at(parts: Iterator[Part], found: Scan, task: ScanTask) -> Iterator[P
     Of a file that is cut, the same rows are asked wherever it is cut.
     """
     wanted = task.entry.role == ROWS and task.start == 0 and "change_mask" in task.shape.layout.known
-    if wanted and task.cut:
+    if wanted and not task.alone:
         seen = 0
-        for part in iter_parts(task.entry, task.shape, task.charset, 0, EVERYTHING if task.groups < 0 else task.groups):
+        for part in iter_parts(task.entry, task.shape, task.file.charset, 0, EVERYTHING):
             seen = _ask(part, found, task, seen)
             if seen >= SAMPLE:
                 break

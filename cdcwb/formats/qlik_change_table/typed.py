@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.qlik_change_table.facts import CHANGES, CONTROL
 from cdcwb.formats.qlik_change_table.headers import Findings, read_headers, read_operations
+from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.plan import Plan, SplitEntry
 from cdcwb.formats.qlik_change_table.reader import FileReader
-from cdcwb.formats.qlik_change_table.reading import Part, iter_parts
-from cdcwb.formats.qlik_change_table.rows import Rows
+from cdcwb.formats.qlik_change_table.reading import iter_parts
 from cdcwb.formats.qlik_change_table.types import arrow_type, common_type, typed
 from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
 

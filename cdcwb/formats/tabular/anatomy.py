@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.json_values import as_text, parse_json
-from cdcwb.formats.qlik_change_table.dialect import Dialect
+from cdcwb.formats.tabular.dialect import Dialect
 
 __all__ = ["Cell", "cut", "cut_json"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import hex_digits, slices
 from cdcwb.formats.avro import to_text
-from cdcwb.formats.qlik_change_table.dialect import Dialect
-from cdcwb.formats.qlik_change_table.framing import Records
-from cdcwb.formats.qlik_change_table.layout import Layout
+from cdcwb.formats.tabular.dialect import Dialect
+from cdcwb.formats.tabular.framing import Records
+from cdcwb.formats.tabular.names import Layout
 
 __all__ = [
     "ColumnRows",
@@ -33,16 +33,17 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+L = TypeVar("L", bound=Layout)
 
 
-class Rows(Protocol):
+class Rows(Protocol[L]):
     """Some rows of one file. ``offset`` and ``length`` are their places in the file's unit."""
 
-    layout: Layout
+    layout: L
     offset: Ints
     length: Ints
 
-    def take(self, index: Ints) -> Rows:
+    def take(self, index: Ints) -> Rows[L]:
         """Some of them."""
         ...
 
@@ -85,11 +86,11 @@ def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
 
 
 @dataclass(slots=True)
-class CsvRows:
+class CsvRows(Generic[L]):
     """Good records of a delimited file. ``starts`` and ``ends`` have a row for each and a column for each field;
     ``begin`` and ``end`` are those of the records, line ends included, all as places in ``buffer``."""
 
-    layout: Layout
+    layout: L
     offset: Ints
     length: Ints
     buffer: npt.NDArray[np.uint8]
@@ -102,7 +103,7 @@ class CsvRows:
     _texts: dict[int, tuple[pa.StringArray, Ints]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, records: Records, layout: Layout, dialect: Dialect, charset: str) -> CsvRows:
+    def of(cls, records: Records, layout: L, dialect: Dialect, charset: str) -> CsvRows[L]:
         """The good ones among the segments."""
         begin, end = records.start[records.good], records.end[records.good]
         return cls(
@@ -111,7 +112,7 @@ class CsvRows:
             charset,
         )
 
-    def take(self, index: Ints) -> CsvRows:
+    def take(self, index: Ints) -> CsvRows[L]:
         """Some of them."""
         return CsvRows(
             self.layout,
@@ -231,26 +232,32 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 @dataclass(slots=True)
-class ColumnRows:
-    """Rows that are columns already: of a Parquet file, a table, or JSON. ``source`` are the bytes of each row."""
+class ColumnRows(Generic[L]):
+    """Rows that are columns already: of a Parquet file, a table, or JSON. ``source`` are the bytes of each row.
+    ``upper``: the columns whose bytes are written as hex in upper case."""
 
-    layout: Layout
+    layout: L
     offset: Ints
     length: Ints
     columns: list[pa.Array]
     source: pa.BinaryArray | None = None
+    upper: frozenset[int] = frozenset()
 
-    def take(self, index: Ints) -> ColumnRows:
+    def take(self, index: Ints) -> ColumnRows[L]:
         """Some of them."""
         chosen = pa.array(index)
-        source = None if self.source is None else self.source.take(chosen)
-        columns = [column.take(chosen) for column in self.columns]
-        return ColumnRows(self.layout, self.offset[index], self.length[index], columns, source)
+        return replace(
+            self,
+            offset=self.offset[index],
+            length=self.length[index],
+            columns=[column.take(chosen) for column in self.columns],
+            source=None if self.source is None else self.source.take(chosen),
+        )
 
     def text(self, place: int) -> pa.StringArray:
-        """See :class:`Rows`; binary masks are in upper case, as everywhere."""
+        """See :class:`Rows`."""
         column = self.columns[place]
-        if is_binary(column.type) and self.layout.known.get("change_mask") == place:
+        if place in self.upper and is_binary(column.type):
             return hex_text(column)
         return texts_of(column)
 

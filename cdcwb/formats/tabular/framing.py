@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.qlik_change_table.dialect import Dialect
+from cdcwb.formats.tabular.dialect import Dialect
 
 __all__ = [
     "FILLER",

@@ -1,0 +1,259 @@
+"""Sheets of Excel workbooks (.xlsx) as rows of text that loses nothing.
+
+===================  =================================================================================================
+text                 as it is; ``_x000D_`` and its like are the characters that they stand for
+whole number         its digits, ``1.0`` and ``1E+2`` included
+other number         the shortest digits that read back
+truth                ``true``, ``false``
+date                 ``2024-01-31`` where the cell's format shows no time and it is midnight
+date and time        ``2024-01-31T09:08:07``, with milliseconds where there are some: Excel keeps no more
+time, duration       ``09:08:07``, ``26:03:04``
+formula              the value that was saved with it
+error                its name, ``#N/A``
+===================  =================================================================================================
+
+A cell without a value is null.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.words import joined
+
+__all__ = ["Block", "Sheet", "Workbook"]
+
+Ints = npt.NDArray[np.int64]
+Values = list[str | None]
+
+_BLOCK: Final = 4096
+_MOST_ROWS: Final = 1 << 20
+_MOST_DIGITS: Final = 1e21  # whole numbers from here on keep their exponent
+_MAIN: Final = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_STRING, _RUN, _TEXT = f"{_MAIN}si", f"{_MAIN}r", f"{_MAIN}t"
+_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
+
+@dataclass(slots=True)
+class Block:
+    """Neighbouring rows of a sheet: their numbers from 0, as segments. ``rows``: index of the segment and the values,
+    up to the last that is there. ``blank``: segments of rows without values, several in a row being one segment."""
+
+    start: list[int] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    rows: list[tuple[int, Values]] = field(default_factory=list)
+    blank: list[int] = field(default_factory=list)
+
+    @property
+    def offset(self) -> Ints:
+        """The number of each segment's first row."""
+        return np.array(self.start, dtype=np.int64)
+
+    @property
+    def length(self) -> Ints:
+        """How many rows each segment has."""
+        return np.array(self.count, dtype=np.int64)
+
+    def add(self, number: int, values: Values) -> None:
+        """One more row."""
+        if not values and self.blank and self.blank[-1] == len(self.start) - 1:
+            self.count[-1] += 1
+            return
+        if values:
+            self.rows.append((len(self.start), values))
+        else:
+            self.blank.append(len(self.start))
+        self.start.append(number)
+        self.count.append(1)
+
+
+class Workbook:
+    """A workbook that is open; ``titles`` are those of its sheets. Raises CaptureError for one that cannot be read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = Path(path).open("rb")  # noqa: SIM115  (it is closed with the workbook)
+        try:
+            self._book = _open(self._file)
+            self.titles: tuple[str, ...] = tuple(str(sheet.title) for sheet in self._book.worksheets)
+        except Exception as reason:
+            self._file.close()
+            raise CaptureError(f"the Excel workbook cannot be read: {_first(reason)}", path=path) from reason
+        if not self.titles:
+            self.close()
+            raise CaptureError("the Excel workbook has no sheet with rows", path=path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        with suppress(Exception):
+            self._book.close()
+        self._file.close()
+
+    def sheet(self, title: str) -> Sheet:
+        """One of its sheets. Raises CaptureError where it is not there any more."""
+        if title not in self.titles:
+            raise CaptureError(f"there is no sheet {title!r}, there are {joined(list(self.titles))}", path=self.path)
+        return Sheet(self._book[title], title)
+
+    def choose(self, wanted: str | None) -> str:
+        """The title of the wanted sheet (compared without case where none has it exactly), else of the first that is
+        visible and has a value. Raises OptionError for a wanted one that is not there."""
+        if wanted is not None:
+            return _named(wanted, self.titles)
+        visible = [str(sheet.title) for sheet in self._book.worksheets if sheet.sheet_state == "visible"]
+        filled = (one for one in visible if any(block.rows for block in self.sheet(one).blocks(0, _BLOCK)))
+        return next(filled, (visible or self.titles)[0]) if len(visible) > 1 else (visible or self.titles)[0]
+
+
+class Sheet:
+    """One sheet of a workbook. ``row`` is the number of the next row; ``problem``: why none could be read there."""
+
+    def __init__(self, sheet: Any, title: str) -> None:
+        self.title = title
+        self.row = 0
+        self.problem: str | None = None
+        self._sheet = sheet
+
+    def blocks(self, start: int, stop: int) -> Iterator[Block]:
+        """The rows from ``start`` on and before ``stop``. What is damaged ends them; see ``problem``."""
+        self.row = start
+        rows = self._rows(start, stop)
+        while True:
+            block = Block()
+            ended = self._fill(block, rows)
+            if block.start:
+                yield block
+            if ended:
+                return
+
+    def _fill(self, block: Block, rows: Iterator[Any]) -> bool:
+        """Reads the next rows; are there no more?"""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of extensions and styles, none of which hold values
+            for _ in range(_BLOCK):
+                try:
+                    cells = next(rows, None)
+                    if cells is None:
+                        return True
+                    values = _values(cells)
+                except Exception as reason:
+                    self.problem = f"sheet {self.title!r} cannot be read from row {self.row + 1} on: {_first(reason)}"
+                    return True
+                block.add(self.row, values)
+                self.row += 1
+        return False
+
+    def _rows(self, start: int, stop: int) -> Iterator[Any]:
+        if start >= stop:
+            return
+        self._sheet.reset_dimensions()  # which are what some program once wrote
+        yield from self._sheet.iter_rows(min_row=start + 1, max_row=stop if stop < _MOST_ROWS else None)
+
+
+def _named(wanted: str, titles: Sequence[str]) -> str:
+    """The sheet of that name, compared without case where none has it exactly."""
+    if wanted in titles:
+        return wanted
+    same = [title for title in titles if title.casefold() == wanted.casefold()]
+    if same:
+        return same[0]
+    near = difflib.get_close_matches(wanted, titles, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise OptionError(f"option sheet: there is no sheet {wanted!r}, there are {joined(list(titles))}{hint}")
+
+
+def _open(file: IO[bytes]) -> Any:
+    """A workbook whose texts are as the file spells them; openpyxl itself takes some escapes off."""
+    from openpyxl.reader.excel import ExcelReader
+    from openpyxl.xml.constants import SHARED_STRINGS
+    from openpyxl.xml.functions import iterparse
+
+    class Reader(ExcelReader):  # type: ignore[misc]
+        def read_strings(self) -> None:
+            part = self.package.find(SHARED_STRINGS)
+            if part is None:
+                return
+            with self.archive.open(part.PartName[1:]) as source:
+                for _, node in iterparse(source):
+                    if node.tag == _STRING:
+                        self.shared_strings.append(_string(node))
+                        node.clear()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reader = Reader(file, read_only=True, data_only=True, keep_links=False)
+        reader.read()
+    return reader.wb
+
+
+def _string(node: Any) -> str:
+    """The text of a shared string: its own, or that of its runs; how it is pronounced is no part of it."""
+    texts = [one.text for one in node if one.tag == _TEXT]
+    return "".join(text for text in texts + [run.findtext(_TEXT) for run in node.iter(_RUN)] if text)
+
+
+def _first(reason: BaseException) -> str:
+    return f"{(str(reason).splitlines() or [''])[0] or type(reason).__name__:.200}"
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _values(cells: Sequence[Any]) -> Values:
+    values = [None if cell.value is None else _text(cell) for cell in cells]
+    while values and values[-1] is None:
+        values.pop()
+    return values
+
+
+def _text(cell: Any) -> str:
+    value = cell.value
+    if isinstance(value, str):
+        return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value) if "_x" in value else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if abs(value) < _MOST_DIGITS and value.is_integer() else repr(value)
+    if isinstance(value, dt.datetime):
+        return _is_date(cell, value) or value.isoformat(timespec=_precision(value.microsecond))
+    if isinstance(value, dt.time):
+        return value.isoformat(timespec=_precision(value.microsecond))
+    return _duration(value) if isinstance(value, dt.timedelta) else str(value)
+
+
+def _is_date(cell: Any, value: dt.datetime) -> str | None:
+    """The date alone where the cell shows no more."""
+    from openpyxl.styles.numbers import is_datetime
+
+    if value.time() != dt.time() or is_datetime(cell.number_format) != "date":
+        return None
+    return value.date().isoformat()
+
+
+def _precision(microseconds: int) -> str:
+    return "seconds" if not microseconds else "microseconds" if microseconds % 1000 else "milliseconds"
+
+
+def _duration(value: dt.timedelta) -> str:
+    sign, size = ("-", -value) if value < dt.timedelta() else ("", value)
+    minutes, seconds = divmod(size.days * 86_400 + size.seconds, 60)
+    fraction = f".{size.microseconds:06d}".removesuffix("000") if size.microseconds else ""
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{fraction}"

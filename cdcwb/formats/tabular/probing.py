@@ -1,0 +1,299 @@
+"""What one file is, from its beginning."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import messages
+from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.tabular.delimited import cell, find_dialect, line_end
+from cdcwb.formats.tabular.excel import Sheet, Workbook
+from cdcwb.formats.tabular.file import BROKEN, CSV, EXCEL, JSON, PARQUET, FileProbe
+from cdcwb.formats.tabular.framing import first_record
+from cdcwb.formats.tabular.names import Names, are_names, clean, named
+from cdcwb.formats.tabular.parts import Part, csv_parts, iter_parts, open_parquet
+from cdcwb.formats.tabular.together import text_rows
+
+__all__ = ["BOM", "HEAD", "parquet_file", "probe_file", "rows_of_json"]
+
+HEAD: Final = 1 << 20
+"""Bytes of a file that are looked at."""
+
+BOM: Final = b"\xef\xbb\xbf"
+"""UTF-8's byte order mark."""
+
+_DOCUMENTS: Final = 200  # of a JSON file, whose keys are its columns
+_RECORDS: Final = 50  # of a sheet, that tell the number of its columns
+_SHEET_ROWS: Final = 1 << 20
+_MOST_ZEROS: Final = 64  # one byte of 0 among so many makes a file binary
+_OTHERS: Final = (
+    (b"\xff\xfe", "a text in UTF-16; save it as UTF-8"),
+    (b"\xfe\xff", "a text in UTF-16; save it as UTF-8"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"),
+)
+
+Texts = tuple[str | None, ...]
+
+
+def probe_file(
+    path: str,
+    *,
+    dialect_options: Mapping[str, bytes] | None = None,
+    charset: str = "utf-8",
+    header: bool | None = None,
+    limit: int = 200,
+    sheet: str | None = None,
+) -> FileProbe:
+    """What a file is, by its content. ``limit``: rows that become its ``sample``, at most.
+
+    ``dialect_options`` are the fields of :class:`Dialect` that are given. Of the others the delimiter is the one of
+    comma, tab, semicolon and bar that parts the first records best, and line ends are as found. ``header``: has it a
+    line of names? None: it has if its first record is made of names, all different. ``sheet``: of a workbook; None:
+    the first that is visible and has a value.
+
+    A file that is no table is broken. Raises CaptureError for one that cannot be opened, OptionError for options that
+    do not go together and for a sheet that is not there.
+    """
+    ask = _Question(path, dict(dialect_options or {}), charset, header, limit, sheet)
+    try:
+        with Path(path).open("rb") as file:
+            begin = file.read(4)
+    except OSError as error:
+        raise CaptureError(f"cannot be read ({error.strerror or error})", path=path) from error
+    for mark, reason in _OTHERS:
+        if begin.startswith(mark):
+            return _broken(path, reason)
+    if begin == b"PAR1":
+        return _parquet(ask)
+    if begin == b"PK\x03\x04":
+        return _excel(ask)
+    source = open_source(path, "binary", HEAD)
+    try:
+        size = Path(path).stat().st_size if source.compression is None else 0
+        found = _json(ask, source) or _csv(ask, source)
+        return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
+    except CaptureError as error:
+        error.path = error.path or path
+        raise
+    finally:
+        source.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    path: str
+    tokens: Mapping[str, bytes]
+    charset: str
+    header: bool | None
+    limit: int
+    sheet: str | None
+
+
+def _broken(path: str, problem: str) -> FileProbe:
+    return FileProbe(path, BROKEN, size=Path(path).stat().st_size, problem=problem)
+
+
+def _sample(parts: Sequence[Part[Names]], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
+    rows: list[Texts] = []
+    for part in parts:
+        found = text_rows(part, names)
+        if found is not None and len(rows) < limit:
+            rows += zip(*(column.slice(0, limit).to_pylist() for column in found.columns), strict=True)
+    return tuple(rows[:limit])
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def parquet_file(path: str) -> tuple[pa.Schema, tuple[tuple[int, int], ...]]:
+    """The columns of a Parquet file, and rows and packed bytes of each row group. Raises CaptureError for one that is
+    damaged."""
+    try:
+        file = open_parquet(path)
+        schema, metadata = file.schema_arrow, file.metadata
+        groups = []
+        for at in range(metadata.num_row_groups):
+            group = metadata.row_group(at)
+            packed = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+            groups.append((group.num_rows, packed))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CaptureError(f"the Parquet file cannot be read: {reason:.200}", path=path) from error
+    return schema, tuple(groups)
+
+
+def _parquet(ask: _Question) -> FileProbe:
+    try:
+        schema, groups = parquet_file(ask.path)
+    except CaptureError as error:
+        return _broken(ask.path, error.message)
+    names = named(schema.names)
+    text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+    size = Path(ask.path).stat().st_size
+    found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, groups=groups)
+    return replace(found, sample=_sample(list(islice(iter_parts(found, None, 0, 1), 1)), names, ask.limit))
+
+
+# --- Excel ------------------------------------------------------------------------------------------------------------
+
+
+def _excel(ask: _Question) -> FileProbe:
+    try:
+        with zipfile.ZipFile(ask.path) as archive:
+            inside = set(archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        return _broken(ask.path, f"the zip archive cannot be read: {error}")
+    if "xl/workbook.bin" in inside:
+        return _broken(ask.path, "an Excel workbook of the binary form (.xlsb); save it as .xlsx")
+    if not any(name.endswith("workbook.xml") for name in inside):
+        return _broken(ask.path, "a zip archive that is no Excel workbook")
+    try:
+        with Workbook(ask.path) as book:
+            title = book.choose(ask.sheet)
+            size = Path(ask.path).stat().st_size
+            found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": list(book.titles)}, size=size)
+            return _of_sheet(ask, found, book.sheet(title))
+    except OptionError:
+        raise
+    except CaptureError as error:
+        return _broken(ask.path, error.message)
+
+
+def _of_sheet(ask: _Question, found: FileProbe, sheet: Sheet) -> FileProbe:
+    rows: list[tuple[int, Texts]] = []
+    for block in sheet.blocks(0, _SHEET_ROWS):
+        rows += [(block.start[index], tuple(values)) for index, values in block.rows]
+        if len(rows) > max(ask.limit, _RECORDS):
+            break
+    if sheet.problem is not None and not rows:
+        raise CaptureError(sheet.problem)
+    if not rows:
+        return replace(found, problem=sheet.problem)
+    number, first = rows[0]
+    header = ask.header if ask.header is not None else are_names(first)
+    width = len(first) if header else max(len(values) for _, values in rows)
+    behind = [values + (None,) * (width - len(values)) for _, values in rows[header:] if len(values) <= width]
+    return replace(
+        found,
+        names=named(first) if header else None,
+        width=width,
+        first=number + header,
+        header=header,
+        heading="\t".join(text or "" for text in first) if header else "",
+        first_row=first + (None,) * (width - len(first)),
+        sample=tuple(behind[: ask.limit]),
+        problem=sheet.problem,
+    )
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRows:
+    """The first rows of a file of JSON objects: the settings of its container, the names of their keys (in the order
+    in which they were met), and the parsed rows."""
+
+    settings: Mapping[str, Any]
+    names: tuple[str, ...] = ()
+    rows: Sequence[Mapping[str, Any] | None] = field(default=())
+
+
+def rows_of_json(path: str, source: Source) -> JsonRows | None:
+    """A file of JSON objects; None where it is none."""
+    head = source.read(0, HEAD).tobytes().removeprefix(BOM).lstrip()
+    if head[:1] not in (b"{", b"[") or (head[:1] == b"[" and head[1:].lstrip()[:1] not in (b"{", b"]", b"")):
+        return None
+    lines = [line for line in head.splitlines(keepends=True)[:_DOCUMENTS] if line.strip() and line.endswith(b"\n")]
+    rows = _objects(lines or [head])
+    settings: dict[str, Any] = {"kind": "lines", "encoding": "text"}
+    if head[:1] == b"[" or not rows or rows[0] is None:
+        found = messages.probe(path, {"container": "documents"}, HEAD)
+        settings = {"kind": "documents", "encoding": "text", "margin": found.settings.get("margin", "")}
+        some = next(messages.read(replace(found, settings=settings), 0, found.size, _DOCUMENTS), None)
+        rows = [] if some is None else _objects([value for value in some.value.to_pylist() if value])
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(clean(row or ())))
+    if not names and head[:1] != b"[":
+        return None
+    return JsonRows(settings, tuple(names), rows)
+
+
+def _objects(texts: Sequence[bytes]) -> list[dict[str, Any] | None]:
+    found: list[dict[str, Any] | None] = []
+    for text in texts:
+        try:
+            row = parse_json(text)
+        except ValueError:
+            row = None
+        found.append(row if isinstance(row, dict) else None)
+    return found
+
+
+def _json(ask: _Question, source: Source) -> FileProbe | None:
+    some = rows_of_json(ask.path, source)
+    if some is None:
+        return None
+    width = len(some.names)
+    found = FileProbe(ask.path, JSON, some.names, width, settings=some.settings, heading=", ".join(some.names))
+    extent = replace(found, size=source.length, compression=source.compression)
+    return replace(found, sample=_sample(list(islice(iter_parts(extent), 1)), some.names, ask.limit))
+
+
+# --- delimited text ---------------------------------------------------------------------------------------------------
+
+
+def _csv(ask: _Question, source: Source) -> FileProbe:
+    head, whole = source.read(0, HEAD), source.length < HEAD
+    zeros = int(np.count_nonzero(head == 0))
+    if zeros > len(head) // _MOST_ZEROS and not any(0 in token for token in ask.tokens.values()):
+        problem = f"a binary file: expected text, found {zeros} bytes of 0 among the first {len(head)}"
+        return FileProbe(ask.path, BROKEN, problem=problem)
+    mark = len(BOM) if head[:3].tobytes() == BOM else 0
+    while head[mark : mark + 1].tobytes() in (b"\r", b"\n"):
+        mark += 1
+    body = head[mark:]
+    dialect, why, widths = find_dialect(ask.tokens, body, whole)
+    dialect, note = line_end(head, dialect)
+    found = first_record(body, dialect, whole)
+    first: Texts = ()
+    end, heading = 0, ""
+    if found is not None:
+        edges, end = found
+        first = tuple(cell(body[a:b].tobytes(), dialect, ask.charset) for a, b in edges)
+        heading = body[:end].tobytes().decode(ask.charset, "backslashreplace").rstrip("\r\n")
+    header = bool(first) and (ask.header if ask.header is not None else are_names(first))
+    width = len(first) if header or not widths else Counter(widths).most_common(1)[0][0]
+    probe = FileProbe(
+        ask.path,
+        CSV,
+        named(first) if header else None,
+        width,
+        ask.charset,
+        dialect,
+        why,
+        first=mark + end if header else len(BOM) if head[:3].tobytes() == BOM else 0,
+        header=header,
+        heading=heading if header else "",
+        problem=note,
+        first_row=first,
+    )
+    parts = []
+    for part in csv_parts(source, probe, Names(probe.columns), probe.first, source.length):
+        parts.append(part)
+        if sum(len(indices) for one in parts for indices, _ in one.rows) > ask.limit:
+            break
+    rows = _sample(parts, probe.columns, ask.limit + 1)
+    return replace(probe, sample=rows[: ask.limit] if whole or len(rows) > ask.limit else rows[:-1])
