@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
     from cdcwb.spark.rows import RowsOf
 
-__all__ = ["Capture", "load", "register"]
+__all__ = ["Capture", "load", "register", "saved_format"]
 
 SAVED: Final = "cdcwb.json"
 """The file that tells a saved capture from a folder of raw files."""
@@ -159,16 +159,17 @@ class _Live:
         return self.spark.read.format(source_name(self.format.name)).options(plan=self.text, **options).load()
 
     def events(self, images: bool, mode: str | None = None) -> DataFrame:
-        pushes = self.spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
+        from cdcwb.spark.packing import unpack
+
         decoded = images and self.with_images
-        return self._read(images=str(decoded).lower(), pushdown=str(pushes).lower(), mode=mode or self.mode)
+        options = {"images": str(decoded).lower(), "mode": mode or self.mode}
+        return unpack(self._read(packed="true", **options))
 
     def changes(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
 
         def assembled(events: DataFrame) -> DataFrame:
-            continued = bool(self.plan.facts.get("fragments"))
-            return assemble_changes(events, self.events(False), self.keys, self.format, continued)
+            return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
 
         made = assembled(self.events(images))
         if not self.plan.facts.get("undo_records"):
@@ -337,6 +338,11 @@ class Capture:
     def spark(self) -> SparkSession:
         """The session that its DataFrames belong to."""
         return self._tables.spark
+
+    @property
+    def has_images(self) -> bool:
+        """False where it was loaded with ``images=False``, so that its values were never looked at."""
+        return getattr(self._tables, "with_images", True)
 
     @property
     def format(self) -> str:
@@ -536,14 +542,24 @@ def _saved_at(path: Paths) -> Path | None:
     return None
 
 
-def _open_saved(folder: Path, spark: SparkSession | None, options: dict[str, Any]) -> Capture:
-    if options:
-        raise OptionError(f"a saved capture takes no reader options, found {', '.join(options)}", path=str(folder))
+def saved_format(path: Paths) -> str | None:
+    """The format of a saved capture; None where ``path`` is none. Raises CaptureError where it cannot be opened."""
+    folder = _saved_at(path)
+    return None if folder is None else str(_description(folder)["format"])
+
+
+def _description(folder: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((folder / SAVED).read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads((folder / SAVED).read_text(encoding="utf-8"))
         version = facts["version"]
     except (OSError, ValueError, KeyError, TypeError) as reason:
         raise CaptureError(f"not the description of a saved capture ({reason})", path=str(folder / SAVED)) from None
     if version != _VERSION:
         raise CaptureError(f"saved in version {version}; this one reads version {_VERSION}", path=str(folder))
-    return Capture(_Saved(spark or _session(), folder, facts))
+    return facts
+
+
+def _open_saved(folder: Path, spark: SparkSession | None, options: dict[str, Any]) -> Capture:
+    if options:
+        raise OptionError(f"a saved capture takes no reader options, found {', '.join(options)}", path=str(folder))
+    return Capture(_Saved(spark or _session(), folder, _description(folder)))

@@ -152,6 +152,11 @@ class Problem(StrEnum):
     REPEATED = "repeated"
     TIME_ZONE = "time_zone"
     CONFLICT = "conflict"
+    LOG_RULE = "log_rule"
+    LOG_STATUS = "log_status"
+    TABLE_KEY = "table_key"
+    KEY_SPELLING = "key_spelling"
+    XML_CHARACTER = "xml_character"
 
     @property
     def severity(self) -> Severity:
@@ -200,6 +205,11 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.REPEATED: _ProblemFacts(_I, "record that was there before"),
     Problem.TIME_ZONE: _ProblemFacts(_W, "printed time that is ambiguous or missing in its zone"),
     Problem.CONFLICT: _ProblemFacts(_W, "tokens of one transaction disagree"),
+    Problem.LOG_RULE: _ProblemFacts(_W, "event log field that breaks its rule"),
+    Problem.LOG_STATUS: _ProblemFacts(_I, "status that is none of N, S, W, E, F"),
+    Problem.TABLE_KEY: _ProblemFacts(_W, "table_key that breaks its grammar"),
+    Problem.KEY_SPELLING: _ProblemFacts(_W, "one key, written in several ways"),
+    Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

@@ -24,6 +24,7 @@ FORMATS: Final = {
     "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
     "qlik-kafka": ("cdcwb.formats.qlik_kafka.format", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
+    "idm-event-log": ("cdcwb.formats.idm_event_log.format", "IdmEventLog"),
 }
 """Format name -> module and class."""
 

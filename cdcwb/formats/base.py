@@ -145,10 +145,12 @@ class TableRequest:
 
 class Pairing(StrEnum):
     """How the halves of an update find each other: within a transaction by their order, or by table, position and
-    folder (change tables); or there are none."""
+    folder (change tables); how fields of one object that follow each other are put together (event log); or there is
+    nothing to join."""
 
     TRANSACTION = "transaction"
     POSITION = "position"
+    OBJECT = "object"
     NONE = "none"
 
 

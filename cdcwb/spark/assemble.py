@@ -6,15 +6,16 @@ Everything here is per transaction, or per table and position: rows meet in a sh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.formats.base import Format
+from cdcwb.formats.base import Format, Pairing
 from cdcwb.model import Completeness, Kind, Outcome, Problem
 from cdcwb.spark import committed
+from cdcwb.spark.objects import join_statements, key_spellings, repeated_records
 from cdcwb.spark.pairing import CHANGES, continue_events, pair, seen_by_pairing, table_label, without_transaction
 
 if TYPE_CHECKING:
@@ -36,16 +37,19 @@ def _place(prefix: str = "") -> Column:
 
 
 def assemble_changes(
-    events: DataFrame, headers: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, continued: bool = False
+    events: DataFrame, headers: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, facts: Mapping[str, Any]
 ) -> DataFrame:
     """``changes`` from ``events``.
 
-    ``headers`` are the same events without images, read on their own for begins, ends and undos. ``keys`` gives the key
-    columns of tables that the source names none for. ``form`` says how halves find each other, and whether the stream
-    bears begins and ends; ``continued``, whether there are events that continue others.
+    ``headers`` are the same events without images, read on their own for begins, ends, undos and the numbers of rows.
+    ``keys`` gives the key columns of tables that the source names none for. ``form`` says how halves find each other,
+    and whether the stream bears begins and ends; ``facts`` are the plan's: whether there are events that continue
+    others (``fragments``), and whether record ids rise (``in_order``).
     """
+    if form.pairing is Pairing.OBJECT:
+        return conform(_with_keys(join_statements(events, headers, facts), keys), "changes")
     rows = events.filter(F.col("kind").isin(*CHANGES))
-    paired = pair(continue_events(rows, headers) if continued else rows, form.pairing)
+    paired = pair(continue_events(rows, headers) if facts.get("fragments") else rows, form.pairing)
     ended = _with_outcome(paired, headers) if form.commits else committed.add_outcome(paired, headers)
     return conform(_with_keys(without_transaction(ended), keys), "changes")
 
@@ -114,6 +118,9 @@ def _entries(image: Column, names: tuple[str, ...]) -> Column:
 
 def assemble_transactions(headers: DataFrame, changes: DataFrame, form: Format) -> DataFrame:
     """``transactions`` from events and changes, both without images."""
+    if form.pairing is Pairing.OBJECT:  # an event log has none
+        headers = headers.filter(F.lit(False))
+        changes = changes.filter(F.lit(False))
     whole = _ended(headers) if form.commits else committed.summarise(headers)
     counts = (
         changes.filter(F.col("operation").isNotNull() & F.col("transaction_id").isNotNull())
@@ -175,7 +182,12 @@ def assemble_problems(
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     of_changes = changes.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     of_changes = of_changes.filter(seen_by_pairing("problem")).withColumn("raw", F.lit(None).cast("binary"))
-    placed = of_events.select(*_PLACED).unionByName(of_changes.select(*_PLACED))
+    placed = of_events.select(*_PLACED)
+    if form.pairing is Pairing.OBJECT:
+        for found_among in (repeated_records(events), key_spellings(events)):
+            placed = placed.unionByName(found_among.select(*_PLACED))
+    else:
+        placed = placed.unionByName(of_changes.select(*_PLACED))
     rows = placed.select(
         severity[F.col("problem.code")].alias("severity"),
         F.col("problem.code").alias("code"),
@@ -188,6 +200,8 @@ def assemble_problems(
         table_label().alias("table"),
     )
     found = conform(rows, "problems")
+    if form.pairing is Pairing.OBJECT:
+        return found.unionByName(beside)
     if form.commits:
         return found.unionByName(_unplaced(_open_ones(transactions), severity)).unionByName(beside)
     missing = _unplaced(committed.missing_events(headers), severity)

@@ -6,6 +6,7 @@ keys where in the pool the records' values are, and at the end every entry is ga
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,14 +25,15 @@ class TextPool:
 
     def __init__(self) -> None:
         self._arrays: list[pa.Array] = [small_numbers()]
-        self._size = SMALL
+        self._ends = [SMALL]
 
     def add(self, texts: pa.Array) -> Ints:
         """Adds texts; returns the place of each."""
-        first = self._size
-        self._arrays.append(texts)
-        self._size += len(texts)
-        return np.arange(first, self._size)
+        first = self._ends[-1]
+        if len(texts):
+            self._arrays.append(texts)
+            self._ends.append(first + len(texts))
+        return np.arange(first, self._ends[-1])
 
     def add_integers(self, values: Ints) -> Ints:
         """The place of the decimal text of each number."""
@@ -40,10 +42,24 @@ class TextPool:
         return values
 
     def gather(self, places: npt.NDArray[np.int32]) -> pa.Array:
-        """The texts at the given places."""
-        if len(self._arrays) > 1:
-            self._arrays = [pa.concat_arrays(self._arrays)]
-        return self._arrays[0].take(pa.array(places))
+        """The texts at the given places; where these are just the texts that were added together, without a copy."""
+        if not len(places):
+            return pa.array([], pa.string())
+        first = bisect_right(self._ends, int(places.min()))
+        last = bisect_right(self._ends, int(places.max()))
+        start = self._ends[first - 1] if first else 0
+        arrays = self._arrays[first : last + 1]
+        texts = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        if len(places) == len(texts) and _begins_at_zero(texts):
+            every = np.arange(start, start + len(places), dtype=np.int32)
+            if np.array_equal(places, every):
+                return texts
+        return texts.take(pa.array(places - np.int32(start)))
+
+
+def _begins_at_zero(texts: pa.StringArray) -> bool:
+    """Are the bytes of an array's texts counted from 0? Arrow 18 sends others wrongly."""
+    return texts.offset == 0 and int(np.frombuffer(texts.buffers()[1], np.int32, 1)[0]) == 0
 
 
 class MapBuilder:

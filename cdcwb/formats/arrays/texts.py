@@ -19,6 +19,7 @@ __all__ = ["SMALL", "as_text", "bytes_of", "from_matrix", "hex_digits", "integer
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.integer]
 Bools = npt.NDArray[np.bool_]
 
 SMALL: Final = 8192
@@ -26,7 +27,7 @@ _HEX_UPPER: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)
 _HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), dtype=np.uint16)
 
 
-def slices(buffer: Bytes, start: Ints, end: Ints, null: Bools | None = None) -> pa.Array:
+def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = None) -> pa.Array:
     """The runs ``[start, end)`` of a buffer as a binary array; null where ``null`` is true.
 
     ``start`` must not fall, and no run may reach behind the start of the next. The buffer must be shorter than 2 GiB.

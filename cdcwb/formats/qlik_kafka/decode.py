@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.avro_rows import by_registry_id, decode_confluent, decode_enveloped, decode_records
+from cdcwb.formats.qlik_kafka.json_columns import read_alike
 from cdcwb.formats.qlik_kafka.json_rows import Images, Parsed, parse_messages
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.rows import Bools
@@ -64,8 +66,7 @@ def decode(
     parts: list[Parsed] = []
     json = np.flatnonzero(forms == Form.JSON)
     if len(json):
-        values = values_of(messages, json).to_pylist()
-        parts.append(parse_messages(zip(json.tolist(), values, strict=True), settings, versions, place, images))
+        parts.append(_json(values_of(messages, json), json, settings, versions, place, images))
     enveloped = np.flatnonzero(forms == Form.ENVELOPE)
     if len(enveloped):
         part = values_of(messages, enveloped)
@@ -85,6 +86,20 @@ def decode(
         whole.metadata.extend(one.metadata)
         whole.bad.extend(one.bad)
     return Decoded(forms, whole)
+
+
+def _json(
+    values: pa.BinaryArray, index: Ints, settings: Settings, versions: Versions, place: Places, images: Images
+) -> Parsed:
+    """JSON values: by columns where they are alike, else one by one."""
+    rows, read = read_alike(values, index, settings, versions, place, images)
+    if read.all():
+        return Parsed(rows)
+    rest = np.flatnonzero(~read)
+    texts = (values if len(rest) == len(values) else values.take(pa.array(rest))).to_pylist()
+    parsed = parse_messages(zip(index[rest].tolist(), texts, strict=True), settings, versions, place, images)
+    parsed.rows[:0] = rows
+    return parsed
 
 
 def _framed(messages: Messages, forms: Forms, versions: Versions, schema: str | None, text: str | None) -> Bools:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.bitmask import parse
@@ -18,7 +19,20 @@ from cdcwb.formats.qlik_kafka.rows import Image, Rows
 from cdcwb.formats.qlik_kafka.versions import Version, from_names
 from cdcwb.model import Problem
 
-__all__ = ["MASKS", "Images", "Parsed", "Place", "parse_messages", "read_mask"]
+__all__ = [
+    "MASKS",
+    "Belongs",
+    "Images",
+    "Keys",
+    "Parsed",
+    "Place",
+    "belonging",
+    "keys_of",
+    "parse_messages",
+    "read_mask",
+    "rows_of",
+    "schema_id_of",
+]
 
 
 class Place(Protocol):
@@ -49,14 +63,24 @@ class Parsed:
 
 @dataclass(slots=True)
 class _Group:
-    version: Version | None
-    table: TableName | None
-    schema_id: str | None
+    belongs: Belongs
     index: list[int] = field(default_factory=list)
     outer: list[Any] = field(default_factory=list)
     headers: list[Any] = field(default_factory=list)
     data: list[Any] = field(default_factory=list)
     before: list[Any] = field(default_factory=list)
+
+
+class Belongs(NamedTuple):
+    """Where messages belong: version and table, as far as they are known, and the schema id whose metadata is not."""
+
+    version: Version | None
+    table: TableName | None
+    unresolved: str | None
+
+
+Keys = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...] | None, tuple[str, ...] | None]
+"""The keys of a message: around the data message, in its headers, its data and its before image."""
 
 
 def parse_messages(
@@ -76,16 +100,9 @@ def parse_messages(
             parsed.metadata.append((number, one))
             continue
         record_type, outer, body, headers, data, before, _ = one
-        schema_id = outer.get("messageSchemaId")
-        if schema_id is not None:
-            schema_id = (schema_id if isinstance(schema_id, str) else as_text(schema_id)) or None
+        keys = keys_of(one)
+        schema_id = schema_id_of(one)
         version = versions.by_schema_id.get(schema_id) if schema_id is not None else None
-        keys = (
-            tuple(outer),
-            tuple(headers),
-            None if data is None else tuple(data),
-            None if before is None else tuple(before),
-        )
         table = external = None
         if version is None:
             places = asked.get(keys)
@@ -94,18 +111,11 @@ def parse_messages(
             if places:
                 facts, key = place(number)
                 table = table_of(settings, body, headers, data or before, facts, key, places)
-            external = headers.get("externalSchemaId")
-            external = external if isinstance(external, str) else None
+            external = _external(one)
         shape = (record_type, schema_id, external, table, keys)
         group = groups.get(shape)
         if group is None:
-            unresolved = schema_id if version is None else None
-            if version is None:
-                there = keys[2] or keys[3] or ()
-                version = versions.of_names(table or NOBODY, external, there)
-                if version is None:  # the plan has only the first of those that name an id without metadata
-                    version = from_names("", (table or NOBODY).label, there, external)
-            group = groups[shape] = _Group(version, table, unresolved)
+            group = groups[shape] = _Group(belonging(one, keys, table, versions))
         group.index.append(number)
         group.outer.extend(outer.values())
         group.headers.extend(headers.values())
@@ -114,42 +124,85 @@ def parse_messages(
                 group.data.extend(data.values())
             if before is not None:
                 group.before.extend(before.values())
-    for shape, group in groups.items():
-        _add(parsed, shape, group, images)
+    for (record_type, _, _, _, keys), group in groups.items():
+        outer_names, header_names, data_names, before_names = keys
+        count = len(group.index)
+        columns = _columns(group.outer, len(outer_names), count) + _columns(group.headers, len(header_names), count)
+        data_image = _image(data_names, group.data, count) if images else None
+        before_image = _image(before_names, group.before, count) if images else None
+        index = np.array(group.index, dtype=np.int64)
+        parsed.rows.append(rows_of(index, record_type, group.belongs, keys, columns, data_image, before_image))
     return parsed
 
 
-def _add(parsed: Parsed, shape: tuple[Any, ...], group: _Group, images: Images) -> None:
-    record_type, *_, (outer_names, header_names, data_names, before_names) = shape
-    table = group.table
-    count = len(group.index)
-    headers = _columns(group.outer, len(outer_names), count) + _columns(group.headers, len(header_names), count)
-    names = (*outer_names, *header_names)
+def keys_of(one: Document) -> Keys:
+    """The keys of a data message."""
+    return (
+        tuple(one.outer),
+        tuple(one.headers),
+        None if one.data is None else tuple(one.data),
+        None if one.before is None else tuple(one.before),
+    )
+
+
+def schema_id_of(one: Document) -> str | None:
+    """The schema id that a data message names, as text."""
+    return as_text(one.outer.get("messageSchemaId")) or None
+
+
+def _external(one: Document) -> str | None:
+    found = one.headers.get("externalSchemaId")
+    return found if isinstance(found, str) else None
+
+
+def belonging(one: Document, keys: Keys, table: TableName | None, versions: Versions) -> Belongs:
+    """Where messages belong that name the same schema ids as this one, and this table, and have these keys."""
+    schema_id = schema_id_of(one)
+    version = versions.by_schema_id.get(schema_id) if schema_id is not None else None
+    if version is not None:
+        return Belongs(version, table, None)
+    there, external = keys[2] or keys[3] or (), _external(one)
+    version = versions.of_names(table or NOBODY, external, there)
+    if version is None:  # the plan has only the first of those that name an id without metadata
+        version = from_names("", (table or NOBODY).label, there, external)
+    return Belongs(version, table, schema_id)
+
+
+def rows_of(
+    index: npt.NDArray[np.int64],
+    record_type: str,
+    belongs: Belongs,
+    keys: Keys,
+    headers: list[pa.StringArray],
+    data: Image | None,
+    before: Image | None,
+) -> Rows:
+    """The rows of messages that belong together; ``headers`` are those around the data message and its own."""
+    outer_names, header_names, *_ = keys
+    version, table, unresolved = belongs
     problems: list[tuple[int, Problem, str]] = []
     own = dict(zip(header_names, headers[len(outer_names) :], strict=True))
     masks = [read_mask(name, own[name], problems) if name in own else None for name in MASKS]
-    version = group.version
-    if group.schema_id is not None:
-        sentence = f"the metadata message of schema {group.schema_id} is not in the capture"
+    if unresolved is not None:
+        sentence = f"the metadata message of schema {unresolved} is not in the capture"
         sentence += "; ordinals are the order of the keys"
-        problems.extend((row, Problem.NO_SCHEMA, sentence) for row in range(count))
-    rows = Rows(
-        np.array(group.index, dtype=np.int64),
+        problems.extend((row, Problem.NO_SCHEMA, sentence) for row in range(len(index)))
+    return Rows(
+        index,
         record_type,
         version,
         _schema_name(version, table),
         _table_name(version, table),
-        names,
+        (*outer_names, *header_names),
         headers,
         (masks[0], masks[1]),
         "big",
-        _image(data_names, group.data, count) if images else None,
-        _image(before_names, group.before, count) if images else None,
+        data,
+        before,
         None if record_type in ("DT", "DataRecord") else len(outer_names),
         len(outer_names),
         problems,
     )
-    parsed.rows.append(rows)
 
 
 def _schema_name(version: Version | None, table: TableName | None) -> str | None:

@@ -40,15 +40,15 @@ def forms_of(messages: Messages) -> npt.NDArray[np.uint8]:
     forms[null] = Form.TOMBSTONE
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + count + 1].astype(np.int64)
     data = values.buffers()[2]
-    buffer = np.zeros(8, np.uint8) if data is None else np.append(np.frombuffer(data, np.uint8), np.zeros(8, np.uint8))
+    buffer = np.zeros(1, np.uint8) if data is None or not data.size else np.frombuffer(data, np.uint8)
     start, size = offsets[:-1], np.diff(offsets)
-    first = buffer[np.minimum(start, len(buffer) - 8)]
+    first = buffer[np.minimum(start, len(buffer) - 1)]
     there = ~null & (size > 0)
     forms[there & (first == ord("{"))] = Form.JSON
     forms[there & (first == 0) & (size >= 5)] = Form.CONFLUENT
     magic = there & (first == _MAGIC[0]) & (size >= len(_MAGIC))
     for at in range(1, len(_MAGIC)):
-        magic &= buffer[np.minimum(start + at, len(buffer) - 8)] == _MAGIC[at]
+        magic &= buffer[np.minimum(start + at, len(buffer) - 1)] == _MAGIC[at]
     forms[magic] = Form.ENVELOPE
     for at in np.flatnonzero(there & np.isin(first, _BLANK)).tolist():
         if buffer[start[at] : offsets[at + 1]].tobytes().lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):

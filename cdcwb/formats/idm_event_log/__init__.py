@@ -1,0 +1,1 @@
+"""The format ``idm-event-log``: the event log table of the Identity Manager JDBC driver."""

@@ -1,0 +1,227 @@
+"""Which column of a source is which of the ten, and how that is known (docs/formats/idm-event-log.md §1.1, §1.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.idm_event_log.log import COLUMNS, OLDER_ORDER
+from cdcwb.formats.idm_event_log.options import IGNORED, Options
+from cdcwb.formats.options import nearest
+from cdcwb.words import joined, plural
+
+__all__ = ["NULL_TEXTS", "REDUCED", "Assignment", "assign", "find_null_text"]
+
+Row = Sequence[str | None]
+
+REDUCED: Final = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value")
+"""The six columns of the examples in the vendor's documentation, where ``table_name`` is headed ``table`` (§1.3)."""
+
+NULL_TEXTS: Final = ("NULL", "null", "Null", "(null)", "[NULL]", "<NULL>", "\\N")
+"""Texts that tools write for NULL."""
+
+_NEEDED: Final = frozenset({"event_type", "table_key"})
+_LEAST: Final = 3  # names that have to be known
+_SURE: Final = 0.98
+_ENOUGH: Final = 0.75  # of the fields that tell an order, where nothing else does
+_TELLING: Final = 3  # rows that have to be there for content alone to be sure
+_LETTERS: Final = frozenset("NSWEF")
+_TYPES: Final = frozenset("12345678")
+_NUMBER: Final = re.compile(r"\d{1,19}")
+_SPACES: Final = re.compile(r"[\s\-.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which column is which: ``places`` maps names of the vendor's to places in the source. ``how``: option, sorted,
+    names, position or nothing. ``confidence``: how sure it is that this is an event log at all, from 0 to 1."""
+
+    places: Mapping[str, int]
+    how: str
+    evidence: str
+    confidence: float
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The columns that the source does not have."""
+        return tuple(name for name in COLUMNS if name not in self.places)
+
+
+def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: Options) -> Assignment:
+    """Which column is which. ``labels``: the names of the source's columns; ``named``: are they names, or made up?
+
+    Options go before names, names before positions. Without any of them nothing is assigned (``how``: nothing). Raises
+    OptionError for options that the source contradicts.
+    """
+    if options.columns is not None:
+        return _by_option(labels, options.columns)
+    if options.sorted_by is not None:
+        return _by_sorting(labels, named, sample, options.sorted_by)
+    if named:
+        found = by_names(labels)
+        if found is not None:
+            return found
+    return _by_position(labels, named, sample)
+
+
+def _by_option(labels: Sequence[str], given: Mapping[str, str] | tuple[str, ...]) -> Assignment:
+    if isinstance(given, tuple):
+        if len(given) > len(labels):
+            raise OptionError(
+                f"option columns: {plural(len(given), 'name')} for {plural(len(labels), 'column')}: {joined(labels)}"
+            )
+        places = {name: place for place, name in enumerate(given) if name != IGNORED}
+        return Assignment(places, "option", "given as an option, by position", 1.0)
+    places = {}
+    folded = {label.casefold(): place for place, label in reversed(list(enumerate(labels)))}
+    for name, label in given.items():
+        place = folded.get(label.casefold())
+        if label in labels:
+            place = labels.index(label)
+        elif place is None and label.isdigit() and 1 <= int(label) <= len(labels):
+            place = int(label) - 1
+        if place is None:
+            raise OptionError(
+                f"option columns: there is no column {label!r}.{nearest(label, labels)} There are: {', '.join(labels)}."
+            )
+        places[name] = place
+    rest = by_names(labels)
+    for name, place in ({} if rest is None else rest.places).items():
+        if name not in places and place not in places.values():
+            places[name] = place
+    return Assignment(places, "option", "given as an option, by name", 1.0)
+
+
+def _by_sorting(labels: Sequence[str], named: bool, sample: Sequence[Row], how: str) -> Assignment:
+    """Positions from sorted names, as a database that does not know positions has them (§1.1)."""
+    if not named:
+        raise OptionError("option sort_column_names_by: the columns have no names here")
+    if len(labels) != len(COLUMNS):
+        raise OptionError(
+            f"option sort_column_names_by: expected {len(COLUMNS)} columns, found {len(labels)}: {joined(labels)}"
+        )
+    places = sorted(range(len(labels)), key=lambda place: _sort_key(labels[place], how))
+    chosen, score, rows = _order_of(sample, places)
+    names = COLUMNS if chosen is None else chosen
+    shown = joined([labels[place] for place in places])
+    told = _told(names, score, rows) if chosen is not None else "newer order, since no row tells"
+    evidence = f"names sorted by {how.replace('_', ' ')} ({shown}); {told}"
+    return Assignment(dict(zip(names, places, strict=True)), "sorted", evidence, 1.0)
+
+
+def _sort_key(name: str, how: str) -> tuple[bytes, ...]:
+    if how == "ignore_case":
+        return name.upper().lower().encode("utf-16-be"), name.encode("utf-16-be")
+    return (name.encode("utf-16-be"),)
+
+
+def by_names(labels: Sequence[str]) -> Assignment | None:
+    """The columns that bear the vendor's names, in any case; None where they are too few."""
+    places: dict[str, int] = {}
+    for place, label in enumerate(labels):
+        folded = _SPACES.sub("_", label.strip().casefold())
+        if folded in COLUMNS:
+            places.setdefault(folded, place)
+    for place, label in enumerate(labels):
+        if label.strip().casefold() == "table" and "table_name" not in places:
+            places["table_name"] = place
+    if not places.keys() >= _NEEDED or len(places) < _LEAST:
+        return None
+    shown = joined([labels[place] for place in places.values()])
+    return Assignment(places, "names", f"columns {shown}", _SURE)
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+
+
+def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> Assignment:
+    what = "names that are not the vendor's" if named else "no names"
+    width = len(labels)
+    places = list(range(width))
+    if width == len(COLUMNS):
+        names, score, rows = _order_of(sample, places)
+        if names is not None and score >= _ENOUGH:
+            sure = _SURE if rows >= _TELLING else 0.8
+            evidence = f"{width} columns with {what}: {_told(names, score, rows)}"
+            return Assignment(dict(zip(names, places, strict=True)), "position", evidence, sure * score)
+        if not sample and not named:
+            evidence = "ten columns without names and rows: newer order"
+            return Assignment(dict(zip(COLUMNS, places, strict=True)), "position", evidence, 0.0)
+    if width == len(REDUCED):
+        score, rows = _score(sample, REDUCED, places)
+        if rows and score >= _ENOUGH:
+            evidence = (
+                f"six columns with {what}: {score:.0%} of the fields at the places of event_type and table_key "
+                f"hold what belongs there ({plural(rows, 'row')})"
+            )
+            return Assignment(dict(zip(REDUCED, places, strict=True)), "position", evidence, 0.85 * score)
+    shown = f"{plural(width, 'column')} with {what}" + (f" ({joined(labels[:12])})" if named and width else "")
+    return Assignment({}, "nothing", f"{shown}, whose content is not that of an event log", 0.0)
+
+
+def _order_of(sample: Sequence[Row], places: Sequence[int]) -> tuple[tuple[str, ...] | None, float, int]:
+    """The published order that the rows agree with best, how well, and how many rows there are; None: nothing tells."""
+    if not sample:
+        return None, 0.0, 0
+    scored = [(_score(sample, names, places), names) for names in (COLUMNS, OLDER_ORDER)]
+    (score, rows), best = max(scored, key=lambda one: one[0][0])  # the newer one where both do as well
+    return best, score, rows
+
+
+def _score(sample: Sequence[Row], names: Sequence[str], places: Sequence[int]) -> tuple[float, int]:
+    """How many of the telling fields hold what belongs there, of those that hold something, and how many rows."""
+    at = dict(zip(names, places, strict=True))
+    good = told = 0
+    for row in sample:
+        for name in ("record_id", "status", "event_type", "table_key"):
+            value = row[at[name]] if name in at and at[name] < len(row) else None
+            if name in at and (value or name in ("event_type", "table_key")):
+                told += 1
+                good += value is not None and _fits(name, value)
+    return (good / told if told else 0.0), len(sample)
+
+
+def _fits(name: str, value: str) -> bool:
+    if name == "status":
+        return value in _LETTERS
+    if name == "event_type":
+        return value.strip() in _TYPES
+    if name == "table_key":
+        return "=" in value
+    return _NUMBER.fullmatch(value.strip()) is not None
+
+
+def _told(names: Sequence[str], score: float, rows: int) -> str:
+    order = "newer" if tuple(names) == COLUMNS else "older"
+    status, key = names.index("status") + 1, names.index("table_key") + 1
+    return (
+        f"{order} order, with status at {status} and table_key at {key} "
+        f"({score:.0%} of the telling fields of {plural(rows, 'row')} agree)"
+    )
+
+
+# --- the text of NULL -------------------------------------------------------------------------------------------------
+
+
+def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[str, str] | None:
+    """A text that stands where only NULL can: in the old_value of type 1, or in the column_name of type 4 to 6. It, and
+    how that is known; None where there is none."""
+    event_type = places.get("event_type")
+    if event_type is None:
+        return None
+    counts: dict[str, int] = {}
+    for row in sample:
+        kind = (row[event_type] or "").strip() if event_type < len(row) else ""
+        name = "old_value" if kind == "1" else "column_name" if kind in ("4", "5", "6") else None
+        place = places.get(name) if name else None
+        value = row[place] if place is not None and place < len(row) else None
+        if value in NULL_TEXTS:
+            counts[value] = counts.get(value, 0) + 1
+    if not counts:
+        return None
+    text = max(counts, key=lambda one: counts[one])
+    where = "the old_value of type 1 or the column_name of types 4 to 6"
+    return text, f"{plural(counts[text], 'row')} of the first have it as {where}, where only NULL can stand"

@@ -1,0 +1,210 @@
+"""From files to a plan: what each holds, which column is which, where it can be split, and which tables it tells of.
+
+The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process
+for small things and for the data source on its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.base import Run, RunRows
+from cdcwb.formats.idm_event_log.columns import Assignment, assign
+from cdcwb.formats.idm_event_log.draft import Draft
+from cdcwb.formats.idm_event_log.options import Options
+from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL, FileEntry, Plan, SplitEntry
+from cdcwb.formats.idm_event_log.probing import Probe, probe
+from cdcwb.formats.idm_event_log.reading import log_part
+from cdcwb.formats.idm_event_log.scanning import SCANNED, Scan, ScanTask, Seen, scan
+from cdcwb.formats.tabular import EVERYTHING, FileProbe, Names, Stretch, cut, rows_of_batch, scan_all, text_rows, unique
+
+__all__ = ["make_plan", "make_row_plan", "plan_beginning", "run_here"]
+
+_SAMPLE: Final = 200
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+    """Runs the tasks one after the other in this process."""
+    return [function(task) for task in tasks]
+
+
+def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order.
+
+    Raises CaptureError for files that cannot be read or whose columns cannot be told, and in mode FAILFAST for the
+    first bytes that are no row.
+    """
+    probes: list[Probe] = run(probe, [(path, options, False) for path in paths])
+    draft = Draft(options, probes)
+    entries = draft.entries()
+    stretches = _stretches(entries, options, run)
+    tasks = [ScanTask(stretch, entries[stretch.index]) for stretch in stretches]
+    scans = _scanned(stretches, entries, tasks, run)
+    seen = Seen()
+    before = 0
+    splits: list[SplitEntry] = []
+    rows: dict[int, int] = {}
+    for stretch, found in zip(stretches, scans, strict=True):
+        entry = entries[stretch.index]
+        entry.size = found.size or entry.size
+        entry.problem = entry.problem or found.problem
+        is_cut = stretch.file.kind in ("csv", SQL) and stretch.start > 0
+        start = found.begin if is_cut else stretch.start
+        if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
+            splits.append(SplitEntry(stretch.index, start, stretch.stop, before))
+        rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
+        before += found.rows
+        seen = seen + found.seen
+    for index, number in rows.items():
+        entries[index].rows = number
+    plan = draft.plan(entries, splits, seen)
+    plan.facts = {"bytes": sum(entry.size for entry in entries), "records": before, "in_order": seen.rising}
+    if options.mode == "FAILFAST":
+        _fail_fast(plan, stretches, scans)
+    return plan
+
+
+def plan_beginning(path: str, options: Options) -> Plan:
+    """A plan of one file of which only the beginning was looked at, for looking at single rows."""
+    draft = Draft(options, [probe((path, options, False))])
+    return draft.plan(draft.entries(), [], Seen())
+
+
+def _fail_fast(plan: Plan, stretches: Sequence[Stretch], scans: Sequence[Scan]) -> None:
+    found = [(one.index, *each.malformed) for one, each in zip(stretches, scans, strict=True) if each.malformed]
+    if found:
+        index, offset, reason = min(found)
+        raise MalformedRecordError(reason, path=plan.files[index].probe.path, offset=offset)
+
+
+# --- stretches --------------------------------------------------------------------------------------------------------
+
+
+def _stretches(entries: Sequence[FileEntry], options: Options, run: Run) -> list[Stretch]:
+    """The stretches of all files; plain dumps of statements are cut as delimited text is."""
+    stretches = []
+    for one in cut([entry.probe for entry in entries], options.split_size, run):
+        file = one.file
+        if file.kind != SQL or file.compression is not None or file.size <= options.split_size:
+            stretches.append(one)
+            continue
+        for start in range(0, file.size, options.split_size):
+            stop = min(start + options.split_size, file.size)
+            stretches.append(replace(one, start=start, stop=stop, begin=None if start else 0, alone=False))
+    return stretches
+
+
+def _scanned(stretches: list[Stretch], entries: Sequence[FileEntry], tasks: Sequence[ScanTask], run: Run) -> list[Scan]:
+    """A scan of every stretch; those of dumps that did not begin where the one before ended are scanned again."""
+    dumps = [at for at, one in enumerate(stretches) if one.file.kind == SQL]
+    others = [at for at, one in enumerate(stretches) if one.file.kind != SQL]
+    scans: dict[int, Scan] = {}
+    if others:
+        mine = [stretches[at] for at in others]
+        found = scan_all(mine, partial(_scan_of, entries=list(entries)), run)
+        scans.update(zip(others, found, strict=True))
+    if dumps:
+        scans.update(zip(dumps, run(scan, [tasks[at] for at in dumps]), strict=True))
+    while True:
+        again = _late(stretches, scans, dumps)
+        if not again:
+            return [scans[at] for at in range(len(stretches))]
+        found = run(scan, [ScanTask(stretches[at], entries[stretches[at].index]) for at in again])
+        scans.update(zip(again, found, strict=True))
+
+
+def _scan_of(stretch: Stretch, entries: Sequence[FileEntry]) -> Scan:
+    return scan(ScanTask(stretch, entries[stretch.index]))
+
+
+def _late(stretches: list[Stretch], scans: dict[int, Scan], dumps: Sequence[int]) -> list[int]:
+    """The stretches of dumps that have to be scanned again, from where the one before really ended."""
+    again: list[int] = []
+    expected = 0
+    for at in dumps:
+        stretch = stretches[at]
+        expected = 0 if stretch.start == 0 else expected
+        begin = max(stretch.start, expected)
+        if stretch.start and begin >= stretch.stop:
+            scans[at] = scans[at].nothing(begin)
+        elif stretch.start and scans[at].begin != begin:
+            again.append(at)
+            stretches[at] = replace(stretch, begin=begin)
+        expected = max(begin, scans[at].end)
+    return again
+
+
+# --- tables of rows ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Look:
+    """What the rows of one partition say."""
+
+    rows: int = 0
+    seen: Seen = field(default_factory=Seen)
+    sample: list[tuple[str | None, ...]] = field(default_factory=list)
+
+
+def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
+    """The plan of a table of rows that is called ``name``. Raises CaptureError for one whose columns cannot be told."""
+    names = [one.name for one in schema if one.name != ROW]
+    labels = unique(names)
+    file = FileProbe(name, ROWS, labels, len(labels))
+    found = assign(labels, True, (), options) if options.sorted_by is None else _NOTHING
+    if found.how == "nothing" and labels:
+        samples = [pickle.loads(one).sample for one in run(partial(_sampled, names=labels))]
+        found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
+    places = {one: labels[place] for one, place in found.places.items()}
+    null_text = options.null_text or ""
+    said = Probe(file, found, places, null_text, "given as an option" if null_text else "")
+    draft = Draft(options, [said])
+    entries = draft.entries()
+    if not places:
+        raise CaptureError(f"{found.evidence}; say with the option columns which is which", path=name)
+    looks: list[_Look] = [pickle.loads(one) for one in run(partial(_looked, entry=entries[0]))]
+    seen = Seen()
+    for one in looks:
+        seen = seen + one.seen
+    entries[0].rows = sum(one.rows for one in looks)
+    plan = draft.plan(entries, [], seen)
+    plan.facts = {"records": entries[0].rows, "in_order": seen.rising}
+    return plan
+
+
+_NOTHING: Final = Assignment({}, "nothing", "", 0.0)
+
+
+def _sampled(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> bytes:
+    found = _Look()
+    for batch in batches:
+        rows = batch.drop_columns([ROW]) if ROW in batch.schema.names else batch
+        some = rows.slice(0, _SAMPLE)
+        part = rows_of_batch(some, np.arange(len(some)), Names(tuple(names)))
+        texts = text_rows(part, names)
+        if texts is not None:
+            found.sample += list(zip(*(column.to_pylist() for column in texts.columns), strict=True))
+        if len(found.sample) >= _SAMPLE:
+            break
+    return pickle.dumps(found)
+
+
+def _looked(batches: Iterator[pa.RecordBatch], entry: FileEntry) -> bytes:
+    found = _Look()
+    for batch in batches:
+        place = batch.schema.get_field_index(ROW)
+        numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
+        part = rows_of_batch(batch.remove_column(place), numbers, Names(entry.probe.columns))
+        found.seen.take(log_part(entry, part, 0, only=SCANNED).log)
+        found.rows += batch.num_rows
+    return pickle.dumps(found)

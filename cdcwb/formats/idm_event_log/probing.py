@@ -1,0 +1,258 @@
+"""What one file is, from its beginning: what holds its rows, and which column is which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.idm_event_log.columns import Assignment, assign, find_null_text
+from cdcwb.formats.idm_event_log.options import Options
+from cdcwb.formats.idm_event_log.plan import SQL
+from cdcwb.formats.idm_event_log.sql_dump import is_table
+from cdcwb.formats.idm_event_log.sql_outline import looks_like_dump, outline
+from cdcwb.formats.idm_event_log.sql_values import column
+from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.options import nearest
+from cdcwb.formats.tabular import FileProbe, clean, iter_parts, numbered, probe_file, text_rows, unique
+from cdcwb.words import joined, plural
+
+__all__ = ["Probe", "null_texts_of", "probe"]
+
+_HEAD: Final = 1 << 20  # bytes that tell a dump from delimited text
+_DEEP: Final = 256 << 20  # bytes in which the table of a dump is looked for
+_SAMPLE: Final = 500
+_MYSQL: Final = re.compile(rb"(?i)-- (?:MySQL|MariaDB) dump|phpMyAdmin SQL Dump|/\*!\d{5} |INSERT\s+INTO\s+`")
+_Tables = dict[str, tuple[tuple[str, ...] | None, list[tuple[str | None, ...]]]]
+_BARE: Final = ("csv", "excel")  # where a text may stand for NULL
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a file is. ``labels``: the vendor's names -> the names of its columns. ``null_text``: what stands for NULL
+    besides that which the container has, and ``null_from`` why. ``settings``: what else was concluded: option, value,
+    evidence, was it given?"""
+
+    file: FileProbe
+    assignment: Assignment
+    labels: dict[str, str] = field(default_factory=dict)
+    null_text: str = ""
+    null_from: str = ""
+    settings: tuple[tuple[str, str, str, bool], ...] = ()
+
+
+def probe(task: tuple[str, Options, bool]) -> Probe:
+    """What a file is. The last of the task: only its beginning is to be looked at.
+
+    Raises CaptureError for one that cannot be read, OptionError for options that it contradicts.
+    """
+    path, options, quick = task
+    try:
+        dump = _dump(path, options, quick)
+        if dump is not None:
+            return dump
+        table = _table(path, options)
+        if table.assignment.how == "nothing" and table.file.kind == "csv":
+            dump = _dump(path, options, quick, damaged=True)
+        return table if dump is None else dump
+    except CaptureError as error:
+        error.path = error.path or path
+        raise
+
+
+# --- delimited text, JSON, Parquet, Excel -----------------------------------------------------------------------------
+
+
+def _table(path: str, options: Options) -> Probe:
+    tokens = dict(options.tokens)
+    given = options.null_text
+    if given:
+        tokens["null"] = given.encode(options.charset)
+    found = _probed(path, options, tokens, options.header)
+    assignment = _assigned(found, options)
+    if found.kind == "csv" and assignment.how == "nothing":
+        found = _lines_of_json(found) or found
+        assignment = _assigned(found, options)
+    if found.kind == "csv" and found.header and options.header is None and _is_torn(found, assignment):
+        other = _probed(path, options, tokens, False)
+        again = _assigned(other, options)
+        if again.how != "nothing" and other.width != found.width:
+            found, assignment = other, again
+    null_text, why = given or "", "" if given is None else "given as an option"
+    if given is None and found.kind in _BARE:
+        found, null_text, why = _with_null_text(found, assignment, options, tokens)
+    labels = {name: found.columns[place] for name, place in assignment.places.items()}
+    return Probe(found, assignment, labels, null_text, why, _table_settings(found, options))
+
+
+def _with_null_text(
+    found: FileProbe, assignment: Assignment, options: Options, tokens: dict[str, bytes]
+) -> tuple[FileProbe, str, str]:
+    """A file with the text that stands for NULL in it, and how that is known; in quotes it is a text."""
+    told = find_null_text(found.sample, assignment.places)
+    if told is None or found.kind != "csv":
+        return found, *(told or ("", ""))
+    again = _probed(found.path, options, {**tokens, "null": told[0].encode(options.charset)}, found.header)
+    still = find_null_text(again.sample, assignment.places)
+    return (again, *told) if still is None or still[0] != told[0] else (found, "", "")
+
+
+def _probed(path: str, options: Options, tokens: dict[str, bytes], header: bool | None) -> FileProbe:
+    return probe_file(
+        path, dialect_options=tokens, charset=options.charset, header=header, limit=_SAMPLE, sheet=options.sheet
+    )
+
+
+def _assigned(found: FileProbe, options: Options) -> Assignment:
+    if found.kind == "broken" or not found.width:
+        return Assignment({}, "nothing", found.problem or "there are no rows", 0.0)
+    return assign(found.columns, found.names is not None, found.sample, options)
+
+
+def _is_torn(found: FileProbe, assignment: Assignment) -> bool:
+    """May the header line be damaged? It does not name the columns, or no row is as long as it."""
+    return assignment.how == "nothing" or not found.sample
+
+
+def _table_settings(found: FileProbe, options: Options) -> tuple[tuple[str, str, str, bool], ...]:
+    settings: list[tuple[str, str, str, bool]] = []
+    if found.dialect is not None:
+        given = bool(options.tokens)
+        settings.append(("delimiter", found.dialect.sentence(), found.delimiter_from, given))
+        shown = "true" if found.header else "false"
+        why = "the first record is made of names" if found.header else "the first record is not made of names"
+        is_given = options.header is not None
+        settings.append(("header", shown, "given as an option" if is_given else why, is_given))
+    sheets = found.settings.get("sheets")
+    if sheets:
+        why = "given as an option" if options.sheet is not None else f"the first with values of {joined(list(sheets))}"
+        settings.append(("sheet", str(found.settings["sheet"]), why, options.sheet is not None))
+    return tuple(settings)
+
+
+def _lines_of_json(found: FileProbe) -> FileProbe | None:
+    """A file of JSON lines whose beginning is damaged; None where it is another."""
+    source = open_source(found.path, "binary", _HEAD)
+    try:
+        lines = [line.strip() for line in source.read(0, _HEAD).tobytes().split(b"\n")[:_SAMPLE]]
+    finally:
+        source.close()
+    names: dict[str, None] = {}
+    good = 0
+    for line in lines:
+        try:
+            row = parse_json(line) if line[:1] == b"{" and line[-1:] == b"}" else None
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            good += 1
+            names.update(dict.fromkeys(clean(row)))
+    if 2 * good <= len([line for line in lines if line]):
+        return None
+    made = FileProbe(found.path, "json", tuple(names), len(names), settings={"kind": "lines", "encoding": "text"})
+    made = replace(made, size=found.size, compression=found.compression, problem=found.problem)
+    part = next(iter_parts(made), None)
+    rows = None if part is None else text_rows(part, made.columns)
+    texts = [] if rows is None else [column.slice(0, _SAMPLE).to_pylist() for column in rows.columns]
+    return replace(made, sample=tuple(zip(*texts, strict=True)))
+
+
+def null_texts_of(found: Probe) -> str:
+    """What is NULL in a file, in words."""
+    if found.file.kind == "csv":
+        return f"{found.null_text!r} and empty, without quotes" if found.null_text else "empty, without quotes"
+    return repr(found.null_text) if found.null_text else "none"
+
+
+# --- dumps of SQL statements ------------------------------------------------------------------------------------------
+
+
+def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Probe | None:
+    with Path(path).open("rb") as file:
+        if file.read(4) in (b"PAR1", b"PK\x03\x04"):
+            return None
+    source = open_source(path, "binary", _HEAD)
+    try:
+        if not looks_like_dump(source.read(0, _HEAD), damaged):
+            return None
+        if quick or (source.compression is None and source.length < _HEAD):
+            return _of_dump(path, options, source, quick)
+    finally:
+        source.close()
+    source = open_source(path, "binary", _DEEP)
+    try:
+        return _of_dump(path, options, source, quick)
+    finally:
+        source.close()
+
+
+def _of_dump(path: str, options: Options, source: Source, quick: bool) -> Probe:
+    buffer = source.read(0, source.length)
+    mysql = _MYSQL.search(buffer[:_HEAD].tobytes()) is not None
+    backslash = mysql if options.backslash is None else options.backslash
+    tables: _Tables = {}
+    for title, (listed, values) in outline(buffer, options.charset, backslash, _SAMPLE).items():
+        tables[title] = listed, _texts(values, options.charset, backslash)
+    name, assignment, labels, why = _chosen(tables, options)
+    columns, rows = tables.get(name, (None, []))
+    width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
+    settings = {"table": name, "backslash": backslash}
+    size = 0 if source.compression is not None else Path(path).stat().st_size
+    file = FileProbe(
+        path, SQL, labels if columns is not None else None, width, options.charset, settings=settings, size=size,
+        compression=source.compression, problem=source.problem if not quick else None, sample=tuple(rows[:_SAMPLE]),
+    )  # fmt: skip
+    given = options.backslash is not None
+    told = "given as an option" if given else "a dump of MySQL" if mysql else "nothing says that it is a dump of MySQL"
+    found = (
+        ("sql_table", name, "given as an option" if options.sql_table else why, options.sql_table is not None),
+        ("backslash", str(backslash).lower(), told, given),
+    )
+    places = {one: file.columns[place] for one, place in assignment.places.items()}
+    null_text = options.null_text or ""
+    return Probe(file, assignment, places, null_text, "given as an option" if null_text else "", found)
+
+
+def _texts(rows: Sequence[tuple[bytes, ...]], charset: str, backslash: bool) -> list[tuple[str | None, ...]]:
+    width = len(rows[0]) if rows else 0
+    same = [row for row in rows if len(row) == width]
+    columns = [column(list(tokens), charset, backslash).texts.to_pylist() for tokens in zip(*same, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[str, ...], str]:
+    """The table that is the event log, which column is which in it, the names of its columns, and why it is that."""
+    names = list(tables)
+    if options.sql_table is not None:
+        wanted = options.sql_table.casefold()
+        names = [name for name in names if is_table(name, wanted)]
+        if not names:
+            raise OptionError(
+                f"option sql_table: there is no table {options.sql_table!r} with rows.{nearest(wanted, tables)} "
+                f"There are: {', '.join(tables) or 'none'}."
+            )
+    best: tuple[float, str, Assignment, tuple[str, ...]] | None = None
+    last: OptionError | None = None
+    for name in names:
+        columns, rows = tables[name]
+        width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
+        labels = unique(columns) if columns is not None else numbered(width)
+        try:
+            assignment = assign(labels, columns is not None, rows, options)
+        except OptionError as error:
+            last = error
+            continue
+        if best is None or assignment.confidence > best[0]:
+            best = assignment.confidence, name, assignment, labels
+    if best is None:
+        if last is not None:
+            raise last
+        return "", Assignment({}, "nothing", "no statement has rows", 0.0), (), "no statement has rows"
+    why = f"the only one with rows of {plural(len(tables), 'table')}" if len(tables) == 1 else (
+        f"its columns are those of an event log; rows stand of {joined(sorted(tables)[:8])}"
+    )  # fmt: skip
+    return best[1], best[2], best[3], why

@@ -1,0 +1,219 @@
+"""From a file to rows of the log, whatever holds them (docs/formats/idm-event-log.md §1.3, §1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.files import open_source
+from cdcwb.formats.idm_event_log.log import COLUMNS, LOG, Finding
+from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileEntry
+from cdcwb.formats.idm_event_log.sql_dump import Segments, SqlRows, segments
+from cdcwb.formats.idm_event_log.sql_values import column
+from cdcwb.formats.tabular import ColumnRows, CsvRows, Gap, Names, Part, TextRows, iter_parts, text_rows
+from cdcwb.formats.tabular.framing import Bytewise
+from cdcwb.model import Kind, OffsetUnit, Problem
+
+__all__ = ["LogPart", "log_part", "log_parts", "sql_segments"]
+
+Ints = npt.NDArray[np.int64]
+
+_SHOWN: Final = 64  # digits of bytes that are not in the character set
+
+
+@dataclass(slots=True)
+class LogPart:
+    """Neighbouring segments of a file. ``log``: the rows among them, ``index`` their segments, ``offset`` and
+    ``length`` their places, ``raw`` their bytes (None where the source has none), ``findings`` what is wrong with
+    them; ``gaps``: the other segments. ``records``: how many rows there are, damaged ones too."""
+
+    places: Ints
+    lengths: Ints
+    unit: OffsetUnit
+    log: pa.RecordBatch
+    index: Ints
+    offset: Ints
+    length: Ints
+    raw: pa.BinaryArray | None
+    findings: list[Finding] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    records: int = 0
+
+    @property
+    def end(self) -> int:
+        """Where the last segment ends."""
+        return int(self.places[-1] + self.lengths[-1]) if len(self.places) else 0
+
+
+def log_parts(entry: FileEntry, start: int, stop: int, before: int) -> Iterator[LogPart]:
+    """The segments of a file that begin in ``[start, stop)``, in order; ``before``: how many records of the capture
+    stand before them."""
+    if entry.probe.kind == SQL:
+        source = open_source(entry.probe.path, "binary")
+        try:
+            for part, refused in sql_segments(source, entry, start, stop):
+                made = log_part(entry, part, before, refused)
+                before += made.records
+                yield made
+        finally:
+            source.close()
+        return
+    for plain in iter_parts(entry.probe, None, start, stop):
+        made = log_part(entry, plain, before)
+        before += made.records
+        yield made
+
+
+def log_part(
+    entry: FileEntry,
+    part: Part[Names],
+    before: int,
+    refused: list[tuple[int, str, Problem, str]] | None = None,
+    only: frozenset[str] = frozenset(COLUMNS),
+) -> LogPart:
+    """The rows of a part as rows of the log. ``refused``: what is wrong with values: segment, column, code and
+    sentence. Columns that are not in ``only`` are null."""
+    labels = entry.labels
+    names: list[str] = [name for name in COLUMNS if name in labels and name in only]
+    found = text_rows(part, [labels[name] for name in names])
+    numbers, records = _numbers(part, before)
+    if entry.probe.kind == ROWS:
+        numbers = part.offset + 1
+    if found is None:
+        empty, none = LOG.empty_table().to_batches(), np.empty(0, dtype=np.int64)
+        log = empty[0] if empty else pa.RecordBatch.from_pylist([], schema=LOG)
+        return LogPart(part.offset, part.length, part.unit, log, none, none, none, None, [], part.gaps, records)
+    texts: dict[str, pa.StringArray] = dict(zip(names, _nulls(entry, part, found, names), strict=True))
+    count = len(found)
+    columns = []
+    for name in COLUMNS:
+        if name in texts:
+            columns.append(texts[name])
+        elif name == "record_id":
+            columns.append(pc.cast(pa.array(numbers[found.index]), pa.string()))
+        elif name == "status":
+            columns.append(pa.repeat("N", count))
+        else:
+            columns.append(pa.nulls(count, pa.string()))
+    log = pa.RecordBatch.from_arrays(columns, schema=LOG)
+    findings = _garbled(entry, names, texts, found) + _refused(entry, found, refused or [])
+    return LogPart(
+        *(part.offset, part.length, part.unit, log, found.index, found.offset, found.length, found.raw),
+        findings,
+        part.gaps,
+        records,
+    )
+
+
+def _numbers(part: Part[Names], before: int) -> tuple[Ints, int]:
+    """The number of the record that each segment is, from 1, and how many records there are: all but filler."""
+    size = np.ones(len(part.offset), dtype=np.int64)
+    for gap in part.gaps:
+        if gap.kind is Kind.FILLER:
+            size[gap.index] = 0
+        elif part.unit is OffsetUnit.ROW:
+            size[gap.index] = part.length[gap.index]
+    behind = np.cumsum(size)
+    return before + behind - size + 1, int(behind[-1]) if len(behind) else 0
+
+
+def _nulls(entry: FileEntry, part: Part[Names], found: TextRows, names: list[str]) -> list[pa.StringArray]:
+    """The columns with what stands for NULL taken for it: in delimited text an empty field without quotes too."""
+    if not entry.null_text:
+        return found.columns
+    rows = part.rows[0][1]
+    if not isinstance(rows, CsvRows):
+        null = pa.scalar(None, pa.string())
+        return [pc.if_else(pc.equal(texts, entry.null_text), null, texts) for texts in found.columns]
+    columns = []
+    for name, texts in zip(names, found.columns, strict=True):
+        place = rows.layout.names.index(entry.labels[name])
+        empty = rows.starts[:, place] == rows.ends[:, place]
+        columns.append(pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), texts) if empty.any() else texts)
+    return columns
+
+
+def _garbled(entry: FileEntry, names: list[str], texts: dict[str, pa.StringArray], found: TextRows) -> list[Finding]:
+    findings = []
+    for row, place in found.garbled:
+        digits = texts[names[place]][row].as_py() or ""
+        shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
+        sentence = f"expected {entry.probe.charset} in {names[place]}, found the bytes {shown}"
+        findings.append(Finding(row, Problem.CHARSET, sentence, False))
+    return findings
+
+
+def _refused(entry: FileEntry, found: TextRows, refused: list[tuple[int, str, Problem, str]]) -> list[Finding]:
+    own = {label: name for name, label in entry.labels.items()}
+    row_of = {int(segment): row for row, segment in enumerate(found.index)} if refused else {}
+    return [
+        Finding(row_of[segment], code, f"{own[label]}: {sentence}", False)
+        for segment, label, code, sentence in refused
+        if label in own and segment in row_of
+    ]
+
+
+# --- dumps of SQL statements ------------------------------------------------------------------------------------------
+
+
+def sql_segments(
+    source: Bytewise, entry: FileEntry, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
+) -> Iterator[tuple[Part[Names], list[tuple[int, str, Problem, str]]]]:
+    """The segments of a dump, and what is wrong with values: segment of the part, column, code and sentence. Columns of
+    the log that are not in ``only`` are not read."""
+    probe = entry.probe
+    table, backslash = str(probe.settings["table"]), bool(probe.settings["backslash"])
+    buffer = source.read(0, source.length)
+    widths = {table: probe.width} if probe.width else {}
+    for found in segments(buffer, start, stop, table=table, charset=probe.charset, backslash=backslash, widths=widths):
+        yield _sql_part(buffer, found, entry, only)
+
+
+def _sql_part(
+    buffer: npt.NDArray[np.uint8], found: Segments, entry: FileEntry, only: frozenset[str]
+) -> tuple[Part[Names], list[tuple[int, str, Problem, str]]]:
+    offset = np.array(found.start, dtype=np.int64)
+    part: Part[Names] = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
+    wrong: list[tuple[int, str, Problem, str]] = []
+    for group in found.rows.values():
+        if group.index:
+            part.rows.append(_sql_rows(buffer, part, group, entry, only, wrong))
+    return part, wrong
+
+
+def _sql_rows(
+    buffer: npt.NDArray[np.uint8],
+    part: Part[Names],
+    group: SqlRows,
+    entry: FileEntry,
+    only: frozenset[str],
+    wrong: list[tuple[int, str, Problem, str]],
+) -> tuple[Ints, Any]:
+    names = entry.probe.columns if group.names is None else group.names
+    backslash, wanted = (
+        bool(entry.probe.settings["backslash"]),
+        {entry.labels[name] for name in only & entry.labels.keys()},
+    )
+    index = np.array(group.index, dtype=np.int64)
+    columns = []
+    for label, tokens in zip(names, zip(*group.values, strict=True), strict=False):
+        if label not in wanted:
+            columns.append(pa.nulls(len(index), pa.string()))
+            continue
+        made = column(tokens, entry.probe.charset, backslash)
+        columns.append(made.texts)
+        for row in made.garbled.tolist():
+            shown = (made.texts[row].as_py() or "")[:_SHOWN]
+            wrong.append((group.index[row], label, Problem.CHARSET, f"expected {entry.probe.charset}, found {shown}"))
+        wrong += [(group.index[row], label, Problem.VALUE, why) for row, why in made.refused.items()]
+    start, end = part.offset[index], part.offset[index] + part.length[index]
+    raw = slices(buffer, start, end)
+    layout = Names(tuple(names[: len(columns)]))
+    return index, ColumnRows(layout, start, part.length[index], columns, raw)

@@ -1,0 +1,290 @@
+"""What the values of an INSERT say, as text (docs/formats/idm-event-log.md §1.5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.tabular.rows import as_strings
+
+__all__ = ["SqlColumn", "column", "value_of"]
+
+Ints = npt.NDArray[np.int64]
+
+_NULLS: Final = pa.array([b"NULL", b"null", b"Null"], pa.binary())
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_LITERAL: Final = re.compile(r"(?i)(?:n|_\w+|e)?'(?:[^']|'')*'", re.DOTALL)
+_PREFIX: Final = re.compile(r"(?i)(n|_\w+\s*|e|date|time|timestamp)\s*(?=')")
+_CALL: Final = re.compile(r"([A-Za-z_]\w*)\s*\((.*)\)", re.DOTALL)
+_ESCAPE_CLAUSE: Final = re.compile(r"(?is)\{\s*(?:ts|d|t)\s*('.*')\s*\}")
+_TO_TIME: Final = frozenset({"TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_TZ", "STR_TO_DATE"})
+_HEX: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})*)|[xX]'((?:[0-9a-fA-F]{2})*)'")
+_WORDS: Final = {"TRUE": "true", "FALSE": "false"}
+_CHARACTERS: Final = frozenset({"CHR", "CHAR", "NCHAR", "NCHR"})
+_BACKSLASH: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_KEPT: Final = ("%", "_")  # behind a backslash, both characters stay
+_CAST: Final = re.compile(r"(?is)(.*)\bAS\s+([\w\s]+?(?:\([\d,\s]*\))?)\s*")
+_POSTGRES_CAST: Final = re.compile(r"(?is)(.*?)\s*::\s*[\w\s]+(?:\([\d,\s]*\))?(?:\[\])?")
+_FIRST_DAY: Final = datetime(1900, 1, 1)
+_FORMAT: Final = re.compile(r"[A-Za-z]+\d?|[^A-Za-z]+")
+_PARTS: Final = {
+    "YYYY": r"(?P<year>\d{4})",
+    "RRRR": r"(?P<year>\d{4})",
+    "SYYYY": r"(?P<year>\d{4})",
+    "MM": r"(?P<month>\d{1,2})",
+    "DD": r"(?P<day>\d{1,2})",
+    "HH24": r"(?P<hour>\d{1,2})",
+    "HH": r"(?P<half>\d{1,2})",
+    "HH12": r"(?P<half>\d{1,2})",
+    "MI": r"(?P<minute>\d{1,2})",
+    "SS": r"(?P<second>\d{1,2})",
+    "SSXFF": r"(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,9}))?",
+    "FF": r"(?P<fraction>\d{1,9})",
+    "AM": r"(?P<noon>[AaPp]\.?[Mm]\.?)",
+    "PM": r"(?P<noon>[AaPp]\.?[Mm]\.?)",
+}
+
+
+class Value(NamedTuple):
+    """What a value says: its text (None: NULL), or why it has none."""
+
+    text: str | None
+    refused: str | None = None
+
+
+class SqlColumn(NamedTuple):
+    """Values of one column. ``garbled``: rows whose text is not in the character set; ``refused``: row -> why it has
+    no value, which is NULL here."""
+
+    texts: pa.StringArray
+    garbled: Ints
+    refused: dict[int, str]
+
+
+def column(tokens: Sequence[bytes], charset: str, backslash: bool) -> SqlColumn:
+    """The values of a column, from the bytes between their commas."""
+    raw = _without_prefix(pa.array(tokens, pa.binary()))
+    size = pc.binary_length(raw)
+    quoted = pc.and_(
+        pc.and_(pc.equal(pc.binary_slice(raw, 0, 1), b"'"), pc.equal(pc.binary_slice(raw, -1), b"'")),
+        pc.greater_equal(size, 2),
+    )
+    inner = pc.if_else(quoted, pc.binary_slice(raw, 1, -1), raw)
+    quotes = pc.count_substring(inner, pattern="'")
+    has_quotes = pc.and_(quoted, pc.greater(quotes, 0))
+    if pc.any(has_quotes).as_py():
+        paired = pc.equal(quotes, pc.multiply(pc.count_substring(inner, pattern="''"), 2))
+        quoted = pc.and_(quoted, paired)
+        inner = pc.if_else(pc.and_(quoted, has_quotes), pc.replace_substring(inner, b"''", b"'"), inner)
+    if backslash:
+        quoted = pc.and_(quoted, pc.invert(pc.match_substring(raw, "\\")))
+    null = pc.is_in(raw, _NULLS)
+    plain = pc.match_substring_regex(raw, r"^-?\d+$")
+    easy = pc.or_(pc.or_(quoted, null), plain)
+    texts, garbled = as_strings(pc.if_else(null, pa.scalar(None, pa.binary()), inner), charset)
+    hard = np.flatnonzero(~easy.to_numpy(zero_copy_only=False))
+    if not len(hard):
+        return SqlColumn(texts, garbled, {})
+    return _with_hard(tokens, texts, garbled, hard, charset, backslash)
+
+
+def _without_prefix(raw: pa.BinaryArray) -> pa.BinaryArray:
+    """Strings without the word before them that says that they are times, or in the national character set."""
+    if not len(raw) or raw[0].as_py()[:1] not in b"TtDdNn" or not len(raw[0].as_py()):
+        return raw
+    return pc.replace_substring_regex(raw, rb"(?i)^(?:TIMESTAMP\s*|DATE\s*|N)('(?:[^']|'')*')$", rb"\1")
+
+
+def _with_hard(
+    tokens: Sequence[bytes], texts: pa.StringArray, garbled: Ints, hard: Ints, charset: str, backslash: bool
+) -> SqlColumn:
+    known: dict[bytes, Value] = {}
+    places, found, refused = hard.tolist(), [], {}
+    still = set(garbled.tolist()) - set(places)
+    for row in places:
+        token = tokens[row]
+        if token not in known:
+            known[token] = value_of(token.decode(charset, "backslashreplace"), backslash)
+            if len(known) > 100_000:
+                known = {token: known[token]}
+        found.append(known[token].text)
+        why = known[token].refused
+        if why is not None:
+            refused[row] = why
+    mask = np.zeros(len(texts), dtype=np.bool_)
+    mask[hard] = True
+    made = pa.array(found, pa.string())
+    return SqlColumn(
+        pc.replace_with_mask(texts, pa.array(mask), made), np.array(sorted(still), dtype=np.int64), refused
+    )
+
+
+def value_of(token: str, backslash: bool = False) -> Value:
+    """What one value says. Literals, casts and the usual spellings of times have a text; what only the database can
+    work out has none."""
+    text = _without_comments(token).strip()
+    try:
+        made = _literal(text, backslash)
+    except (ValueError, OverflowError):
+        made = None
+    if made is not None:
+        return made
+    shown = text if len(text) <= 60 else text[:57] + "…"
+    return Value(None, f"expected a literal, found {shown or 'nothing'}, which only the database can work out")
+
+
+def _without_comments(token: str) -> str:
+    if "--" not in token and "/*" not in token:
+        return token
+    return re.sub(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", token, flags=re.DOTALL)
+
+
+def _literal(text: str, backslash: bool) -> Value | None:
+    upper = text.upper()
+    if upper == "NULL":
+        return Value(None)
+    if upper in _WORDS:
+        return Value(_WORDS[upper])
+    if _NUMBER.fullmatch(text):
+        return Value(text)
+    digits = _HEX.fullmatch(text)
+    if digits:
+        return Value((digits[1] if digits[1] is not None else digits[2]).lower())
+    if upper.startswith(("Q'", "NQ'")) and len(text) >= 5 and text.endswith("'"):
+        return Value(text[text.index("'") + 2 : -2])
+    prefix = _PREFIX.match(text)
+    escaped = backslash or (prefix is not None and prefix[1] in "eE")
+    body = text[prefix.end() :] if prefix else text
+    if _is_string(body, escaped):
+        return Value(_unquoted(body, escaped))
+    clause = _ESCAPE_CLAUSE.fullmatch(text)
+    if clause:
+        return _literal(clause[1], backslash)
+    parts = _split(text, "||")
+    if len(parts) > 1:
+        return _joined(parts, backslash)
+    cast = _POSTGRES_CAST.fullmatch(text)
+    if cast and not text.startswith("("):
+        return _literal(cast[1], backslash)
+    if text.startswith("(") and text.endswith(")"):
+        return _literal(text[1:-1].strip(), backslash)
+    call = _CALL.fullmatch(text)
+    return None if call is None else _called(call[1].upper(), call[2], backslash)
+
+
+def _is_string(text: str, escaped: bool) -> bool:
+    pattern = r"'(?:[^'\\]|''|\\.)*'" if escaped else r"'(?:[^']|'')*'"
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+def _unquoted(text: str, escaped: bool) -> str:
+    inner = text[1:-1]
+    if not escaped or "\\" not in inner:
+        return inner.replace("''", "'")
+
+    def one(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return "'"
+        return found[0] if found[1] in _KEPT else _BACKSLASH.get(found[1], found[1])
+
+    return re.sub(r"\\(.)|''", one, inner, flags=re.DOTALL)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The parts between separators that stand outside strings and parentheses."""
+    parts, depth, start, place = [], 0, 0, 0
+    while place < len(text):
+        one = text[place]
+        if one == "'":
+            found = _LITERAL.match(text, place)
+            if found is None:
+                return [text]
+            place = found.end()
+            continue
+        depth += (one == "(") - (one == ")")
+        if not depth and text.startswith(separator, place):
+            parts.append(text[start:place].strip())
+            place += len(separator)
+            start = place
+            continue
+        place += 1
+    return [*parts, text[start:].strip()]
+
+
+def _joined(parts: Sequence[str], backslash: bool) -> Value | None:
+    texts = []
+    for part in parts:
+        one = _literal(part, backslash)
+        if one is None:
+            return None
+        texts.append(one.text or "")
+    return Value("".join(texts))
+
+
+def _called(name: str, inside: str, backslash: bool) -> Value | None:
+    arguments = _split(inside, ",")
+    if name in ("CAST", "TRY_CAST"):
+        cast = _CAST.fullmatch(inside)
+        return None if cast is None else _cast(cast[1].strip(), cast[2].strip(), backslash)
+    if name == "CONVERT" and len(arguments) >= 2:
+        return _cast(arguments[1], arguments[0], backslash)
+    if name in _CHARACTERS and len(arguments) == 1:
+        return Value(chr(int(arguments[0])))
+    if name in ("TO_CLOB", "TO_NCHAR", "TO_CHAR", "TO_NUMBER", "UNISTR") and len(arguments) == 1:
+        return None if name == "UNISTR" and "\\" in inside else _literal(arguments[0], backslash)
+    if name == "CONCAT":
+        return _joined(arguments, backslash)
+    if name in _TO_TIME and arguments:
+        value = _literal(arguments[0], backslash)
+        style = _literal(arguments[1], backslash) if len(arguments) > 1 else None
+        if value is None or value.text is None or style is None or style.text is None:
+            return value
+        return Value(_time(value.text, style.text) or value.text)
+    return None
+
+
+def _cast(value: str, kind: str, backslash: bool) -> Value | None:
+    """A cast leaves the text as it is; the eight bytes of a SQL Server time become one."""
+    digits = _HEX.fullmatch(value)
+    if digits and digits[1] and len(digits[1]) == 16 and kind.upper() in ("DATETIME", "SMALLDATETIME"):
+        days, ticks = int(digits[1][:8], 16), int(digits[1][8:], 16)
+        days -= (days >> 31) << 32
+        moment = _FIRST_DAY + timedelta(days=days, milliseconds=(ticks * 10 + 1) // 3)
+        return Value(moment.isoformat(" ", "milliseconds"))
+    return _literal(value, backslash)
+
+
+def _time(text: str, style: str) -> str | None:
+    """A time written in a format of Oracle's, as ``yyyy-mm-dd hh:mm:ss[.f]``; None where the two do not agree, or where
+    the format has parts that are not known here (names of months stay as they are)."""
+    pattern = ""
+    for part in _FORMAT.findall(style.upper().replace("A.M.", "AM").replace("P.M.", "PM").replace("FM", "")):
+        digits = re.fullmatch(r"FF\d", part)
+        if part[0].isalpha():
+            known = _PARTS.get("FF" if digits else part)
+            if known is None:
+                return None
+            pattern += known
+        else:
+            pattern += re.escape(part).replace(r"\ ", r"\s+")
+    found = re.fullmatch(pattern, text.strip())
+    if found is None:
+        return None
+    part_of = found.groupdict()
+    if not all(part_of.get(name) for name in ("year", "month", "day")):
+        return None
+    hour = int(part_of.get("hour") or 0)
+    if part_of.get("half") is not None:
+        noon = (part_of.get("noon") or "A")[0].upper()
+        hour = int(part_of["half"]) % 12 + (12 if noon == "P" else 0)
+    day = f"{part_of['year']}-{int(part_of['month']):02}-{int(part_of['day']):02}"
+    clock = f"{hour:02}:{int(part_of.get('minute') or 0):02}:{int(part_of.get('second') or 0):02}"
+    fraction = part_of.get("fraction")
+    return f"{day} {clock}" + (f".{fraction}" if fraction else "")

@@ -1,0 +1,299 @@
+"""Changes and problems of event logs, where rows belong together by object (docs/formats/idm-event-log.md §6.2, §6.4).
+
+Rows of one statement are those of one object, verb, perpetrator and time that follow each other by record_id with no
+other row between, each for a column of its own. So rows are put in order, in slices that are worked on apart. Where a
+slice begins is settled by a look at all rows without images: at one that follows from no row before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from cdcwb.model import EVENTS, SOURCE_EVENT, ChangeSource, Kind, Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["join_statements", "key_spellings", "repeated_records"]
+
+PER_FIELD: Final = ("1", "2", "3", "7", "8")
+"""Event types that speak of one column (§3.2)."""
+
+_RANGES: Final = 64  # of record ids, where these do not rise with the capture
+_SLICES: Final = 512  # of a capture whose record ids rise
+_NAMED: Final = 5  # spellings that a sentence names
+_PLACE: Final = ("file_index", "offset", "length")
+_MARKS: Final = pa.schema([("_part", pa.int64()), ("_statement", pa.int64())])
+_ROWS: Final = pa.schema([*(field for field in EVENTS if field.name != "raw"), *_MARKS])
+_JOINED: Final = pa.schema([*_ROWS, ("source_events", pa.list_(SOURCE_EVENT))])
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def join_statements(events: DataFrame, headers: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
+    """One row for each change: rows for one column that are of one statement become one change, every other row is a
+    change by itself.
+
+    A change has the place, position, headers and key of its last row, the images of all, their columns in order and
+    their problems; ``source_events`` has their places in capture order. Rows whose object, column or record_id is not
+    known are never joined. ``headers`` are ``events`` without images. ``facts`` are those of the capture's plan: with
+    ``in_order`` (record ids never fall in capture order) slices are those of the files, else they are ranges of record
+    ids, which one more look at ``headers`` finds.
+    """
+    slices = _slices(_sliced(_rows(headers), headers, facts))
+    rows = _sliced(_rows(events), headers, facts)
+    same = (F.col("_file") == F.col("_of_file")) & (F.col("_slice") == F.col("_of_slice"))
+    here = F.when(_order() >= F.col("_cut"), F.col("_number")).otherwise(F.col("_earlier"))
+    nowhere = -1 - F.col("offset") % _RANGES
+    parted = rows.join(F.broadcast(slices), same, "left").withColumn(
+        "_part", F.when(F.col("_record").isNull(), nowhere).otherwise(here)
+    )
+    ordered = parted.repartition("_part").sortWithinPartitions("_part", "_record", "file_index", "offset")
+    joined = ordered.select(*_ROWS.names).mapInArrow(_join, from_arrow_schema(_JOINED))
+    source = F.when(F.col("changed_columns").isNotNull(), str(ChangeSource.LOG))
+    nothing = {"outcome": "string", "committed_at": "timestamp"}
+    return joined.drop(*_MARKS.names).withColumns(
+        {
+            "source_events": F.array_sort("source_events"),  # in capture order
+            "change_source": source,
+            **{name: F.lit(None).cast(kind) for name, kind in nothing.items()},
+        }
+    )
+
+
+def _records(events: DataFrame) -> DataFrame:
+    """Rows of the log, with their record_id as a number."""
+    rows = events.filter(F.col("kind").isin(str(Kind.CHANGE), str(Kind.CONTROL)))
+    return rows.withColumn("_record", F.col("position").try_cast("bigint"))
+
+
+def _rows(events: DataFrame) -> DataFrame:
+    """Rows of the log, with ``_statement``: a number that rows of one statement share; null for what stands alone."""
+    header = F.col("headers")
+    joins = (
+        F.col("record_type").isin(*PER_FIELD)
+        & (F.col("kind") == str(Kind.CHANGE))
+        & F.col("position").isNotNull()
+        & header["table_name"].isNotNull()
+        & header["table_key"].isNotNull()
+        & (F.size("changed_columns") == 1)
+    )
+    names = ("table_name", "table_key", "perpetrator", "event_time")
+    texts = [column for name in names for column in (header[name].isNull(), header[name])]  # a hash passes nulls over
+    return _records(events).withColumn("_statement", F.when(joins, F.xxhash64("operation", *texts)))
+
+
+def _order() -> Column:
+    return F.struct("_record", "file_index", "offset")
+
+
+def _sliced(rows: DataFrame, headers: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
+    """Adds ``_file`` and ``_slice``, which never fall in the order of rows; null without a record_id."""
+    there = F.col("_record").isNotNull()
+    if facts.get("in_order"):
+        extent = max(int(facts.get("bytes") or 0), int(facts.get("records") or 0))
+        of_file = F.floor(F.col("offset") / max(1, extent // _SLICES))
+        return rows.withColumns({"_file": F.col("file_index"), "_slice": F.when(there, of_file)})
+    points = [number / _RANGES for number in range(_RANGES)]
+    bounds = _records(headers).agg(F.percentile_approx("_record", points, 10_000).alias("_bounds"))
+    upto = F.size(F.filter("_bounds", lambda bound: bound <= F.col("_record"))).cast("bigint")
+    ranged = rows.crossJoin(F.broadcast(bounds)).withColumns({"_file": F.lit(0), "_slice": F.when(there, upto)})
+    return ranged.drop("_bounds")
+
+
+def _slices(rows: DataFrame) -> DataFrame:
+    """One row for each slice: ``_of_file``, ``_of_slice``, its ``_number`` in order, ``_cut``: its first row that
+    follows from no row before it (null: there is none), and ``_earlier``: the number of the slice before it in which
+    there is such a row. What comes before ``_cut`` belongs there."""
+    within = Window.partitionBy("_file", "_slice").orderBy(*("_record", "file_index", "offset"))
+    begins = F.col("_statement").isNull() | ~F.col("_statement").eqNullSafe(F.lag("_statement").over(within))
+    known = begins & (F.row_number().over(within) > 1)  # of the first row nothing is known
+    marked = rows.filter(F.col("_record").isNotNull()).withColumn("_cuts", known)
+    cuts = marked.groupBy("_file", "_slice").agg(F.min(F.when(F.col("_cuts"), _order())).alias("_cut"))
+    through = Window.partitionBy(F.lit(0)).orderBy("_file", "_slice")  # a row for each slice: some hundred
+    before = through.rowsBetween(Window.unboundedPreceding, -1)
+    numbered = cuts.withColumn("_number", F.row_number().over(through).cast("bigint"))
+    return numbered.select(
+        F.col("_file").alias("_of_file"),
+        F.col("_slice").alias("_of_slice"),
+        "_number",
+        "_cut",
+        F.coalesce(F.max(F.when(F.col("_cut").isNotNull(), F.col("_number"))).over(before), F.lit(0)).alias("_earlier"),
+    )
+
+
+def _join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows in order, as changes. What is held back is what the next rows may belong to."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        (rows,) = pa.Table.from_batches([*held, batch]).combine_chunks().to_batches() or [batch]
+        if not rows.num_rows:
+            continue
+        first = _firsts(rows)
+        last = int(first[-1])
+        held = [rows.slice(last)]
+        if last:
+            yield from _changes(rows.slice(0, last), first[:-1])
+    for rows in held:
+        yield from _changes(rows, np.zeros(1, dtype=np.int64))
+
+
+def _firsts(rows: pa.RecordBatch) -> Ints:
+    """The rows that statements begin with."""
+    statement = rows["_statement"]
+    part = rows["_part"].to_numpy()
+    alone = statement.is_null().to_numpy(zero_copy_only=False)
+    number = statement.fill_null(0).to_numpy()
+    begins = np.ones(len(number), dtype=np.bool_)
+    begins[1:] = alone[1:] | alone[:-1] | (number[1:] != number[:-1]) | (part[1:] != part[:-1])
+    return _parted(np.flatnonzero(begins), _columns(rows, alone))
+
+
+def _columns(rows: pa.RecordBatch, alone: Bools) -> Ints:
+    """A number for the column of each row that is not alone, else -1."""
+    lists = rows["changed_columns"]
+    offsets = lists.offsets.to_numpy()[:-1][~alone]
+    names = lists.values.take(pa.array(offsets)).dictionary_encode().indices
+    found = np.full(rows.num_rows, -1, dtype=np.int64)
+    found[~alone] = names.to_numpy()
+    return found
+
+
+def _parted(first: Ints, column: Ints) -> Ints:
+    """The same rows, and those at which a column comes again in a run, counted from where it was parted last."""
+    count = len(column)
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, count)))
+    order = np.lexsort((np.arange(count), column, run))
+    before = np.full(count, -1, dtype=np.int64)  # the row of the same run and column before this one
+    same = (run[order][1:] == run[order][:-1]) & (column[order][1:] == column[order][:-1]) & (column[order][1:] >= 0)
+    before[order[1:][same]] = order[:-1][same]
+    repeats = np.unique(run[before >= 0])
+    ends = np.append(first[1:], count)
+    found = [first]
+    for number in repeats.tolist():
+        begin, end = int(first[number]), int(ends[number])
+        latest = np.maximum.accumulate(before[begin:end])
+        starts, start = [], begin
+        while (start := begin + int(np.searchsorted(latest, start))) < end:
+            starts.append(start)
+        found.append(np.array(starts, dtype=np.int64))
+    return np.sort(np.concatenate(found))
+
+
+def _changes(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:
+    """The rows from each of ``first`` to the next as one change; rows of an unknown type are none."""
+    rows = rows.take(pa.array(np.arange(rows.num_rows)))  # a slice would share its buffers
+    ends = np.append(first, rows.num_rows)
+    last = pa.array(ends[1:] - 1)
+    offsets = pa.array(ends.astype(np.int32))
+    columns: dict[str, pa.Array] = {}
+    for field in _ROWS:
+        column = rows[field.name]
+        columns[field.name] = _merged(column, ends, field) if field.name in _MERGED else column.take(last)
+    places = pa.StructArray.from_arrays([rows[name] for name in _PLACE], fields=list(SOURCE_EVENT))
+    columns["source_events"] = pa.ListArray.from_arrays(offsets, places)
+    made = pa.RecordBatch.from_arrays([columns[name] for name in _JOINED.names], schema=_JOINED)
+    changes = np.asarray(pa.compute.equal(made["kind"], str(Kind.CHANGE)).to_numpy(zero_copy_only=False))
+    yield made if changes.all() else made.filter(pa.array(changes))
+
+
+_MERGED: Final = ("before", "after", "changed_columns", "problems")
+
+
+def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
+    """The lists or maps of rows that follow each other as one; null where all are."""
+    there = np.concatenate([[0], np.cumsum(column.is_valid().to_numpy(zero_copy_only=False))])
+    missing = there[ends[1:]] == there[ends[:-1]]
+    offsets = pa.array(column.offsets.to_numpy()[ends], mask=np.append(missing, False))
+    if pa.types.is_map(field.type):
+        return pa.MapArray.from_arrays(offsets, column.keys, column.items).cast(field.type)
+    return pa.ListArray.from_arrays(offsets, column.values).cast(field.type)
+
+
+def repeated_records(events: DataFrame) -> DataFrame:
+    """The rows whose record_id an earlier row of the capture has, each with that as its ``problem``."""
+    rows = _records(events).filter(F.col("_record").isNotNull()).select(*_PLACED, "position")
+    same = Window.partitionBy("position").orderBy("file_index", "offset")
+    numbered_rows = rows.withColumns(
+        {"_number": F.row_number().over(same), "_first": F.first(F.struct("file", "offset")).over(same)}
+    )
+    sentence = F.concat(
+        F.lit("expected a record_id that no other row has, found "),
+        F.regexp_replace("position", "^0+", ""),
+        F.lit(", which the row at "),
+        _spot(F.col("_first")["offset"], F.col("_first")["file"], F.col("file")),
+        F.lit(" has"),
+    )
+    problem = F.struct(F.lit(str(Problem.LOG_RULE)).alias("code"), sentence.alias("detail"))
+    return numbered_rows.filter(F.col("_number") > 1).withColumn("problem", problem)
+
+
+def key_spellings(events: DataFrame) -> DataFrame:
+    """One row for each key of a table that is written in several ways, with that as its ``problem``; it stands at the
+    first row with the second spelling. The Publisher takes such rows for those of different objects (§2.3)."""
+    key = F.col("headers")["table_key"]
+    rows = _records(events).filter(key.isNotNull() & F.col("key").isNotNull()).withColumn("_spelling", key)
+    whole = F.struct("file_index", "offset", "_spelling", *[name for name in _PLACED if name not in _PLACE[:2]])
+    names = ("schema_name", "table_name", "_spelling")
+    firsts = rows.groupBy(*names).agg(F.min_by(whole, F.struct("file_index", "offset")).alias("_first"))
+    groups = (
+        _with_object(firsts)
+        .groupBy("schema_name", "table_name", "_object")
+        .agg(F.array_sort(F.collect_list("_first"), _by_place).alias("_firsts"))
+        .filter(F.size("_firsts") > 1)
+    )
+    found, second = F.col("_firsts"), F.col("_firsts")[1]
+    more = F.when(F.size(found) > _NAMED, " …").otherwise("")
+    spelt = F.transform(
+        F.slice(found, 1, _NAMED),
+        lambda one: F.concat(
+            one["_spelling"], F.lit(" (at "), _spot(one["offset"], one["file"], second["file"]), F.lit(")")
+        ),
+    )
+    sentence = F.concat(
+        F.lit("one key, written in "),
+        F.size(found).cast("string"),
+        F.lit(" ways, which makes events run out of order: "),
+        F.array_join(spelt, ", "),
+        more,
+    )
+    problem = F.struct(F.lit(str(Problem.KEY_SPELLING)).alias("code"), sentence.alias("detail"))
+    return groups.withColumn("problem", problem).select("problem", *[second[name].alias(name) for name in _PLACED])
+
+
+_PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
+
+
+def _by_place(one: Column, other: Column) -> Column:
+    files = one["file_index"] - other["file_index"]
+    return F.when(files != 0, files).otherwise(F.signum(one["offset"] - other["offset"]).cast("int"))
+
+
+def _spot(offset: Column, file: Column, here: Column) -> Column:
+    """``offset 12``, or ``offset 12 of b.csv`` where the file is another than the one spoken of."""
+    name = F.concat(F.lit(" of "), F.element_at(F.split(file, "/"), -1))
+    return F.concat(F.lit("offset "), offset.cast("string"), F.when(file == here, "").otherwise(name))
+
+
+def _with_object(firsts: DataFrame) -> DataFrame:
+    """Adds ``_object``: what all spellings of one key have in common."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([*firsts.schema.fields, StructField("_object", StringType())])
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from cdcwb.formats.idm_event_log.table_key import same_objects
+
+        for batch in batches:
+            yield batch.append_column("_object", same_objects(batch.column("_spelling")))
+
+    return firsts.mapInArrow(work, schema)

@@ -1,0 +1,163 @@
+"""One row of the event log as a tree: every byte in one leaf, every column with what it means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcwb.formats.base import Field
+from cdcwb.formats.idm_event_log.dissect import Cell, dissect
+from cdcwb.formats.idm_event_log.events import Source
+from cdcwb.formats.idm_event_log.facts import EVENT_TYPES
+from cdcwb.formats.idm_event_log.log import COLUMNS
+from cdcwb.formats.idm_event_log.row import rules
+from cdcwb.model import OffsetUnit
+
+VALUES = ["12", "idu=1", "N", "2", "2024-01-02 03:04:05", "SCOTT", "indirect.usr", "fname", "Jack", "John"]
+
+
+def cut(values: list[str | None], names: tuple[str | None, ...] = COLUMNS) -> tuple[bytes, list[Cell]]:
+    """A delimited row of these values, in quotes where they need them, and its columns."""
+    record = b""
+    cells = []
+    for name, value in zip(names, values, strict=True):
+        text = "" if value is None else value
+        data = ('"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') or text == "" else text).encode()
+        data = b"" if value is None else data
+        cells.append(Cell(name, name or "extra", len(record), len(data), value))
+        record += data + b","
+    return record[:-1] + b"\n", cells
+
+
+def tree(values: list[str | None], source: Source | None = None) -> Field:
+    return dissect(*cut(values), source)
+
+
+def child(field: Field, name: str) -> Field:
+    (found,) = (one for one in field.children if one.name == name)
+    return found
+
+
+def with_value(column: str, value: str | None) -> Field:
+    values: list[str | None] = [*VALUES]
+    values[COLUMNS.index(column)] = value
+    return child(tree(values), column)
+
+
+def whole(field: Field, record: bytes) -> None:
+    """Children fill their node without holes, and bytes are what stands there."""
+    assert field.raw == record[field.offset : field.offset + field.length]
+    if field.children:
+        at = field.offset
+        for one in field.children:
+            assert one.offset == at
+            at += one.length
+            whole(one, record)
+        assert at == field.offset + field.length
+
+
+def test_a_row_says_what_it_is() -> None:
+    found = tree([*VALUES])
+    assert found.meaning == "update field: the old value and the new one (indirect.usr, column fname)"
+    assert [one.name for one in found.children if not one.quiet] == list(COLUMNS)
+    assert {one.problem for one in found.walk()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "meaning"),
+    [
+        (
+            "record_id",
+            "12",
+            "the row's number, and its place in the order of publication: position 0000000000000000012",
+        ),
+        ("table_key", "idu=1", "the key of the changed row: idu is '1'"),
+        ("table_key", "a=1+b= 2", "the key of the changed row: a is '1' and b is ' 2'"),
+        ("status", "N", "what became of the row: new: to be published"),
+        ("event_type", "5", "what happened: insert row (query-back), XDS add"),
+        ("event_time", "2024-01-02-03.04.05", "when it takes effect: 2024-01-02 03:04:05 UTC, written as db2 does"),
+        ("perpetrator", None, "the database user who did it: NULL, so not the driver's own user"),
+        ("table_name", "lawson.idview", "the table or view where it happened: idview of schema lawson"),
+        ("old_value", None, "the value before: NULL"),
+        ("new_value", "John", "the value after"),
+    ],
+)
+def test_a_column_says_what_it_means(column: str, value: str | None, meaning: str) -> None:
+    found = with_value(column, value)
+    assert found.value == value
+    assert found.meaning.startswith(meaning)
+
+
+@pytest.mark.parametrize("number", EVENT_TYPES)
+def test_what_a_type_does_not_use_is_told(number: int) -> None:
+    found = tree([*VALUES[:3], str(number), *VALUES[4:]])
+    unused = {name for name in COLUMNS if f"not used by an event of type {number}" in child(found, name).meaning}
+    expected = {1: {"old_value"}, 2: set(), 3: {"old_value"}, 4: {"column_name", "old_value", "new_value"}}
+    field = {"old_value", "new_value"}
+    assert unused == expected.get(number, field if number in (7, 8) else field | {"column_name"})
+
+
+def test_a_key_is_taken_apart_at_its_bytes() -> None:
+    record, cells = cut([VALUES[0], 'a=ü+b="x=y"', *VALUES[2:]])
+    key = child(dissect(record, cells), "table_key")
+    assert [(one.name, one.value) for one in key.children] == [
+        ("text", 'a=ü+b="x=y"'), ("column", "a"), ("=", None), ("value", "ü"), ("+", None),
+        ("column", "b"), ("=", None), ("value", "x=y"),
+    ]  # fmt: skip
+    record, cells = cut([VALUES[0], "a=ü+b=2", *VALUES[2:]])
+    key = child(dissect(record, cells), "table_key")
+    assert [(one.name, one.raw.decode()) for one in key.children] == [
+        ("column", "a"), ("=", "="), ("value", "ü"), ("+", "+"), ("column", "b"), ("=", "="), ("value", "2"),
+    ]  # fmt: skip
+
+
+def test_the_place_of_an_error_in_a_key_is_a_field_of_its_own() -> None:
+    key = with_value("table_key", "a=1+photo=qqo=")
+    assert key.problem == "table_key"
+    so_far, error = key.children[-2:]
+    assert (so_far.raw, error.raw) == (b"photo=qqo", b"=")
+    assert error.problem == "table_key"
+    assert error.meaning.startswith("expected + or the end")
+    assert "may be meant" in key.meaning
+
+
+def test_a_broken_rule_stands_at_its_column_and_at_the_row() -> None:
+    values: list[str | None] = [*VALUES]
+    values[2], values[3] = "n", "9"
+    found = tree(values)
+    assert found.problem == "log_status"
+    assert child(found, "status").meaning.endswith("expected N, S, W, E or F, found 'n'; N is another status")
+    assert child(found, "event_type").problem == "log_rule"
+    assert child(found, "record_id").problem is None
+
+
+def test_a_row_without_bytes_has_the_same_meanings() -> None:
+    there = tree([*VALUES])
+    cells = [Cell(name, name, 0, 0, value) for name, value in zip(COLUMNS, VALUES, strict=True)]
+    found = dissect(b"", cells, Source("t", 0, OffsetUnit.ROW))
+    whole(found, b"")
+    assert [one.meaning for one in found.children] == [one.meaning for one in there.children if not one.quiet]
+    assert [one.value for one in child(found, "table_key").children] == ["idu", None, "1"]
+
+
+def test_a_reduced_row_is_told_nothing_of_what_it_lacks() -> None:
+    names = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value", None)
+    found = dissect(*cut(["1", "usr", "idu=1", "fname", None, "Jack", "?"], names))
+    assert found.problem is None
+    assert child(found, "extra").meaning == "a column that an event log does not have"
+
+
+texts = st.none() | st.text('a1=+",;.\n é', max_size=8) | st.sampled_from(VALUES)
+
+
+@given(st.lists(texts, min_size=len(COLUMNS), max_size=len(COLUMNS)))
+def test_any_row_has_every_byte_in_one_leaf_and_every_problem_that_the_rules_find(values: list[str | None]) -> None:
+    record, cells = cut(values)
+    source = Source("x", 0, OffsetUnit.BYTE)
+    found = dissect(record, cells, source)
+    whole(found, record)
+    broken = rules(dict(zip(COLUMNS, values, strict=True)), source)
+    marked = {one.name for one in found.children if one.problem is not None}
+    assert marked == {one.column for one in broken}
+    assert (found.problem is None) == (not broken)

@@ -1,0 +1,242 @@
+"""Rows of INSERT statements as tools write them, and where each begins and ends."""
+
+from __future__ import annotations
+
+import random
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdcwb.formats.idm_event_log.sql_dump import Segments, segments
+from cdcwb.formats.idm_event_log.sql_outline import find_begin, looks_like_dump, outline, value_places
+from cdcwb.formats.idm_event_log.sql_values import column, value_of
+from cdcwb.synth.mutate import mutate
+from tests.event_logs import as_sql, rows
+
+
+def array(data: bytes) -> Any:
+    return np.frombuffer(data, np.uint8)
+
+
+def read(data: bytes, table: str | None = "t", backslash: bool = False) -> list[tuple[bytes, Any]]:
+    """Every segment: its bytes, and its values or the reason why it has none. They have no holes."""
+    found: list[tuple[bytes, Any]] = []
+    end = 0
+    for some in segments(array(data), 0, len(data), table=table, backslash=backslash):
+        assert some.start[0] == end
+        assert all(before == after for before, after in zip(some.end[:-1], some.start[1:], strict=True))
+        end = some.end[-1]
+        found += _told(data, some, backslash)
+    assert end == len(data)
+    return found
+
+
+def _told(data: bytes, some: Segments, backslash: bool) -> list[tuple[bytes, Any]]:
+    said: dict[int, Any] = {gap.index: f"{gap.kind}: {gap.reason}" for gap in some.gaps}
+    for group in some.rows.values():
+        columns = [column(tokens, "utf-8", backslash).texts.to_pylist() for tokens in zip(*group.values, strict=True)]
+        said.update(zip(group.index, zip(*columns, strict=True), strict=True))
+    return [(data[a:b], said[at]) for at, (a, b) in enumerate(zip(some.start, some.end, strict=True))]
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        ("'it''s'", "it's"),
+        ("''", ""),
+        ("N'x'", "x"),
+        ("NULL", None),
+        ("null", None),
+        ("42", "42"),
+        ("-1.50", "-1.50"),
+        ("TRUE", "true"),
+        ("q'[it's]'", "it's"),
+        ("Q'!a'b!'", "a'b"),
+        ("E'a\\'b\\n'", "a'b\n"),
+        ("_utf8'x'", "x"),
+        ("'a' || CHR(10) || 'b'", "a\nb"),
+        ("CONCAT('a', 'b')", "ab"),
+        ("x'AAbb'", "aabb"),
+        ("0xAABB", "aabb"),
+        ("TIMESTAMP '2024-01-02 03:04:05.6'", "2024-01-02 03:04:05.6"),
+        ("DATE '2024-01-02'", "2024-01-02"),
+        ("{ts '2024-01-02 03:04:05'}", "2024-01-02 03:04:05"),
+        ("CAST('x' AS VARCHAR(10))", "x"),
+        ("CAST(N'2024-01-02T03:04:05.000' AS DateTime)", "2024-01-02T03:04:05.000"),
+        ("CAST(0x00009CEF00A25634 AS DateTime)", "2009-12-30 09:51:03.000"),
+        ("CONVERT(datetime, '2024-01-02', 120)", "2024-01-02"),
+        ("'2024-01-02'::timestamp", "2024-01-02"),
+        ("('x')", "x"),
+        ("TO_DATE('2024-01-02 03:04:05','YYYY-MM-DD HH24:MI:SS')", "2024-01-02 03:04:05"),
+        ("to_date('02.01.2024','DD.MM.YYYY')", "2024-01-02 00:00:00"),
+        ("TO_DATE('01/02/2024 03:04:05 PM','MM/DD/YYYY HH:MI:SS AM')", "2024-01-02 15:04:05"),
+        ("TO_TIMESTAMP('2024-01-02 03:04:05.123456789','YYYY-MM-DD HH24:MI:SS.FF9')", "2024-01-02 03:04:05.123456789"),
+        ("TO_TIMESTAMP('02-JAN-24 03.04.05 PM','DD-MON-RR HH.MI.SS AM')", "02-JAN-24 03.04.05 PM"),
+        ("/* note */ 'x'", "x"),
+    ],
+)
+def test_a_literal_has_its_text(token: str, text: str | None) -> None:
+    assert value_of(token) == (text, None)
+    found = column([token.encode(), b"'other'"], "utf-8", False)
+    assert found.texts.to_pylist() == [text, "other"]
+    assert not found.refused
+
+
+@pytest.mark.parametrize("token", ["SYSDATE", "seq.NEXTVAL", ":new.idu", "'a' || x", "USER", "'open", "GETDATE()", ""])
+def test_what_only_the_database_can_work_out_is_refused(token: str) -> None:
+    found = column([b"'x'", token.encode()], "utf-8", False)
+    assert found.texts.to_pylist() == ["x", None]
+    assert found.refused == {1: f"expected a literal, found {token or 'nothing'}, which only the database can work out"}
+
+
+def test_a_backslash_is_an_escape_where_it_is_said() -> None:
+    assert column([rb"'a\'b\\'", b"'c'"], "utf-8", True).texts.to_pylist() == ["a'b\\", "c"]
+    assert column([rb"'a\b'"], "utf-8", False).texts.to_pylist() == ["a\\b"]
+    data = rb"INSERT INTO t VALUES (1,'a\'),(2'),(2,'b\\');"
+    assert [said for _, said in read(data, backslash=True)] == [("1", "a'),(2"), ("2", "b\\")]
+
+
+def test_bytes_that_are_not_in_the_character_set_are_hex() -> None:
+    found = column([b"'J\xe9'", b"'x'"], "utf-8", False)
+    assert found.texts.to_pylist() == ["4ae9", "x"]
+    assert found.garbled.tolist() == [0]
+
+
+def test_a_row_owns_its_bytes() -> None:
+    data = b"-- a dump\nINSERT INTO s.t (a, b) VALUES (1,'x'),\n  (2,'y') , (3,NULL)\n;  \nCOMMIT;\n"
+    assert read(data) == [
+        (b"-- a dump\n", "filler: comments"),
+        (b"INSERT INTO s.t (a, b) VALUES (1,'x'),\n", ("1", "x")),
+        (b"  (2,'y') ,", ("2", "y")),
+        (b" (3,NULL)\n;  \n", ("3", None)),
+        (b"COMMIT;\n", "filler: another statement"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        b"insert into T values (1,'x');",
+        b'INSERT INTO "S"."T" ("A","B") VALUES (1,\'x\');',
+        b"INSERT INTO `t` VALUES (1,'x') ON DUPLICATE KEY UPDATE a=1;",
+        b"INSERT INTO t (a,b) VALUES (1,'x') RETURNING a;",
+        b"INSERT IGNORE INTO t VALUES\n(1,'x')\n;\n",
+        b"INSERT [dbo].[t] ([a], [b]) VALUES (1, N'x')\nGO\n",
+        b"INSERT INTO t (a, b) OVERRIDING SYSTEM VALUE VALUES (1, 'x');",
+        b"REPLACE INTO t VALUES (1,/* the value */ 'x');",
+        b"INSERT INTO t VALUES (1,'x')",
+    ],
+)
+def test_every_spelling_of_a_statement_is_read(statement: bytes) -> None:
+    assert ("1", "x") in [said for _, said in read(statement)]
+
+
+def test_statements_of_other_kinds_are_filler() -> None:
+    others = [
+        b"SET DEFINE OFF;\n",
+        b"REM don't\n",
+        b"PROMPT it's here\n",
+        b"CREATE TABLE t (a INT, b VARCHAR(10) DEFAULT ';');\n",
+        (
+            b"CREATE OR REPLACE TRIGGER x AFTER INSERT ON usr FOR EACH ROW BEGIN\n"
+            b"  INSERT INTO t VALUES (:new.a, 'x');\n  IF 1=1 THEN NULL;\n  END IF;\nEND;\n"
+        ),
+        b"/\n",
+        b"LOCK TABLES `t` WRITE;\n",
+        b"INSERT INTO other VALUES (1,'(2,''x'')');\n",
+        b"COPY other (a) FROM stdin;\n1\n\\.\n",
+    ]
+    for other in others:
+        found = read(other + b"INSERT INTO t VALUES (1,'x');\n")
+        assert found[-1][1] == ("1", "x"), other
+        assert all(isinstance(said, str) and said.startswith("filler") for _, said in found[:-1]), other
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (b"(2)", "malformed: expected 2 values, found 1"),
+        (b"(2,'a'b')", "malformed: expected a row of values, closed by a parenthesis"),
+        (b"(2,'a)", "malformed: expected a row of values, closed by a parenthesis"),
+        (b"(2,'a'", "malformed: expected a row of values, closed by a parenthesis"),
+    ],
+)
+def test_damage_ends_where_a_row_or_a_statement_may_begin(bad: bytes, reason: str) -> None:
+    many = b"INSERT INTO t VALUES (1,'x'),\n" + bad + b",\n(3,'z'),(4,'z');\n"
+    single = b"".join(b"INSERT INTO t VALUES %b;\n" % row for row in (b"(1,'x')", bad, b"(3,'z')", b"(4,'z')"))
+    for data in (many, single):
+        found = read(data)
+        assert [said for _, said in found if said[0] in "134"] == [("1", "x"), ("3", "z"), ("4", "z")]
+        assert [said for _, said in found if isinstance(said, str)] == [reason]
+
+
+def test_a_dump_that_is_cut_off_says_so() -> None:
+    found = read(b"INSERT INTO t VALUES (1,'x'),(2,'y")
+    assert found[-1][1].startswith("malformed: truncated: ")
+    assert found[0][1] == ("1", "x")
+
+
+def test_rows_that_cannot_be_read_are_no_filler() -> None:
+    for data in (b"INSERT INTO t SELECT * FROM u;", b"COPY t FROM stdin;\n1\tx\n\\.\n", b"INSRT INTO t VALUES (1);"):
+        assert read(data)[0][1].startswith("malformed")
+
+
+def test_the_same_rows_wherever_a_dump_is_cut() -> None:
+    data = as_sql(rows(50), together=4)
+    whole = [one for some in segments(array(data), 0, len(data), table="eventlog") for one in some.start]
+    for place in range(0, len(data), 97):
+        begin = find_begin(array(data), place) if place else 0
+        before = [one for some in segments(array(data), 0, place, table="eventlog") for one in some.start]
+        ends = [one for some in segments(array(data), 0, place, table="eventlog") for one in some.end]
+        if place and ends[-1] != begin:
+            begin = ends[-1]  # as the plan does
+        behind = [one for some in segments(array(data), begin, len(data), table="eventlog") for one in some.start]
+        assert before + behind == whole
+
+
+def test_an_outline_names_the_tables_and_their_first_rows() -> None:
+    found = outline(array(as_sql(rows(20))), "utf-8", False, 5)
+    assert set(found) == {"other", "indirect.eventlog"}
+    assert found["other"] == (None, [(b"1", b"'x'")])
+    columns, some = found["indirect.eventlog"]
+    assert columns is not None
+    assert columns[0] == "record_id"
+    assert 5 <= len(some) <= 7
+
+
+def test_values_are_found_in_the_bytes_of_a_row() -> None:
+    record = b"INSERT INTO t (a, b) VALUES (1, 'x,y' ),"
+    names, places = value_places(record, "utf-8", False)
+    assert names == ("a", "b")
+    assert [record[a:b] for a, b in places] == [b"1", b"'x,y' "]
+
+
+def test_what_a_dump_looks_like() -> None:
+    assert looks_like_dump(array(b"-- x\nINSERT INTO t VALUES (1);\n"))
+    assert looks_like_dump(array(b"\xef\xbb\xbfSET x;\nINSERT INTO t VALUES (1);\n"))
+    assert looks_like_dump(array(b"tdamaged\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\n"))
+    assert not looks_like_dump(array(b"a,b\n1,INSERT INTO t VALUES (1)\n"))
+    assert not looks_like_dump(array(b""))
+
+
+def test_many_damaged_dumps_have_no_holes() -> None:
+    rng = random.Random(3)
+    data = as_sql(rows(30))
+    for _ in range(300):
+        read(mutate(data, rng), table="indirect.eventlog")
+
+
+def test_time_grows_with_the_size_alone() -> None:
+    """Damage in every row, and a quote that nothing closes."""
+
+    def taken(count: int) -> float:
+        data = b"INSERT INTO t VALUES (1,'x'y');\n" * count + b"INSERT INTO t VALUES (2,'z"
+        started = process_time()
+        for _ in segments(array(data), 0, len(data), table="t"):
+            pass
+        return process_time() - started
+
+    taken(10)
+    assert taken(40_000) < 10 * 5 * taken(4_000)
