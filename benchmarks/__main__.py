@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import avro, captures, decoders, end_to_end, logdump, masks, qlik_json
+from benchmarks import avro, captures, decoders, end_to_end, logdump, masks, qlik_json, xds
 from benchmarks.measure import in_turn, on_one_core, ratio
 from cdcwb import machine
 
@@ -20,7 +20,7 @@ _BROKEN = 4
 """Exit code where a threshold is broken, as on the command line of cdcwb."""
 
 _TWICE = 2.1
-_FORMATS = ("gbase8s", "qlik", "goldengate")
+_FORMATS = ("gbase8s", "qlik", "goldengate", "xds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ def main() -> int:
         promises += _qlik(options)
     if "goldengate" in options.only:
         promises += _goldengate(options)
+    if "xds" in options.only:
+        promises += _xds(options)
     _print_promises(promises)
     return _BROKEN if options.check and not all(promise.holds for promise in promises) else 0
 
@@ -107,13 +109,37 @@ def _goldengate(options: argparse.Namespace) -> list[Promise]:
     return promises
 
 
+def _xds(options: argparse.Namespace) -> list[Promise]:
+    count = 4_000 if options.quick else 100_000
+    log = xds.log_rows(count)
+    promises = []
+    for size in xds.BATCH_SIZES:
+        found = xds.difference(log, size)
+        if found is not None:
+            raise SystemExit(f"a peer and cdcwb disagree: {found}")
+        with on_one_core():
+            taken = in_turn(xds.works(log, size), options.rounds)
+        length = sum(map(len, xds.documents_of(log, size)))
+        title = f"One core, processor time, event log rows as XDS, {size} events a document"
+        _print_rates(title, taken, count, length)
+        promises += [
+            Promise(
+                f"XDS from {name}, {size} a document",
+                ratio(taken[f"lxml, {name}"], taken[f"columns, {name}"]),
+                xds.PROMISE,
+            )
+            for name in ("events", "log rows")
+        ]
+    return promises
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the speed of cdcwb.")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; the figures say little")
     parser.add_argument("--check", action="store_true", help=f"exit with {_BROKEN} where a promise is broken")
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured in turn (5)")
     parser.add_argument("--no-spark", action="store_true", help="leave out the whole way through Spark")
-    parser.add_argument("--only", nargs="+", choices=_FORMATS, default=_FORMATS, help="only these formats")
+    parser.add_argument("--only", nargs="+", choices=_FORMATS, default=_FORMATS, help="only these")
     return parser.parse_args()
 
 

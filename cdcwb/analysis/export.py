@@ -22,7 +22,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["KINDS", "check_target", "export", "text_lines"]
+__all__ = ["KINDS", "beside", "check_target", "export", "join_text", "local", "parts_of", "settle", "text_lines"]
 
 KINDS: Final = ("jsonl", "parquet", "csv")
 """What can be written, by the ending of the file's name."""
@@ -65,31 +65,32 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str]) -> int:
         )
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
     rows = ordered(capture, view)
-    with _beside(target) as (parts, whole):
+    with beside(target) as (parts, whole):
         if target.suffix == ".parquet":
             _write_parquet(rows, parts)
-            _join_parquet(_parts(parts, target), whole, model.TABLES[view])
+            _join_parquet(parts_of(parts, target), whole, model.TABLES[view])
         else:
             kind = target.suffix[1:]
             end = "\r\n" if kind == "csv" else "\n"
             lines = text_lines(rows, kind)
-            lines.write.option("lineSep", end).option("compression", "none").text(_local(parts))
-            _join_text(_parts(parts, target), whole, _header(rows, end) if kind == "csv" else b"")
+            lines.write.option("lineSep", end).option("compression", "none").text(local(parts))
+            join_text(parts_of(parts, target), whole, _header(rows, end) if kind == "csv" else b"")
         size = whole.stat().st_size
         whole.replace(target)
     return size
 
 
-def check_target(to: str | os.PathLike[str], inputs: list[str]) -> Path:
-    """The absolute path of a file that can be written; ``inputs`` are the files that must not be replaced.
+def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[str] = KINDS) -> Path:
+    """The absolute path of a file that can be written and ends as one of the ``kinds``; ``inputs`` are the files that
+    must not be replaced.
 
     Raises OptionError before any work is done.
     """
     target = Path(to).absolute()
     kind = target.suffix[1:].lower()
-    if kind not in KINDS or target.suffix != target.suffix.lower():
+    if kind not in kinds or target.suffix != target.suffix.lower():
         raise OptionError(
-            f"expected a file that ends in .{', .'.join(KINDS)}, found '{target.name}'.{nearest(kind, KINDS)}"
+            f"expected a file that ends in .{', .'.join(kinds)}, found '{target.name}'.{nearest(kind, kinds)}"
         )
     if target.is_dir():
         raise OptionError(f"'{target}' is a folder, not a file")
@@ -148,19 +149,20 @@ def _write_parquet(rows: DataFrame, folder: Path) -> None:
     before = spark.conf.get(setting)
     spark.conf.set(setting, "TIMESTAMP_MICROS")
     try:
-        rows.write.option("compression", "snappy").parquet(_local(folder))
+        rows.write.option("compression", "snappy").parquet(local(folder))
     finally:
         spark.conf.set(setting, str(before))
 
 
-def _join_text(parts: list[Path], whole: Path, header: bytes) -> None:
+def join_text(parts: list[Path], whole: Path, header: bytes) -> None:
+    """The header and the parts, one behind the other, as one file; the parts are gone then."""
     with whole.open("xb") as out:
         out.write(header)
         for part in parts:
             with part.open("rb") as piece:
                 shutil.copyfileobj(piece, out, _PIECE)
             part.unlink()  # what is joined needs its room only once
-        _settle(out)
+        settle(out)
 
 
 def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
@@ -174,16 +176,16 @@ def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
                     for batch in rows.iter_batches(_ROW_GROUP) if rows.num_row_groups else ():
                         writer.write_table(pa.Table.from_batches([batch]).cast(schema))
                 part.unlink()
-        _settle(out)
+        settle(out)
 
 
-def _settle(out: Any) -> None:
+def settle(out: Any) -> None:
     """On the disk before it is renamed, so that not even a power cut leaves half a file under the name."""
     out.flush()
     os.fsync(out.fileno())
 
 
-def _parts(folder: Path, target: Path) -> list[Path]:
+def parts_of(folder: Path, target: Path) -> list[Path]:
     """The parts that Spark wrote, in the order of its partitions."""
     if not (folder / "_SUCCESS").exists():
         raise OptionError(
@@ -199,7 +201,7 @@ def _parts(folder: Path, target: Path) -> list[Path]:
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[tuple[Path, Path]]:
+def beside(target: Path) -> Iterator[tuple[Path, Path]]:
     """A folder for the parts and a file for the whole, both beside the target and both gone at the end."""
     name = f".cdcwb-{secrets.token_hex(8)}"
     parts, whole = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
@@ -210,6 +212,6 @@ def _beside(target: Path) -> Iterator[tuple[Path, Path]]:
         whole.unlink(missing_ok=True)
 
 
-def _local(path: Path) -> str:
+def local(path: Path) -> str:
     """A path of this machine's file system, whatever file system Spark takes by default."""
     return f"file://{path}"

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from cdcwb.cli import look, make, read
+from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import FINE, INTERNAL, UNUSABLE, sentence
 from cdcwb.formats.options import nearest
@@ -61,6 +62,7 @@ for _command in (
     look.inspect,
     read.summary,
     read.export,
+    documents.xds,
     make.report,
     read.save,
     make.synth,

@@ -4,22 +4,48 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from typing import Any, Final
 
 import click
 
 from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.failures import FINE, PROBLEMS
+from cdcwb.cli.failures import FINE, PROBLEMS, UNUSABLE
 from cdcwb.cli.options import Filters, KeyValue, format_and_options, key_values, narrowing, strict
 from cdcwb.words import plural
 
 __all__ = ["report", "synth"]
 
+THRESHOLDS: Final = 4
+"""A threshold of ``--fail-if`` is broken; the reports are there."""
+
 
 @click.command()
 @click.argument("name")
 @click.argument("path", type=click.Path())
-@click.option("--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.html.")
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE",
+    type=click.Path(),
+    required=True,
+    help="FILE.html, beside which FILE.json gets the facts; with all, a folder.",
+)
 @narrowing("tables", "time_from", "time_to")
+@click.option(
+    "--time-zone", metavar="ZONE", help="Zone in which times are displayed, such as Europe/Berlin or +08:00 (UTC)."
+)
+@click.option(
+    "--redact",
+    metavar="TABLE.COLUMN",
+    multiple=True,
+    help="Keep this column's values out of the report, such as HR.EMP.SALARY; may be repeated.",
+)
+@click.option(
+    "--fail-if",
+    metavar="CONDITION",
+    multiple=True,
+    help='Exit with 4 where a fact is so, such as "open_transactions > 0"; may be repeated.',
+)
 @format_and_options
 @strict
 def report(
@@ -27,18 +53,57 @@ def report(
     path: str,
     target: str,
     filters: Filters,
+    time_zone: str | None,
+    redact: tuple[str, ...],
+    fail_if: tuple[str, ...],
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
     strict: bool,
 ) -> int:
-    """Answer a question about a capture in one HTML file; NAME is a notebook without its number, such as
-    transactions."""
-    from cdcwb.report import run_report
+    """Answer a question about a capture in one HTML file; NAME is a notebook without its number, such as transactions.
+    NAME all makes every report, with an index page, in a folder."""
+    from cdcwb.report import run_report, run_suite
+    from cdcwb.report.facts import monitored
+    from cdcwb.report.suite import check_wanted
+    from cdcwb.report.thresholds import judge
 
     parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}
-    facts = run_report(name, path, target, format_name, key_values(pairs), parameters, say=_told)
-    print_lines([safe(f"{target}: {facts['verdict']}")])
-    return PROBLEMS if strict and not facts["healthy"] else FINE
+    if time_zone is not None:
+        parameters["time_zone"] = time_zone
+    options = key_values(pairs)
+    if name == "all":
+        suite = run_suite(path, target, format_name, options, parameters, _told, redact, fail_if)
+        lines = [f"{stem}.html: {facts.get('verdict', 'made')}" for stem, facts in suite.facts.items()]
+        print_lines([safe(line) for line in (*lines, f"{target}: {plural(len(suite.facts), 'report')}, index.html")])
+        for stem, sentence in suite.failed.items():
+            _complain(f"{stem} was not made: {sentence}")
+        facts_of, judgement = suite.facts, suite.judgement
+    else:
+        thresholds: list[Any] = []
+        if redact or fail_if:
+            _, thresholds = check_wanted(path, target, format_name, options, parameters, redact, fail_if, [name])
+        hidden: dict[str, Any] = {"redact": redact} if redact else {}
+        facts = run_report(name, path, target, format_name, options, parameters, say=_told, **hidden)
+        print_lines([safe(f"{target}: {facts['verdict']}")])
+        facts_of = {name: monitored(facts)}
+        judgement = judge(thresholds, facts_of)
+        suite = None
+    for sentence in judgement.unknown:
+        _complain(f"not judged: {sentence}")
+    for sentence in judgement.wrong:
+        _complain(sentence)
+    for sentence in judgement.broken:
+        _complain(f"threshold broken: {sentence}")
+    if judgement.broken:
+        return THRESHOLDS
+    if judgement.wrong or (suite is not None and suite.failed):
+        return UNUSABLE
+    sick = any(facts.get("healthy") is False for facts in facts_of.values())
+    return PROBLEMS if strict and sick else FINE
+
+
+def _complain(text: str) -> None:
+    print(f"cdcwb: {safe(text)}", file=sys.stderr, flush=True)
 
 
 def _told(text: str) -> None:
@@ -63,7 +128,7 @@ def _told(text: str) -> None:
 )
 def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[tuple[str, str], ...]) -> None:
     """Generate a capture of any size under DIR/capture, and the truth about it under DIR/truth; FORMAT is gbase8s,
-    qlik-kafka, qlik-change-table or goldengate."""
+    qlik-kafka, qlik-change-table, goldengate or idm-event-log."""
     from cdcwb.synth import generate
 
     text = f"generating {plural(changes, 'change')}"

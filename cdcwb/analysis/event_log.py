@@ -1,0 +1,277 @@
+"""Questions that only an event log answers: its rows as publishing takes them, whether old values follow from new
+ones, what is left of an object's rows in the end, and what each category of event types costs
+(docs/formats/idm-event-log.md §3.2, §4).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.idm_event_log.log import COLUMNS, FORMAT
+from cdcwb.model import Kind, Operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["CATEGORIES", "category_costs", "chain_breaks", "log_rows", "net_effects"]
+
+CATEGORIES: Final = {
+    "per field": ("1", "2", "3"),
+    "per row": ("4",),
+    "per row, query-back": ("5", "6"),
+    "per field, query-back": ("7", "8"),
+}
+"""The categories of event types (§3.2) and the types that are of each."""
+
+_INSERT, _UPDATE, _DELETE = str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE)
+_OBJECT: Final = ("table", "table_key")
+_WITH_NEW: Final = ("1", "2", "3")
+_WITH_OLD: Final = ("2", "3")
+_QUERY_BACK_ROW: Final = ("5", "6")
+_QUERY_BACK: Final = ("5", "6", "7", "8")
+_RESETS: Final = ("4", "5", "6")  # after them the log does not know any column's value
+
+
+def log_rows(capture: Capture) -> DataFrame:
+    """The rows of the log, with exactly the columns of :data:`cdcwb.xds.ROWS`, in no order.
+
+    Values are the source's own text. What a reduced form does not have is filled: record_id with the number of the row,
+    status with N. Raises CaptureError for a capture of another format.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    header = F.col("headers")
+    filled = {
+        "record_id": F.regexp_replace("position", "^0+", ""),
+        "status": F.lit("N"),
+    }
+    texts = []
+    for name in COLUMNS:
+        text = header[name]
+        if name in filled:
+            text = F.when(F.map_contains_key("headers", name), text).otherwise(filled[name])
+        texts.append(text.alias(name))
+    place = F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
+    same = Window.partitionBy(F.coalesce("position", place)).orderBy("file_index", "offset")
+    return _rows(capture).select(
+        *texts,
+        "file_index",
+        "offset",
+        F.unix_micros("changed_at").alias("event_us"),
+        (F.row_number().over(same) > 1).alias("repeated"),
+    )
+
+
+def _rows(capture: Capture) -> DataFrame:
+    """The events that are rows of the log."""
+    from pyspark.sql import functions as F
+
+    if capture.format != FORMAT:
+        raise CaptureError(f"this question is asked of event logs ({FORMAT}); the capture is of {capture.format}")
+    if not capture.has_images:
+        raise CaptureError("this question is asked of values, and the capture was loaded with images=False")
+    return capture.events.filter(F.col("kind").isin(str(Kind.CHANGE), str(Kind.CONTROL)))
+
+
+def _placed(capture: Capture) -> DataFrame:
+    """Rows of a known type whose object and record_id are known: columns of :data:`_OBJECT`, record_id, event_type,
+    operation, column_name, old_value, new_value, place and ``_at``, which rises with record_id."""
+    from pyspark.sql import functions as F
+
+    from cdcwb.spark.assemble import table_label
+
+    header = F.col("headers")
+    rows = _rows(capture).filter(
+        (F.col("kind") == str(Kind.CHANGE))
+        & F.col("position").isNotNull()
+        & F.col("table_name").isNotNull()
+        & header["table_key"].isNotNull()
+    )
+    return rows.select(
+        table_label().alias("table"),
+        header["table_key"].alias("table_key"),
+        F.col("position").cast("bigint").alias("record_id"),
+        F.col("record_type").alias("event_type"),
+        "operation",
+        header["column_name"].alias("column_name"),
+        header["old_value"].alias("old_value"),
+        header["new_value"].alias("new_value"),
+        "file_index",
+        "offset",
+        F.struct("position", "file_index", "offset").alias("_at"),
+    )
+
+
+def chain_breaks(capture: Capture) -> DataFrame:
+    """Rows whose old value is not the new value that the row before wrote to the same column of the same object.
+
+    One row for each break: table, table_key, column_name, record_id, old_value, file_index, offset, and of the row
+    before previous_record_id, previous_new_value, previous_file_index, previous_offset. Rows follow each other by
+    record_id. Behind a row that says nothing of the value (4, 5, 6, or 7 and 8 of the column) nothing is compared, nor
+    is the old value of type 3 where it is NULL, since nobody reads it.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    rows = _placed(capture)
+    upto = Window.partitionBy(*_OBJECT).orderBy("_at").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    reset = F.max(F.when(F.col("event_type").isin(*_RESETS), F.col("_at"))).over(upto)
+    of_column = Window.partitionBy(*_OBJECT, "column_name").orderBy("_at")
+    before = F.lag(F.struct("record_id", "new_value", "file_index", "offset", "event_type", "_at")).over(of_column)
+    told = (
+        F.col("event_type").isin(*_WITH_OLD)
+        & F.col("column_name").isNotNull()
+        & ((F.col("event_type") == "2") | F.col("old_value").isNotNull())
+    )
+    followed = rows.withColumns({"_reset": reset, "_before": before}).filter(told)
+    known = F.col("_before")["event_type"].isin(*_WITH_NEW) & (
+        F.col("_reset").isNull() | (F.col("_before")["_at"] > F.col("_reset"))
+    )
+    broken = followed.filter(known & ~F.col("_before")["new_value"].eqNullSafe(F.col("old_value")))
+    names = ("record_id", "new_value", "file_index", "offset")
+    return broken.select(
+        *_OBJECT,
+        *("column_name", "record_id", "old_value", "file_index", "offset"),
+        *[F.col("_before")[name].alias(f"previous_{name}") for name in names],
+    )
+
+
+def net_effects(capture: Capture) -> DataFrame:
+    """What all rows of an object come to, one row for each object; for a window of time ask a filtered capture.
+
+    ``table``, ``table_key``, ``rows``, ``first_record_id``, ``last_record_id``; ``effect``: inserted, updated, deleted,
+    inserted and deleted, or nothing; ``before``: values at the start of the columns that the rows tell of, ``after``:
+    those in the end (null map: the object was, or is, not there); ``read_back``: columns whose last value the log does
+    not hold, since it has to be asked of the table (``*`` for the whole row). An object whose first row is no insert
+    was there before.
+    """
+    from pyspark.sql import functions as F
+
+    rows = _placed(capture)
+    removed = F.col("event_type") == "4"
+    of_object = rows.groupBy(*_OBJECT).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min("record_id").alias("first_record_id"),
+        F.max("record_id").alias("last_record_id"),
+        F.min_by("operation", "_at").alias("_first"),
+        F.max_by("operation", "_at").alias("_last"),
+        F.max(F.when(removed, F.col("_at"))).alias("_removed"),
+        F.min(F.when(removed, F.col("_at"))).alias("_first_removed"),
+        F.max(F.when(F.col("event_type").isin(*_QUERY_BACK_ROW), F.col("_at"))).alias("_asked"),
+    )
+    named = rows.filter(F.col("column_name").isNotNull())
+    whole = of_object.select(*_OBJECT, "_removed", "_first_removed", "_asked")
+    in_time = F.col("_removed").isNull() | (F.col("_at") > F.col("_removed"))  # of the life that lasts
+    early = F.col("_first_removed").isNull() | (F.col("_at") < F.col("_first_removed"))
+    column = (
+        named.join(whole, [*_OBJECT])
+        .groupBy(*_OBJECT, "column_name", "_asked")
+        .agg(
+            F.min_by(F.struct("event_type", F.col("old_value").alias("value")), "_at").alias("_old"),
+            F.max(early).alias("_early"),
+            F.max_by(F.when(in_time, F.struct("event_type", "_at", F.col("new_value").alias("value"))), "_at").alias(
+                "_new"
+            ),
+        )
+    )
+    begins = F.col("_early") & F.col("_old")["event_type"].isin(*_WITH_OLD)
+    behind = F.col("_asked").isNull() | (F.col("_new")["_at"] > F.col("_asked"))
+    ends = F.col("_new")["event_type"].isin(*_WITH_NEW) & behind
+    asked = F.col("_new")["event_type"].isin(*_QUERY_BACK)
+    columns = column.groupBy(*_OBJECT).agg(
+        _map(F.collect_list(F.when(begins, _entry("_old")))).alias("_before"),
+        _map(F.collect_list(F.when(ends, _entry("_new")))).alias("_after"),
+        F.array_sort(F.collect_list(F.when(asked, F.col("column_name")))).alias("_asked_columns"),
+    )
+    return _effects(of_object.join(columns, [*_OBJECT], "left"))
+
+
+def _entry(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(F.col("column_name"), F.col(name)["value"].alias("value"))
+
+
+def _map(entries: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.map_from_entries(F.array_sort(entries))
+
+
+def _effects(objects: DataFrame) -> DataFrame:
+    """From what is known of each object to the columns of :func:`net_effects`."""
+    from pyspark.sql import functions as F
+
+    nothing = F.create_map().cast("map<string,string>")
+    was, there = F.col("_first") != _INSERT, F.col("_last") != _DELETE
+    before, after = F.coalesce("_before", nothing), F.coalesce("_after", nothing)
+    removed = F.col("_removed")
+    row_asked = F.col("_asked").isNotNull() & (removed.isNull() | (F.col("_asked") > removed))
+    columns = F.coalesce("_asked_columns", F.array().cast("array<string>"))
+    asked = F.when(row_asked, F.array(F.lit("*"))).otherwise(
+        F.when(there, columns).otherwise(F.array().cast("array<string>"))
+    )
+    names = F.array_sort(F.map_keys("before"))
+    same = (
+        removed.isNull()
+        & (F.size("read_back") == 0)
+        & (names == F.array_sort(F.map_keys("after")))
+        & F.forall(names, lambda name: F.col("before")[name].eqNullSafe(F.col("after")[name]))
+    )
+    effect = (
+        F.when(~was & there, "inserted")
+        .when(~was, "inserted and deleted")
+        .when(~there, "deleted")
+        .when(same, "nothing")
+        .otherwise("updated")
+    )
+    made = objects.withColumns(
+        {"before": F.when(was, before), "after": F.when(there, after), "read_back": asked}
+    ).withColumn("effect", effect)
+    return made.select(*_OBJECT, "rows", "first_record_id", "last_record_id", "effect", "before", "after", "read_back")
+
+
+def category_costs(capture: Capture) -> DataFrame:
+    """What each category of event types costs, one row for each table and category that the log has.
+
+    ``table``, ``category`` (a key of :data:`CATEGORIES`), ``rows``, ``bytes`` (of the row's texts in UTF-8: the space
+    in the log table, whatever holds the capture), ``events`` (statements, which become one event each),
+    ``rows_per_event``, ``bytes_per_event``, and ``query_backs``: how often the table has to be read. A statement counts
+    with the category of its last row.
+    """
+    from pyspark.sql import functions as F
+
+    from cdcwb.spark.assemble import table_label
+
+    kinds = F.create_map(*[F.lit(text) for name, types in CATEGORIES.items() for one in types for text in (one, name)])
+    category = kinds[F.col("record_type")].alias("category")
+    table = table_label().alias("table")
+    lengths = F.transform(F.map_values("headers"), lambda text: F.coalesce(F.octet_length(text), F.lit(0)))
+    space = F.aggregate(lengths, F.lit(0).cast("bigint"), lambda total, length: total + length)
+    rows = (
+        _rows(capture)
+        .filter(F.col("kind") == str(Kind.CHANGE))
+        .groupBy(table, category)
+        .agg(F.count(F.lit(1)).alias("rows"), F.sum(space).alias("bytes"))
+    )
+    asks = F.col("record_type").isin(*_QUERY_BACK)
+    events = capture.changes.groupBy(table, category).agg(
+        F.count(F.lit(1)).alias("events"), F.count(F.when(asks, 1)).alias("query_backs")
+    )
+    joined = rows.join(
+        events, rows["table"].eqNullSafe(events["table"]) & (rows["category"] == events["category"]), "left"
+    )
+    counted = joined.select(
+        rows["table"],
+        rows["category"],
+        "rows",
+        "bytes",
+        F.coalesce("events", F.lit(0)).alias("events"),
+        F.coalesce("query_backs", F.lit(0)).alias("query_backs"),
+    )
+    shared = F.nullif(F.col("events"), F.lit(0))
+    return counted.withColumns({"rows_per_event": F.col("rows") / shared, "bytes_per_event": F.col("bytes") / shared})

@@ -1,0 +1,365 @@
+"""What the page on an event log asks: its rows with their decisions, its busiest objects, its most telling documents.
+
+Answers are small: lists of plain records, and how many there are in truth. The decisions are those of the whole log,
+also where only a part of it is looked at. A capture of another format has a smaller page of the same shape, on its
+changes as XDS (:mod:`cdcwb.analysis.change_page`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from cdcwb.analysis import event_log
+from cdcwb.analysis.event_log_kept import LogOnce, kept_in
+from cdcwb.analysis.xds import publish_rows
+from cdcwb.formats.idm_event_log.facts import EVENT_TYPES
+from cdcwb.model import Problem
+from cdcwb.words import count, visible
+from cdcwb.xds import Decision, Settings, Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["DECISIONS", "LogPage", "Records", "evenly", "general"]
+
+Records = list[dict[str, Any]]
+
+DECISIONS: Final = tuple(str(one) for one in Decision)
+"""In the order in which they are told."""
+
+_PLACE: Final = ("file_index", "offset")
+_OBJECT: Final = ("table_name", "table_key")
+_OF_DOCUMENT: Final = 40  # rows that are shown beside a document
+_CELL: Final = 80  # characters of a cell, after which no further value begins
+_MOST_XML: Final = 60_000  # characters of a document that are shown
+
+
+def evenly(records: Records, by: str, order: tuple[str, ...], limit: int) -> Records:
+    """At most ``limit`` of some records, of every value of ``by`` as many as there is room for; these in ``order``, the
+    records of each as they come."""
+    kinds = {name: [record for record in records if record[by] == name] for name in order}
+    room = dict.fromkeys(kinds, 0)
+    left = min(limit, len(records))
+    while left > 0 and any(room[name] < len(kinds[name]) for name in kinds):
+        for name, held in kinds.items():
+            if left > 0 and room[name] < len(held):
+                room[name] += 1
+                left -= 1
+    return [record for name, held in kinds.items() for record in held[: room[name]]]
+
+
+def general(reason: Column) -> Column:
+    """A reason without the numbers of records and documents and the times that it names, so that equal ones count
+    together."""
+    from pyspark.sql import functions as F
+
+    shorter = F.regexp_replace(reason, r"\b(record|document) \d+", "$1 …")
+    shorter = F.regexp_replace(shorter, r"\d{4}-\d\d-\d\dT[\d:.]+Z", "…")
+    return F.regexp_replace(shorter, r"^record_id \S+ (stood|is|has|comes)", "record_id … $1")
+
+
+class LogPage:
+    """An event log with everything that was decided of it.
+
+    ``whole`` is the log, ``part`` what of it is looked at. ``folder`` keeps the tables behind the page as Parquet:
+    decisions, chain_breaks and net_effects; None: nothing is kept.
+    """
+
+    is_log: Final = True
+
+    def __init__(
+        self,
+        whole: Capture,
+        part: Capture,
+        settings: Settings,
+        snapshot: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.settings = settings
+        self._kept = kept_in(whole, folder, ("decisions", "chain_breaks", "net_effects"))
+        self._log = cast("Capture", LogOnce(part))
+        tables = Snapshot.read(snapshot) if snapshot else None
+        rows = event_log.log_rows(self._log)
+        self.published = publish_rows(event_log.log_rows(whole) if part is not whole else rows, settings, tables)
+        rows = rows.drop("record_id", "event_type", *_OBJECT, "column_name", "repeated")
+        self.rows = self._kept.keep("decisions", self.published.decisions.join(rows, [*_PLACE]))
+
+    # --- counted ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counts(self) -> Records:
+        """How many rows of each event_type (None: none of the eight) have which decision."""
+        rows = self.rows.groupBy("event_type", "decision").count().collect()
+        found = [{"event_type": r["event_type"], "decision": r["decision"], "rows": r["count"]} for r in rows]
+        return sorted(found, key=lambda r: (r["event_type"] or 99, DECISIONS.index(r["decision"])))
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Numbers: ``rows``, ``decisions_…`` for each decision, ``documents``, ``events``, ``objects``."""
+        from pyspark.sql import functions as F
+
+        numbers: dict[str, Any] = {"rows": sum(row["rows"] for row in self.counts)}
+        for name in DECISIONS:
+            numbers[f"decisions_{name}"] = sum(row["rows"] for row in self.counts if row["decision"] == name)
+        counted = self.rows.agg(
+            F.countDistinct("document").alias("documents"),
+            F.countDistinct("event").alias("events"),
+            F.countDistinct(*_OBJECT).alias("objects"),
+        ).collect()[0]
+        return numbers | counted.asDict()
+
+    @cached_property
+    def reasons(self) -> Records:
+        """Why rows are not published, and how many for each reason, most first within a decision; and the remarks on
+        those that are."""
+        from pyspark.sql import functions as F
+
+        rows = (
+            self.rows.withColumn("reason", general(F.col("reason")))
+            .groupBy("decision", "reason")
+            .agg(F.count(F.lit(1)).alias("rows"), F.min("record_id").alias("first_record_id"))
+            .toArrow()
+            .to_pylist()
+        )
+        return sorted(rows, key=lambda r: (DECISIONS.index(r["decision"]), -r["rows"], r["reason"] or ""))
+
+    def perpetrators(self, limit: int = 12) -> Records:
+        """Who made the changes, by their number of rows, and whether that is the driver's user."""
+        from pyspark.sql import functions as F
+
+        rows = self.rows.groupBy("perpetrator").agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count(F.when(F.col("decision") == str(Decision.PUBLISHED), 1)).alias("published"),
+        )
+        return _records(rows.orderBy(F.desc("rows"), "perpetrator").limit(limit))
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def left_out(self) -> int:
+        """How many rows are not published."""
+        return sum(row["rows"] for row in self.counts if row["decision"] != str(Decision.PUBLISHED))
+
+    def unpublished(self, limit: int = 50) -> Records:
+        """Rows that are not published, with their reasons: of every decision as many as there is room for."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        first = F.row_number().over(Window.partitionBy("decision").orderBy(*_PLACE))
+        rows = self.rows.filter(F.col("decision") != str(Decision.PUBLISHED)).withColumn("_n", first)
+        names = ("decision", "reason", "record_id", "event_type", *_OBJECT, "column_name", "status", "perpetrator")
+        found = _records(rows.filter(F.col("_n") <= limit).orderBy(*_PLACE).select(*names, *_PLACE))
+        return evenly(found, "decision", DECISIONS, limit)
+
+    def objects(self, lanes: int = 40, rows: int = 60) -> Records:
+        """The first rows of the objects that have most, in processing order (``place`` in the object's history, from
+        1), each with its object's number of rows (``of``) and its ``lane``, from 0; the busiest object first."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        sizes = self.rows.filter(F.col("table_key").isNotNull()).groupBy(*_OBJECT).agg(F.count(F.lit(1)).alias("of"))
+        busiest = sizes.orderBy(F.desc("of"), *_OBJECT).limit(lanes)
+        order = ("event_us", "record_id", *_PLACE) if self.settings.future_events else ("record_id", *_PLACE)
+        place = F.row_number().over(Window.partitionBy(*_OBJECT).orderBy(*[F.col(n).asc_nulls_last() for n in order]))
+        names = ("record_id", "event_type", "column_name", "decision", "reason", "document", "event_time")
+        busy = busiest.select(*[F.col(name).alias(f"_{name}") for name in _OBJECT], "of")
+        same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in _OBJECT]
+        joined = self.rows.join(F.broadcast(busy), same).select(*_OBJECT, *names, *_PLACE, "event_us", "of")
+        found = joined.withColumn("place", place).filter(F.col("place") <= rows)
+        ordered = sorted(
+            _records(found.drop(*_PLACE, "event_us")),
+            key=lambda r: (-r["of"], r["table_name"] or "", r["table_key"], r["place"]),
+        )
+        return [
+            row | {"lane": lane}
+            for lane, (_, held) in enumerate(groupby(ordered, key=lambda r: (r["table_name"], r["table_key"])))
+            for row in held
+        ]
+
+    # --- documents ----------------------------------------------------------------------------------------------------
+
+    def documents(self, limit: int = 10) -> Records:
+        """The first document, the first of each event type that is published, one with escaped characters if there is
+        one, and the largest: each with ``document``, ``events``, ``why``, ``xml`` and its ``rows``; in order. Rows that
+        others take the place of stand behind those that do."""
+        from pyspark.sql import functions as F
+
+        chosen = self._chosen(limit)
+        if not chosen:
+            return []
+        numbers = list(chosen)
+        made = self.published.documents.filter(F.col("document").isin(numbers)).select(
+            "document", "events", "xml", F.length("xml").alias("length")
+        )
+        texts = {r["document"]: r for r in _records(made.withColumn("xml", F.substring("xml", 1, _MOST_XML)))}
+        rows = _records(self._rows_of(numbers))
+        return [
+            texts[number]
+            | {"why": chosen[number]}
+            | _beside([row for row in rows if number in (row["document"], row["of_document"])])
+            for number in sorted(chosen)
+            if number in texts
+        ]
+
+    def _chosen(self, limit: int) -> dict[int, str]:
+        from pyspark.sql import functions as F
+
+        published = self.rows.filter(F.col("document").isNotNull())
+        special = F.coalesce("new_value", "old_value").rlike('[<>&"]')
+        of_document = published.groupBy("document").agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.countDistinct("event_type").alias("types"),
+            F.max(special).alias("quoted"),
+        )
+        firsts = of_document.agg(
+            F.min("document").alias("first"),
+            F.max(F.struct("rows", (-F.col("document")).alias("n"))).alias("largest"),
+            F.max(F.struct("types", "rows", (-F.col("document")).alias("n"))).alias("mixed"),
+            F.min(F.when(F.col("quoted"), F.col("document"))).alias("quoted"),
+        ).collect()[0]
+        if firsts["first"] is None:
+            return {}
+        types = published.groupBy("event_type").agg(F.min("document").alias("document")).collect()
+        chosen: dict[int, list[str]] = {firsts["first"]: ["the first"]}
+        for row in sorted(types, key=lambda r: r["event_type"]):
+            chosen.setdefault(row["document"], []).append(f"the first of type {row['event_type']}")
+        if firsts["mixed"]["types"] > 1:
+            chosen.setdefault(-firsts["mixed"]["n"], []).append(f"{firsts['mixed']['types']} event types in it")
+        if firsts["quoted"] is not None:
+            chosen.setdefault(firsts["quoted"], []).append("a value that has to be escaped")
+        chosen.setdefault(-firsts["largest"]["n"], []).append(f"the most rows ({count(firsts['largest']['rows'])})")
+        return {number: ", ".join(why) for number, why in list(chosen.items())[:limit]}
+
+    def _rows_of(self, documents: list[int]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        names = ("record_id", "event_type", *_OBJECT, "column_name", "old_value", "new_value", "decision", "reason")
+        own = self.rows.filter(F.col("document").isin(documents))
+        strong = own.select(F.col("record_id").alias("_by"), F.col("document").alias("of_document"))
+        weak = self.rows.filter(F.col("overridden_by").isNotNull())
+        weak = weak.join(F.broadcast(strong), weak["overridden_by"] == strong["_by"])
+        both = own.withColumn("of_document", F.lit(None).cast("bigint")).select(
+            *names, "document", "event", "of_document"
+        )
+        both = both.unionByName(weak.select(*names, "document", "event", "of_document"))
+        cut = {name: F.substring(name, 1, 1000) for name in ("old_value", "new_value")}
+        return both.withColumns(cut).orderBy("record_id").limit(_OF_DOCUMENT * 4 * len(documents))
+
+    # --- what else the log tells --------------------------------------------------------------------------------------
+
+    @cached_property
+    def _chain(self) -> DataFrame:
+        return self._kept.keep("chain_breaks", event_log.chain_breaks(self._log))
+
+    def chain(self, limit: int = 50) -> Records:
+        """The first old values that are not the value before."""
+        return _records(self._chain.orderBy("record_id", *_PLACE).limit(limit))
+
+    @cached_property
+    def chain_breaks(self) -> int:
+        """How many there are."""
+        return self._chain.count()
+
+    @cached_property
+    def _net(self) -> DataFrame:
+        return self._kept.keep("net_effects", event_log.net_effects(self._log))
+
+    @cached_property
+    def effects(self) -> dict[str, int]:
+        """How many objects come to which effect; most first."""
+        rows = self._net.groupBy("effect").count().collect()
+        return {r["effect"]: r["count"] for r in sorted(rows, key=lambda r: (-r["count"], r["effect"]))}
+
+    def net(self, limit: int = 40) -> Records:
+        """What the rows of the busiest objects come to, in words: ``was`` and ``is`` are None where the object was, or
+        is, not there."""
+        from pyspark.sql import functions as F
+
+        rows = _records(self._net.orderBy(F.desc("rows"), "table", "table_key").limit(limit))
+        for row in rows:
+            was, now = row.pop("before"), row.pop("after")
+            changed = {name for name, value in now or () if (name, value) not in (was or ())} if now else set()
+            row["was"] = _assigned([pair for pair in was or () if not now or pair[0] in changed])
+            row["now"] = _assigned([pair for pair in now or () if pair[0] in changed])
+            row["read_back"] = ["the whole row" if name == "*" else name for name in row["read_back"]] or None
+        return rows
+
+    @cached_property
+    def costs(self) -> Records:
+        """What each category costs in each table (:func:`cdcwb.analysis.event_log.category_costs`), with ``columns``:
+        how many of them its rows name, which is how many statements its triggers need at least (one for whole rows)."""
+        from pyspark.sql import functions as F
+
+        kinds = {kind: name for name, kinds in event_log.CATEGORIES.items() for kind in kinds}
+        named = (
+            self.rows.groupBy("table_name", "event_type").agg(F.collect_set("column_name").alias("columns")).collect()
+        )
+        columns: dict[tuple[str | None, str], set[str]] = {}
+        for some in named:
+            if str(some["event_type"]) in kinds:
+                columns.setdefault((some["table_name"], kinds[str(some["event_type"])]), set()).update(some["columns"])
+        found = _records(event_log.category_costs(self._log))
+        order = list(event_log.CATEGORIES)
+        for row in found:
+            per_field = row["category"].startswith("per field")
+            row["statements"] = len(columns.get((row["table"], row["category"]), ())) if per_field else 1
+        return sorted(found, key=lambda r: (order.index(r["category"]), -r["rows"], r["table"] or ""))
+
+    @cached_property
+    def costs_by_category(self) -> Records:
+        """The same for all tables together."""
+        found: Records = []
+        for name in event_log.CATEGORIES:
+            rows = [row for row in self.costs if row["category"] == name]
+            if not rows:
+                continue
+            whole = {key: sum(row[key] for row in rows) for key in ("rows", "bytes", "events", "query_backs")}
+            statements = sum(row["statements"] for row in rows)
+            types = ", ".join(event_log.CATEGORIES[name])
+            found.append({"category": name, "types": types, "tables": len(rows), **whole, "statements": statements})
+        return [row | {"each": _each(row)} for row in found]
+
+    def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
+        """Keys that are one key, written in several ways; ``problems`` are the capture's."""
+        from pyspark.sql import functions as F
+
+        rows = problems.filter(F.col("code") == str(Problem.KEY_SPELLING))
+        return _records(rows.select("table", "sentence", "file", "offset").orderBy("file", "offset").limit(limit))
+
+
+def _each(row: Mapping[str, Any]) -> str:
+    """Space and rows of an event on average."""
+    if not row["events"]:
+        return "no event is whole"
+    rows, space = row["rows"] / row["events"], row["bytes"] / row["events"]
+    return f"{rows:.2g} rows, {count(round(space))} bytes" if rows > 1.05 else f"1 row, {count(round(space))} bytes"
+
+
+def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
+    """``city = 'Isenau', since = NULL``, as many as fit a cell; None: no column."""
+    said: list[str] = []
+    for name, value in pairs:
+        if sum(map(len, said)) > _CELL:
+            return f"{', '.join(said)} and {len(pairs) - len(said)} more"
+        said.append(f"{visible(name, 30)} = " + ("NULL" if value is None else f"'{visible(value, 30)}'"))
+    return ", ".join(said) or None
+
+
+def _beside(rows: Records) -> dict[str, Any]:
+    """The first rows of a document, and how many it has."""
+    for row in rows:
+        kind = EVENT_TYPES.get(row["event_type"] or 0)
+        row["asked"] = bool(kind and kind.query_back)
+    rows = sorted(rows, key=lambda row: row["document"] is None)  # those that others take the place of stand below
+    return {"rows": rows[:_OF_DOCUMENT], "rows_total": len(rows)}
+
+
+def _records(frame: DataFrame) -> Records:
+    rows: Records = frame.toArrow().to_pylist()
+    return rows

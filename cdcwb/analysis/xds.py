@@ -1,0 +1,321 @@
+"""What the Publisher would do with an event log of any size, and its documents (docs/formats/idm-event-log.md §4).
+
+The stages of :mod:`cdcwb.xds` in Spark, with the result of :func:`cdcwb.xds.publish`. What a row says of itself is
+decided wherever it lies. Rows are counted in parts of the processing order, and what is counted is added up, for the
+polling cycles and again for the numbers of events and documents. What the rows of an object say of each other is
+decided where all of them meet.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import xds
+from cdcwb.analysis.event_log import log_rows
+from cdcwb.analysis.ranges import Ints, Kept, bounds_of, from_start, part_of, spark_schema
+from cdcwb.xds import Decision, Settings, Snapshot
+from cdcwb.xds.rows import CYCLE, NUMBERS, OWN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["DOCUMENTS", "Published", "Summary", "publish_log", "publish_rows"]
+
+A_PART: Final = 1 << 16
+"""Rows of a part of the order, and of the objects that are decided together."""
+
+DOCUMENTS: Final = pa.schema(
+    [
+        ("document", pa.int64()),  # its number, from 1
+        ("events", pa.int64()),
+        ("first_record", pa.int64()),  # record_id of its first and last row, in processing order
+        ("last_record", pa.int64()),
+        ("xml", pa.string()),  # UTF-8, with a line end behind it
+    ]
+)
+"""One row for each document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much there is of what: documents, events, and rows by their decision."""
+
+    documents: int
+    events: int
+    decisions: Mapping[str, int]
+
+
+class Published:
+    """What becomes of an event log.
+
+    ``decisions``: a row of :data:`cdcwb.xds.DECISIONS` for each row of the log, in no order. ``documents``: a row of
+    :data:`DOCUMENTS` for each document; the partitions are in the order of publication, and the rows in them. Both can
+    be read as long as this object is there.
+    """
+
+    def __init__(self, rows: DataFrame, settings: Settings, snapshot: _Snapshot, kept: Kept, carry: xds.Carry) -> None:
+        self._rows = rows
+        self._settings = settings
+        self._snapshot = snapshot
+        self._kept = kept
+        self._carry = carry
+
+    @property
+    def decisions(self) -> DataFrame:
+        """What was decided of each row, and why."""
+        settings = self._settings
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield from from_start(xds.to_decisions(pa.Table.from_batches([batch]), settings), xds.DECISIONS)
+
+        return self._rows.mapInArrow(work, spark_schema(xds.DECISIONS))
+
+    @property
+    def documents(self) -> DataFrame:
+        """The documents, in order."""
+        from pyspark.sql import functions as F
+
+        published = self._rows.filter(F.col("decision") == str(Decision.PUBLISHED))
+        ordered = published.repartitionByRange("document").sortWithinPartitions("document", "order_time", "number")
+        settings, snapshot = self._settings, self._snapshot
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in _whole_documents(batches):
+                yield from _documents_of(rows, settings, snapshot.get())
+
+        return ordered.mapInArrow(work, spark_schema(DOCUMENTS))
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Documents, events and decisions, counted."""
+        counts = {row["decision"]: row["count"] for row in self._rows.groupBy("decision").count().collect()}
+        ordered = {str(name): counts[str(name)] for name in Decision if str(name) in counts}
+        return Summary(self._carry.document, self._carry.event, ordered)
+
+
+def publish_log(
+    capture: Capture,
+    settings: Settings,
+    snapshot: Snapshot | Mapping[str, str | Path] | None = None,
+    *,
+    a_part: int = A_PART,
+) -> Published:
+    """Decides every row of an event log, and makes the documents of those that are published.
+
+    ``snapshot``: tables as they are now, or their files by name; without one query-back rows need one and are not
+    published. Every worker holds the snapshot in memory. ``a_part``: about how many rows are worked on together.
+
+    Raises CaptureError for a capture of another format and for a snapshot that cannot be read.
+    """
+    tables = snapshot if snapshot is None or isinstance(snapshot, Snapshot) else Snapshot.read(snapshot)
+    return publish_rows(log_rows(capture), settings, tables, a_part=a_part)
+
+
+def publish_rows(
+    rows: DataFrame, settings: Settings, snapshot: Snapshot | None = None, *, a_part: int = A_PART
+) -> Published:
+    """As :func:`publish_log`, from rows of :data:`cdcwb.xds.ROWS`."""
+    kept = Kept(rows.sparkSession)
+    sent = _Snapshot(snapshot, kept)
+    own = kept.keep("own", _own(rows, settings))
+    decided, parts = _decided(own, settings, sent, a_part)
+    decided = kept.keep("decided", decided)
+    carries, end = _carries(decided, settings, parts)
+    return Published(kept.keep("numbered", _numbered(decided, settings, carries)), settings, sent, kept, end)
+
+
+class _Snapshot:
+    """A snapshot on its way to the workers: as a file, where they can read what is written here."""
+
+    def __init__(self, snapshot: Snapshot | None, kept: Kept) -> None:
+        self._snapshot: Snapshot | None = snapshot
+        self._path: str | None = None
+        if snapshot is not None and kept.folder is not None:
+            path = kept.folder / "snapshot.pickle"
+            path.write_bytes(pickle.dumps(snapshot))
+            self._snapshot, self._path = None, str(path)
+
+    def get(self) -> Snapshot | None:
+        """The snapshot, loaded once in each process."""
+        return self._snapshot if self._path is None else _loaded(self._path)
+
+
+@cache
+def _loaded(path: str) -> Snapshot:
+    snapshot: Snapshot = pickle.loads(Path(path).read_bytes())
+    return snapshot
+
+
+_KEPT: Final = ("file_index", "offset", "table_name", "table_key", "column_name", "old_value", "new_value")
+_OWN: Final = pa.schema([*(xds.ROWS.field(name) for name in _KEPT), *OWN])
+_PART: Final = pa.field("part", pa.int32())
+_DECIDED: Final = pa.schema([*_OWN, CYCLE.field("cycle"), pa.field("overridden_by", pa.int64()), _PART])
+_NUMBERED: Final = pa.schema([*(field for field in _DECIDED if field.name != "part"), *NUMBERS])
+_POLLED: Final = pa.schema([_OWN.field("order_time"), _OWN.field("number"), pa.field("bucket", pa.int64()), _PART])
+_CYCLES: Final = pa.schema([pa.field("bucket", pa.int64()), _OWN.field("number"), CYCLE.field("cycle"), _PART])
+
+
+def _table(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(list(batches), schema)
+
+
+def _own(rows: DataFrame, settings: Settings) -> DataFrame:
+    """What each row says of itself."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).cast(xds.ROWS)
+            yield from from_start(xds.own_decisions(table, settings), _OWN)
+
+    return rows.mapInArrow(work, spark_schema(_OWN))
+
+
+def _numbers(table: pa.Table, name: str) -> Ints:
+    found: Ints = pc.fill_null(table[name], 0).to_numpy()
+    return found
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    return table.take(pa.array(np.lexsort((_numbers(table, "number"), _numbers(table, "order_time")))))
+
+
+def _decided(own: DataFrame, settings: Settings, snapshot: _Snapshot, a_part: int) -> tuple[DataFrame, int]:
+    """Every row with its decision, and how many parts of the order there are."""
+    from pyspark.sql import functions as F
+
+    total, count = own.agg(F.count(F.lit(1)), F.count(F.when(F.col("polled"), 1))).collect()[0]
+    buckets = max(1, -(-total // a_part))
+    bucketed = own.withColumn("bucket", F.pmod(F.xxhash64("table_name", "table_key"), F.lit(buckets)))
+    polled = bucketed.filter("polled").select("order_time", "number", "bucket")
+    bounds = bounds_of(polled.select("order_time", "number"), count, a_part)
+
+    def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            part = part_of((batch["order_time"].to_numpy(), batch["number"].to_numpy()), bounds)
+            yield from from_start(pa.table([*batch.columns, pa.array(part.astype(np.int32))], schema=_POLLED), _POLLED)
+
+    in_parts = polled.mapInArrow(placed, spark_schema(_POLLED))
+    counts = {row["part"]: row["count"] for row in in_parts.groupBy("part").count().collect()}
+    firsts = list(accumulate((counts.get(part, 0) for part in range(len(bounds) + 1)), initial=0))
+
+    def cycled(rows: pa.Table) -> pa.Table:
+        rows = _in_order(rows)
+        rows = rows.append_column("polled", pa.array(np.ones(rows.num_rows, dtype=np.bool_)))
+        return _table(from_start(xds.with_cycles(rows, settings, firsts[rows["part"][0].as_py()]), _CYCLES), _CYCLES)
+
+    def between(rows: pa.Table, cycles: pa.Table) -> pa.Table:
+        rows = _with_cycles(rows, cycles)
+        rows = xds.between_rows(xds.with_snapshot(rows, snapshot.get()), settings)
+        return _table(from_start(rows, _DECIDED), _DECIDED)
+
+    cycles = in_parts.groupBy("part").applyInArrow(cycled, spark_schema(_CYCLES))
+    together = bucketed.groupBy("bucket").cogroup(cycles.groupBy("bucket"))
+    return together.applyInArrow(between, spark_schema(_DECIDED)), len(bounds) + 1
+
+
+def _with_cycles(rows: pa.Table, cycles: pa.Table) -> pa.Table:
+    """Adds cycle and part to the rows that are polled."""
+    polled = np.flatnonzero(rows["polled"].to_numpy())
+    number = _numbers(cycles, "number")
+    order = np.argsort(number)
+    at = order[np.searchsorted(number[order], _numbers(rows, "number")[polled])]
+    missing = np.ones(rows.num_rows, dtype=np.bool_)
+    missing[polled] = False
+    for field in (CYCLE.field("cycle"), _PART):
+        values = np.zeros(rows.num_rows, dtype=np.int64)
+        values[polled] = _numbers(cycles, field.name)[at]
+        rows = rows.append_column(field, pa.array(values, mask=missing).cast(field.type))
+    return rows
+
+
+_SPAN: Final = pa.schema([_PART, pa.field("span", pa.binary())])
+_GROUPED_BY: Final = ("part", "order_time", "number", "table_name", "table_key", "verb", "cycle")
+
+
+def _carries(decided: DataFrame, settings: Settings, parts: int) -> tuple[dict[int, xds.Carry], xds.Carry]:
+    """With what the numbering of each part begins, and where it ends."""
+    from pyspark.sql import functions as F
+
+    def summed(rows: pa.Table) -> pa.Table:
+        span = pickle.dumps(xds.span_of(_in_order(rows)))
+        return pa.table([rows["part"].slice(0, 1).combine_chunks().take(pa.array([0])), pa.array([span])], schema=_SPAN)
+
+    published = decided.filter(F.col("decision") == str(Decision.PUBLISHED)).select(*_GROUPED_BY)
+    spans = {
+        row["part"]: pickle.loads(row["span"])
+        for row in published.groupBy("part").applyInArrow(summed, spark_schema(_SPAN)).toLocalIterator()
+    }
+    carry, carries = xds.START, {}
+    for part in range(parts):
+        carries[part] = carry
+        carry = carry.after(spans.get(part), settings)
+    return carries, carry
+
+
+def _numbered(decided: DataFrame, settings: Settings, carries: Mapping[int, xds.Carry]) -> DataFrame:
+    """Every row, with the numbers of its event and document."""
+    from pyspark.sql import functions as F
+
+    def work(rows: pa.Table) -> pa.Table:
+        numbered, _ = xds.number_events(_in_order(rows), settings, carries[rows["part"][0].as_py()])
+        return _table(from_start(numbered, _NUMBERED), _NUMBERED)
+
+    is_published = F.col("decision") == str(Decision.PUBLISHED)
+    published = decided.filter(is_published).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
+    nothing = {name: F.lit(None).cast("bigint") for name in NUMBERS.names}
+    others = decided.filter(~is_published).withColumns(nothing).select(*_NUMBERED.names)
+    return published.unionByName(others)
+
+
+_AT_ONCE: Final = 50_000
+
+
+def _whole_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows in the order of their documents, in tables that hold all rows of each of theirs."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        last = batch["document"][batch.num_rows - 1]
+        begin = pc.index(batch["document"], last).as_py()
+        if count + begin >= _AT_ONCE and (begin or held[-1]["document"][-1] != last):
+            yield pa.Table.from_batches([*held, batch.slice(0, begin)])
+            held, count, batch = [], 0, batch.slice(begin)
+        held.append(batch)
+        count += batch.num_rows
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _documents_of(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> Iterator[pa.RecordBatch]:
+    """The documents of rows, with their first and last records."""
+    document, number = _numbers(rows, "document"), _numbers(rows, "number")
+    begins = np.flatnonzero(np.append(True, document[1:] != document[:-1]))
+    ends = np.append(begins[1:], len(document)) - 1
+    events = xds.to_event_table(rows, settings, snapshot)
+    done = 0
+    for batch in xds.document_batches(events):
+        here = slice(done, done + batch.num_rows)
+        done += batch.num_rows
+        columns = [
+            batch["document"],
+            batch["events"],
+            pa.array(number[begins[here]]),
+            pa.array(number[ends[here]]),
+            batch["xml"],
+        ]
+        yield from from_start(pa.table(columns, names=DOCUMENTS.names), DOCUMENTS)

@@ -1,0 +1,181 @@
+"""The changes of any capture as XDS documents, at any size (docs/formats/idm-event-log.md §7).
+
+Changes are published in the order of their commits, and within one in the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb import model, xds
+from cdcwb.analysis.ranges import Kept, bounds_of, from_start, part_of, spark_schema
+from cdcwb.analysis.xds import A_PART, DOCUMENTS, Summary
+from cdcwb.errors import CaptureError
+from cdcwb.xds import Settings
+from cdcwb.xds.changes import events_of_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["CHANGE_DECISIONS", "PublishedChanges", "xds_of_changes"]
+
+CHANGE_DECISIONS: Final = pa.schema(
+    [
+        *(
+            model.CHANGES.field(name).remove_metadata()
+            for name in ("file_index", "offset", "position", "transaction_id")
+        ),
+        *(model.CHANGES.field(name).remove_metadata() for name in ("schema_name", "table_name", "operation")),
+        ("decision", pa.string()),  # published or left_out
+        ("reason", pa.string()),
+        ("document", pa.int64()),  # null: left out
+        ("event", pa.int64()),
+    ]
+)
+"""One row for each change."""
+
+PUBLISHED: Final = "published"
+LEFT_OUT: Final = "left_out"
+
+_ORDER: Final = pa.schema(
+    [("commit", pa.string()), ("at", pa.string()), ("file_index", pa.int32()), ("offset", pa.int64())]
+)
+_OF_CHANGE: Final = ("position", "transaction_id", "schema_name", "table_name", "operation")
+_EVENT: Final = tuple(field for field in xds.EVENT if field.name not in ("document", "event"))
+_RENDERED: Final = pa.schema(
+    [*_ORDER, *(CHANGE_DECISIONS.field(name) for name in _OF_CHANGE), ("reason", pa.string()), *_EVENT]
+)
+_PLACED: Final = pa.schema([*_RENDERED, ("part", pa.int32())])
+_NUMBERED: Final = pa.schema([*_RENDERED, ("document", pa.int64()), ("event", pa.int64())])
+
+
+class PublishedChanges:
+    """What becomes of the changes of a capture.
+
+    ``decisions``: a row of :data:`CHANGE_DECISIONS` for each change, in no order. ``documents``: a row of
+    :data:`~cdcwb.analysis.xds.DOCUMENTS` for each document, without record_ids; the partitions are in the order of
+    publication, and the rows in them. Both can be read as long as this object is there.
+    """
+
+    def __init__(self, rows: DataFrame, settings: Settings, kept: Kept, events: int) -> None:
+        self._rows = rows
+        self._settings = settings
+        self._kept = kept
+        self._events = events
+
+    @property
+    def decisions(self) -> DataFrame:
+        """Which changes are in which document, and why the others are not."""
+        from pyspark.sql import functions as F
+
+        published = F.col("reason").isNull()
+        number = F.col("document").cast("string")
+        said = {
+            "decision": F.when(published, PUBLISHED).otherwise(LEFT_OUT),
+            "reason": F.coalesce("reason", F.concat(F.lit("published in document "), number)),
+        }
+        return self._rows.withColumns(said).select(*CHANGE_DECISIONS.names)
+
+    @property
+    def documents(self) -> DataFrame:
+        """The documents, in order."""
+        from pyspark.sql import functions as F
+
+        events = self._rows.filter(F.col("reason").isNull()).select(*xds.EVENT.names)
+        ordered = events.repartitionByRange("document").sortWithinPartitions("document", "event")
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            table = (batch.cast(xds.EVENT) for batch in batches)
+            for batch in xds.document_batches(table):
+                nothing = pa.nulls(batch.num_rows, pa.int64())
+                columns = [batch["document"], batch["events"], nothing, nothing, batch["xml"]]
+                yield from from_start(pa.table(columns, names=DOCUMENTS.names), DOCUMENTS)
+
+        return ordered.mapInArrow(work, spark_schema(DOCUMENTS))
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Documents, events and decisions, counted."""
+        counts = {PUBLISHED: self._events, LEFT_OUT: sum(self.reasons.values())}
+        documents = -(-self._events // self._settings.batch_size)
+        return Summary(documents, self._events, {name: count for name, count in counts.items() if count})
+
+    @cached_property
+    def reasons(self) -> dict[str, int]:
+        """Why changes are left out, and how many for each reason; most first."""
+        rows = self._rows.filter("reason IS NOT NULL").groupBy("reason").count().collect()
+        return dict(sorted(((row["reason"], row["count"]) for row in rows), key=lambda pair: (-pair[1], pair[0])))
+
+
+def xds_of_changes(capture: Capture, settings: Settings, *, a_part: int = A_PART) -> PublishedChanges:
+    """The documents of a capture's changes: insert as add, update as modify, delete as delete.
+
+    Left out, and counted, are changes that were not committed, those of other operations, and those without a key,
+    which the capture's option ``keys`` gives. Of the settings, those of documents count: batch_size, schema,
+    class_names and types. Raises CaptureError for a capture that was loaded without values.
+    """
+    from pyspark.sql import functions as F
+
+    if not capture.has_images:
+        raise CaptureError("documents are made of values, and the capture was loaded with images=False")
+    kept = Kept(capture.spark)
+    rendered = kept.keep("rendered", _rendered(capture.changes, settings))
+    events = rendered.filter(F.col("reason").isNull())
+    keys = events.select(*_ORDER.names)
+    bounds = bounds_of(keys, events.count(), a_part)
+
+    def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            part = part_of([batch[name].to_numpy(zero_copy_only=False) for name in _ORDER.names], bounds)
+            yield from from_start(pa.table([*batch.columns, pa.array(part.astype(np.int32))], schema=_PLACED), _PLACED)
+
+    in_parts = rendered.mapInArrow(placed, spark_schema(_PLACED))
+    counts = {row["part"]: row["count"] for row in in_parts.filter("reason IS NULL").groupBy("part").count().collect()}
+    firsts = list(accumulate((counts.get(part, 0) for part in range(len(bounds) + 1)), initial=0))
+
+    def work(rows: pa.Table) -> pa.Table:
+        rows = rows.sort_by([(name, "ascending") for name in _ORDER.names])
+        event = np.arange(rows.num_rows) + firsts[rows["part"][0].as_py()] + 1
+        rows = rows.append_column("document", pa.array((event - 1) // settings.batch_size + 1))
+        return pa.Table.from_batches(
+            list(from_start(rows.append_column("event", pa.array(event)), _NUMBERED)), _NUMBERED
+        )
+
+    is_event = F.col("reason").isNull()
+    numbered = in_parts.filter(is_event).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
+    nothing = {name: F.lit(None).cast("bigint") for name in ("document", "event")}
+    others = rendered.filter(~is_event).withColumns(nothing).select(*_NUMBERED.names)
+    return PublishedChanges(kept.keep("numbered", numbered.unionByName(others)), settings, kept, firsts[-1])
+
+
+def _rendered(changes: DataFrame, settings: Settings) -> DataFrame:
+    """Each change as an event without numbers, or with the reason why it is none."""
+    from pyspark.sql import functions as F
+
+    ordered = changes.withColumns(
+        {"commit": F.coalesce("commit_position", F.lit("")), "at": F.coalesce("position", F.lit(""))}
+    )
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made = events_of_changes(batch, settings)
+            place = np.full(batch.num_rows, -1, dtype=np.int64)
+            place[made.rows.to_numpy()] = np.arange(made.events.num_rows)
+            reason = np.full(batch.num_rows, -1, dtype=np.int64)
+            reason[made.left_out["row"].to_numpy()] = np.arange(made.left_out.num_rows)
+            columns = {
+                **{name: batch[name] for name in (*_ORDER.names, *_OF_CHANGE)},
+                "reason": made.left_out["reason"].take(pa.array(reason, mask=reason < 0)),
+                **{field.name: made.events[field.name].take(pa.array(place, mask=place < 0)) for field in _EVENT},
+            }
+            yield from from_start(pa.table(columns), _RENDERED)
+
+    return ordered.mapInArrow(work, spark_schema(_RENDERED))

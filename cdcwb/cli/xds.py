@@ -1,0 +1,187 @@
+"""The command that turns a capture into XDS documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from cdcwb.cli.console import print_lines, safe, working
+from cdcwb.cli.options import KeyValue, Time, format_and_options, key_values, paths
+from cdcwb.cli.read import opened
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.words import count, plural, tally
+
+if TYPE_CHECKING:
+    from cdcwb.analysis.xds import Published
+    from cdcwb.analysis.xds_changes import PublishedChanges
+    from cdcwb.capture import Capture
+    from cdcwb.xds import Settings, Snapshot
+
+__all__ = ["xds"]
+
+Pairs = tuple[tuple[str, str], ...]
+
+_OF_DOCUMENTS: Final = ("batch_size", "schema", "class_names", "types")
+"""Settings that other captures have use for as well."""
+
+_MOST: Final = 10
+
+
+@click.command()
+@paths
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE|DIR",
+    type=click.Path(),
+    required=True,
+    help="FILE.xml or FILE.xds: all documents, one behind the other; else a new folder: one file a document.",
+)
+@click.option(
+    "--snapshot",
+    "snapshots",
+    metavar="TABLE=FILE",
+    type=KeyValue(),
+    multiple=True,
+    help="What a table holds now, for query-back rows; may be repeated.",
+)
+@click.option("--driver-user", metavar="USER", help="The driver's database user: its own changes are not published.")
+@click.option("--as-of", type=Time(), help="Rows with a later event_time wait (with -o future_events=true).")
+@click.option("--batch-size", metavar="N", type=int, help="Events a document, 1 to 128.")
+@click.option(
+    "--decisions", metavar="FILE", type=click.Path(), help="FILE.jsonl: what was decided of each row, and why."
+)
+@format_and_options
+def xds(
+    paths: tuple[str, ...],
+    target: str,
+    snapshots: Pairs,
+    driver_user: str | None,
+    as_of: datetime | None,
+    batch_size: int | None,
+    decisions: str | None,
+    format_name: str,
+    pairs: Pairs,
+) -> None:
+    """Write the changes of a capture as XDS documents; of an event log, those that the Publisher would send."""
+    from cdcwb.analysis.export import check_target
+    from cdcwb.analysis.xds_files import check_documents_target, write_published
+
+    check_documents_target(target, [])  # all of this before Spark starts
+    if decisions is not None:
+        check_target(decisions, [], ("jsonl",))
+    form, reader, given = _parted(paths, format_name, pairs)
+    settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, given)
+    tables = _snapshot(form, snapshots, pairs)
+    with working("starting Spark") as step:
+        capture = opened(paths, format_name, reader, {}, step)
+        step("deciding" if form == _LOG else "rendering")
+        published = _published(capture, settings, tables)
+        inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots]
+        step("writing documents")
+        write_published(published, Path(target), None if decisions is None else Path(decisions), inputs)
+        step("counting")
+        lines = _told(target, published)
+    print_lines([safe(line) for line in lines])
+
+
+_LOG: Final = "idm-event-log"
+
+
+def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Pairs, dict[str, Any]]:
+    """The format, the options of its reader, and those of publishing; some are both.
+
+    Raises OptionError for a name that is neither, naming the nearest.
+    """
+    from cdcwb.xds import SETTINGS
+
+    alone = tuple(pair for pair in pairs if pair[0] not in SETTINGS)
+    given = key_values([pair for pair in pairs if pair[0] in SETTINGS])
+    form, reader = _form(paths, format_name, alone)
+    if reader is None:
+        return form, alone, given
+    known = sorted({*reader, *SETTINGS})
+    for name, _ in alone:
+        if name not in reader:
+            raise OptionError(
+                f"'{name}' is an option of neither the reader nor publishing.{nearest(name, known)} "
+                f"There are: {', '.join(known)}."
+            )
+    return form, tuple(pair for pair in pairs if pair[0] in reader), given
+
+
+def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
+    """The name of the capture's format and the options of its reader; None: it is saved, and takes none."""
+    from cdcwb.capture import saved_format
+    from cdcwb.formats import choose, get_format
+    from cdcwb.formats.files import list_files
+
+    source = paths[0] if len(paths) == 1 else list(paths)
+    saved = saved_format(source)
+    if saved is not None:
+        return saved, None
+    files = list_files(source)
+    form = get_format(format_name) if format_name != "auto" else choose(files, format_name, key_values(pairs))[0]
+    return form.name, form.options
+
+
+def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Settings:
+    """The settings of publishing, checked.
+
+    Raises OptionError for one that is given twice, and for one of the Publisher's where there is no event log.
+    """
+    from cdcwb.xds import Settings
+
+    values = {name: value for name, value in own.items() if value is not None}
+    for name in values:
+        if name in given:
+            raise OptionError(f"'{name}' is given twice, as -o {name} and as --{name.replace('_', '-')}")
+    values |= given
+    for name in values:
+        if form != _LOG and name not in _OF_DOCUMENTS:
+            raise OptionError(f"'{name}' is for event logs ({_LOG}); this is a {form} capture")
+    return Settings.parse(values)
+
+
+def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
+    """The tables as they are now; their text is spelled as that of the log."""
+    from cdcwb.xds import Snapshot
+
+    if not snapshots:
+        return None
+    if form != _LOG:
+        raise OptionError(f"--snapshot is for event logs ({_LOG}); this is a {form} capture")
+    files: dict[str, str] = {}
+    for table, file in snapshots:
+        if table in files:
+            raise OptionError(f"two snapshots of table '{table}' are given")
+        files[table] = file
+    spelled = {name: text for name, text in pairs if name in ("null_text", "charset")}
+    if spelled.get("null_text", "").lower() in ("auto", "none", ""):
+        spelled.pop("null_text", None)
+    return Snapshot.read(files, **spelled)
+
+
+def _published(capture: Capture, settings: Settings, tables: Snapshot | None) -> Published | PublishedChanges:
+    from cdcwb.analysis.xds import publish_log
+    from cdcwb.analysis.xds_changes import xds_of_changes
+
+    return publish_log(capture, settings, tables) if capture.format == _LOG else xds_of_changes(capture, settings)
+
+
+def _told(target: str, published: Published | PublishedChanges) -> list[str]:
+    """What was written, and what was not."""
+    summary = published.summary
+    lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
+    if summary.decisions:
+        lines.append(f"decisions: {tally(summary.decisions)}")
+    reasons = getattr(published, "reasons", {})
+    lines += [f"left out: {count(number)}, since {reason}" for reason, number in list(reasons.items())[:_MOST]]
+    if len(reasons) > _MOST:
+        lines.append(f"left out for {len(reasons) - _MOST} more reasons")
+    return lines

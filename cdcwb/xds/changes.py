@@ -1,0 +1,346 @@
+"""The changes of any capture as events (docs/formats/idm-event-log.md §7).
+
+An insert or a refresh adds every value of the after image, an update modifies the columns that changed, a delete
+deletes. What cannot be told that way is left out, with its reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.model import Operation, Outcome
+from cdcwb.xds.columns import association, empty, quoted, truth, unfit
+from cdcwb.xds.event import ATTRIBUTE, EVENT, Verb
+from cdcwb.xds.settings import Settings
+
+__all__ = ["LEFT_OUT", "Rendered", "events_of_changes"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+LEFT_OUT: Final = pa.schema([("row", pa.int64()), ("reason", pa.string())])
+"""Changes that are no events: their row, from 0, and why."""
+
+_VERBS: Final = {
+    Operation.INSERT: Verb.ADD,
+    Operation.REFRESH: Verb.ADD,
+    Operation.UPDATE: Verb.MODIFY,
+    Operation.DELETE: Verb.DELETE,
+}
+
+_ROWS = 50_000  # changes at once
+
+_HEX: Final = re.compile(r"(?:[0-9a-f]{2})*")
+
+
+class Rendered(NamedTuple):
+    """Events, the changes that are none, and for each event the row of its change."""
+
+    events: pa.Table
+    left_out: pa.Table
+    rows: pa.Int64Array
+
+
+def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *, event: int = 1) -> Rendered:
+    """Rows of :data:`cdcwb.model.CHANGES`, in their order, as rows of :data:`~cdcwb.xds.event.EVENT`.
+
+    Events are numbered from ``event`` on, ``settings.batch_size`` to a document, with document 1 holding event 1. Left
+    out are changes of other operations, without a key or an image, of work that was not committed, and those with a
+    character that XML 1.0 cannot hold. The association is that of the key before the change. Key columns are attributes
+    as all others are. Of an update, the old value is removed where the before image has it, else all values are; a
+    column that did not come with the after image is passed over. Hexadecimal values of columns of the type octet become
+    Base64.
+    """
+    batches, left_out, rows = [], [], []
+    begin = 0
+    table = pa.Table.from_batches([changes]) if isinstance(changes, pa.RecordBatch) else changes
+    for batch in table.to_batches(max_chunksize=_ROWS):
+        if not len(batch):
+            continue
+        found = _Batch(batch, settings)
+        places, columns = found.events()
+        numbers = np.arange(event, event + len(places))
+        documents = (numbers - 1) // settings.batch_size + 1
+        batches.append(pa.record_batch([pa.array(documents), pa.array(numbers), *columns], schema=EVENT))
+        without, reasons = found.left_out()
+        left_out.append(pa.record_batch([pa.array(begin + without), reasons], schema=LEFT_OUT))
+        rows.append(begin + places)
+        event += len(places)
+        begin += len(batch)
+    return Rendered(
+        pa.Table.from_batches(batches, schema=EVENT),
+        pa.Table.from_batches(left_out, schema=LEFT_OUT),
+        pa.array(np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)),
+    )
+
+
+class _Entries(NamedTuple):
+    """What stands in the maps of many rows, one behind the other."""
+
+    row: Ints
+    name: pa.StringArray
+    value: pa.StringArray
+
+
+class _Attributes(NamedTuple):
+    """Attributes of many rows, one behind the other; ``remove`` and ``add`` as in EVENT."""
+
+    row: Ints
+    name: pa.StringArray
+    remove_all: Bools
+    remove: pa.StringArray
+    add: pa.StringArray
+
+
+class _Batch:
+    """A batch of changes on its way to events."""
+
+    def __init__(self, changes: pa.RecordBatch, settings: Settings) -> None:
+        self._reasons = np.full(len(changes), None, dtype=object)
+        self._open = np.ones(len(changes), dtype=np.bool_)
+        self._changes = changes
+        self._settings = settings
+        operations = changes["operation"]
+        verbs = [_VERBS.get(value, "") for value in operations.dictionary_encode().dictionary.to_pylist()]
+        codes = pc.fill_null(operations.dictionary_encode().indices, len(verbs)).to_numpy(zero_copy_only=False)
+        self._verb = np.array([*verbs, ""], dtype=object)[codes]
+        self._labels = pc.coalesce(
+            pc.binary_join_element_wise(changes["schema_name"], changes["table_name"], "."), changes["table_name"]
+        )
+
+    def events(self) -> tuple[Ints, list[pa.Array]]:
+        """The rows that are events, and their verb, class name, association and attributes."""
+        self._leave_out_what_is_no_event()
+        associations = self._associations()
+        attributes = self._attributes()
+        used = np.flatnonzero(self._open)
+        taken = pa.array(used)
+        verbs = pa.array(self._verb[used].tolist(), pa.string())
+        place = np.full(len(self._changes), -1, dtype=np.int64)
+        place[used] = np.arange(len(used))
+        kept = _picked(attributes, place[attributes.row] >= 0)
+        first = np.searchsorted(place[kept.row], np.arange(len(used) + 1))
+        types = self._types(kept)
+        values = [_as_octets(values, types) for values in (kept.remove, kept.add)]
+        columns = [kept.name, pa.array(types.tolist(), pa.string()), pa.array(kept.remove_all), *values]
+        # what has no value has no type either
+        without = pc.and_(columns[3].is_null(), columns[4].is_null())
+        columns[1] = pc.if_else(without, pa.scalar(None, pa.string()), columns[1])
+        structs = pa.StructArray.from_arrays(columns, fields=list(ATTRIBUTE))
+        lists = pa.ListArray.from_arrays(pa.array(first, pa.int32()), structs)
+        return used, [verbs, self._classes().take(taken), associations.take(taken), lists]
+
+    def left_out(self) -> tuple[Ints, pa.StringArray]:
+        """The rows that are none, once :meth:`events` has been asked, and why."""
+        rows = np.flatnonzero(~self._open)
+        return rows, pa.array(self._reasons[rows].tolist(), pa.string())
+
+    def _leave_out(self, wrong: Bools, reason: str) -> None:
+        self._reasons[wrong & self._open] = reason
+        self._open = self._open & ~wrong
+
+    def _leave_out_what_is_no_event(self) -> None:
+        changes = self._changes
+        for operation in _distinct(changes["operation"]):
+            if operation not in _VERBS:
+                shown = "a change without an operation" if operation is None else operation
+                self._leave_out(_equal(changes["operation"], operation), f"{shown} is no event")
+        for outcome in _distinct(changes["outcome"]):
+            if outcome not in (None, Outcome.COMMITTED):
+                self._leave_out(_equal(changes["outcome"], outcome), f"not committed: its outcome is {outcome}")
+        self._leave_out(~_there(changes["table_name"]) | empty(changes["table_name"]), "it names no table")
+        keyless = ~_there(changes["key"]) | (_lengths(changes["key"]) == 0)
+        for label in _distinct(self._labels.filter(pa.array(keyless))):
+            reason = f"no key is known of {label}; give it with the option keys={label}:column+column"
+            self._leave_out(keyless & _equal(self._labels, label), reason)
+        no_after = ~_there(changes["after"]) & np.isin(self._verb, (Verb.ADD, Verb.MODIFY))
+        self._leave_out(no_after, "it has no after image")
+
+    def _associations(self) -> pa.StringArray:
+        """The association of each change; null where it has none."""
+        changes = self._changes
+        keys = _entries(changes["key"], self._open)
+        before = _entries(changes["before"], self._verb == Verb.MODIFY)
+        old = _found(keys.row, keys.name, before)
+        values = pc.coalesce(before.value.take(pa.array(old, mask=old < 0)), keys.value)
+        for wrong, reason in (
+            (~_there(values), "a column of its key is NULL"),
+            (_unwritable(keys.name), "the name of a column of its key cannot stand in an association"),
+            (unfit(values) | unfit(keys.name), "its key has a character that XML 1.0 cannot hold"),
+        ):
+            self._leave_out(_rows(keys.row[wrong], len(changes)), reason)
+        pairs = pc.binary_join_element_wise(keys.name, quoted(values), "=")
+        first = np.searchsorted(keys.row, np.arange(len(changes) + 1))
+        joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(first, pa.int32()), pairs), "+")
+        schemas = pc.coalesce(changes["schema_name"], pa.scalar(self._settings.schema, pa.string()))
+        found = association(joined, changes["table_name"], schemas)
+        self._leave_out(unfit(found), "its table or schema has a character that XML 1.0 cannot hold")
+        return found
+
+    def _attributes(self) -> _Attributes:
+        """The attributes of all adds and modifies, in the order of their rows; leaves out what cannot be told."""
+        added = _entries(self._changes["after"], self._open & (self._verb == Verb.ADD))
+        there = _there(added.value)
+        count = int(there.sum())
+        adds = _Attributes(
+            added.row[there],
+            added.name.filter(pa.array(there)),
+            np.zeros(count, dtype=np.bool_),
+            pa.nulls(count, pa.string()),
+            added.value.filter(pa.array(there)),
+        )
+        modifying = self._open & (self._verb == Verb.MODIFY)
+        modifies = self._modified(modifying)
+        nothing = modifying & ~_rows(modifies.row, len(self._changes))
+        self._leave_out(nothing, "no column is known to have changed")
+        row = np.concatenate([adds.row, modifies.row])
+        order = np.argsort(row, kind="stable")
+        taken = pa.array(order)
+        texts = [
+            pa.concat_arrays([one, other]).take(taken)
+            for one, other in ((adds.name, modifies.name), (adds.remove, modifies.remove), (adds.add, modifies.add))
+        ]
+        remove_all = np.concatenate([adds.remove_all, modifies.remove_all])[order]
+        found = _Attributes(row[order], texts[0], remove_all, texts[1], texts[2])
+        for wrong, reason in (
+            (~_there(found.name) | empty(found.name), "a column has no name"),
+            (
+                unfit(found.name) | unfit(found.remove) | unfit(found.add),
+                "a value or a column name has a character that XML 1.0 cannot hold",
+            ),
+        ):
+            self._leave_out(_rows(found.row[wrong], len(self._changes)), reason)
+        return found
+
+    def _modified(self, modifying: Bools) -> _Attributes:
+        before, after = (_entries(self._changes[image], modifying) for image in ("before", "after"))
+        changed = self._changes["changed_columns"]
+        says = _there(changed)
+        named = np.flatnonzero(modifying & says)
+        lists = changed.take(pa.array(named))
+        of_lists = np.repeat(named, _lengths(lists))
+        silent = ~says[after.row]
+        row = np.concatenate([of_lists, after.row[silent]])
+        name = pa.concat_arrays([pc.list_flatten(lists), after.name.filter(pa.array(silent))])
+        new, old = _found(row, name, after), _found(row, name, before)
+        add = after.value.take(pa.array(new, mask=new < 0))
+        remove = before.value.take(pa.array(old, mask=old < 0))
+        remove_all = old < 0
+        kept = (new >= 0) & (_there(add) | _there(remove) | remove_all)
+        kept &= says[row] | remove_all | ~_same(remove, add)
+        return _picked(_Attributes(row, name, remove_all, remove, add), kept)
+
+    def _classes(self) -> pa.StringArray:
+        """The class name of each row."""
+        settings, tables = self._settings, self._changes["table_name"]
+        pairs = _codes(self._labels) * (len(tables) + 1) + _codes(tables)
+        _, first, back = np.unique(pairs, return_index=True, return_inverse=True)
+        given = zip(*(texts.take(pa.array(first)).to_pylist() for texts in (self._labels, tables)), strict=True)
+        names = [settings.class_names.get(label) or settings.class_names.get(table) or table for label, table in given]
+        return pa.array(names, pa.string()).take(pa.array(back))
+
+    def _types(self, attributes: _Attributes) -> npt.NDArray[Any]:
+        """The type of each attribute."""
+        labels = self._labels.take(pa.array(attributes.row))
+        pairs = _codes(labels) * (len(labels) + 1) + _codes(attributes.name)
+        _, first, back = np.unique(pairs, return_index=True, return_inverse=True)
+        given = zip(*(texts.take(pa.array(first)).to_pylist() for texts in (labels, attributes.name)), strict=True)
+        types = np.array([self._settings.type_of(label, name) for label, name in given], dtype=object)
+        return types[back] if len(back) else types
+
+
+def _entries(maps: pa.MapArray, wanted: Bools) -> _Entries:
+    """The entries of the wanted rows, in their order; a null map has none."""
+    rows = np.flatnonzero(wanted & _there(maps))
+    taken = maps.take(pa.array(rows))
+    if not len(rows):
+        return _Entries(np.empty(0, dtype=np.int64), pa.array([], pa.string()), pa.array([], pa.string()))
+    offsets = taken.offsets.to_numpy()
+    begin, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    return _Entries(np.repeat(rows, np.diff(offsets)), taken.keys.slice(begin, size), taken.items.slice(begin, size))
+
+
+def _found(row: Ints, name: pa.StringArray, entries: _Entries) -> Ints:
+    """For each row and name the place of the entry with the same; -1 where there is none."""
+    if not len(entries.row) or not len(row):
+        return np.full(len(row), -1, dtype=np.int64)
+    codes = _codes(pa.concat_arrays([entries.name, name]))
+    width = int(codes.max()) + 1
+    there = entries.row * width + codes[: len(entries.row)]
+    wanted = row * width + codes[len(entries.row) :]
+    order = np.argsort(there, kind="stable")
+    place = np.minimum(np.searchsorted(there[order], wanted), len(order) - 1)
+    return np.where(there[order[place]] == wanted, order[place], -1)
+
+
+def _picked(attributes: _Attributes, kept: Bools) -> _Attributes:
+    mask = pa.array(kept)
+    row, name, remove_all, remove, add = attributes
+    return _Attributes(row[kept], name.filter(mask), remove_all[kept], remove.filter(mask), add.filter(mask))
+
+
+def _as_octets(values: pa.StringArray, types: npt.NDArray[Any]) -> pa.StringArray:
+    """Hexadecimal values of the type octet as Base64; what is not hexadecimal stays as it is."""
+    octets = types == "octet"
+    if not octets.any():
+        return values
+    texts = values.filter(pa.array(octets)).to_pylist()
+    return pc.replace_with_mask(values, pa.array(octets), pa.array(list(_base64(texts)), pa.string()))
+
+
+def _base64(texts: list[str | None]) -> Iterator[str | None]:
+    for text in texts:
+        if text is None or not _HEX.fullmatch(text):
+            yield text
+        else:
+            yield base64.b64encode(bytes.fromhex(text)).decode()
+
+
+def _unwritable(names: pa.StringArray) -> Bools:
+    return ~_there(names) | empty(names) | ~truth(pc.equal(names, quoted(names)))
+
+
+def _same(one: pa.StringArray, other: pa.StringArray) -> Bools:
+    """Whether two texts are equal; NULL is equal to NULL."""
+    return truth(pc.equal(one, other)) | (~_there(one) & ~_there(other))
+
+
+def _codes(texts: pa.StringArray) -> Ints:
+    """A number for each distinct text; null has one of its own."""
+    codes: Ints = texts.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _distinct(texts: pa.StringArray) -> list[str | None]:
+    found: list[str | None] = pc.unique(texts).to_pylist()
+    return found
+
+
+def _equal(texts: pa.StringArray, wanted: str | None) -> Bools:
+    return truth(texts.is_null() if wanted is None else pc.equal(texts, wanted))
+
+
+def _rows(rows: Ints, count: int) -> Bools:
+    """True for each of ``count`` rows that is among the given ones."""
+    found = np.zeros(count, dtype=np.bool_)
+    found[rows] = True
+    return found
+
+
+def _there(values: pa.Array) -> Bools:
+    return truth(values.is_valid())
+
+
+def _lengths(lists: pa.Array) -> Ints:
+    """How many entries each list or map has; 0 for null."""
+    offsets = lists.offsets.to_numpy()
+    found: Ints = np.where(_there(lists), np.diff(offsets), 0)
+    return found

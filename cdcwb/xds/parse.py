@@ -1,0 +1,319 @@
+"""XDS documents back into events, and events back into rows of the event log (docs/formats/idm-event-log.md §5).
+
+Documents are read without entities, without a document type and without the network.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from lxml import etree
+
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.idm_event_log.log import LOG
+from cdcwb.xds.event import ATTRIBUTE, EVENT, TYPES, Verb
+from cdcwb.xds.markup import attributes_of
+
+__all__ = ["Parsed", "parse_documents", "roots", "to_rows"]
+
+_ROWS = 50_000  # events a batch
+_BLOCK = 1 << 16  # bytes that the parser gets at once
+_VERBS: Final = frozenset(Verb)
+
+_NOT_MARKUP: Final = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|(<\?xml\s[^>]*\?>)", re.DOTALL)
+_ENCODING: Final = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
+
+_VALUE: Final = r"""(?:"(?:[^"\\]|\\.)*"|[^,;'+"=\\<>]*)"""
+_ASSOCIATION: Final = rf"(?s)^(?P<key>.*),table=(?P<table>{_VALUE})(?:,schema=(?P<schema>{_VALUE}))?$"
+
+
+class Parsed(NamedTuple):
+    """What stands in documents: a table of :data:`~cdcwb.xds.event.EVENT`, and a sentence for what is no such event."""
+
+    events: pa.Table
+    others: list[str]
+
+
+def parse_documents(source: bytes | Iterable[bytes], *, document: int = 1, event: int = 1) -> Parsed:
+    """The events of documents, numbered from ``document`` and ``event`` on.
+
+    ``source`` holds one document, or several behind each other, or is an iterable of such bytes; an ``add``, ``modify``
+    or ``delete`` without its envelope is a document as well. A ``modify-attr`` with several values becomes several
+    attributes of one name. What EVENT has no place for (``src-dn``, ``event-id``, ``timestamp`` …) is left behind.
+    Raises MalformedRecordError for what is no XML, and for a document type declaration.
+    """
+    reader = _Reader(document, event)
+    for data in (source,) if isinstance(source, bytes) else source:
+        for root in roots(data):
+            reader.read(root)
+    return Parsed(reader.table(), reader.others)
+
+
+def roots(data: bytes) -> Iterator[etree._Element]:
+    """Each root element of one or several documents that stand behind each other; valid until the next is asked for.
+
+    Raises MalformedRecordError for what is no XML, for a document type declaration, and for more than 10 MB of text in
+    one element.
+    """
+    parser = etree.XMLPullParser(
+        ("start",),
+        tag="documents",
+        resolve_entities=False,
+        no_network=True,
+        remove_comments=True,
+        remove_pis=True,
+        collect_ids=False,
+    )
+    plain = memoryview(_without_declarations(data))
+    hint = ": a document type declaration is not read" if b"<!DOCTYPE" in data else ""
+    _feed(parser, b"<documents>", hint)
+    around = next(element for _, element in parser.read_events() if isinstance(element, etree._Element))
+    for begin in range(0, len(plain), _BLOCK):
+        _feed(parser, plain[begin : begin + _BLOCK].tobytes(), hint)
+        yield from _taken(around, all_but=1)  # the last one may go on
+    _feed(parser, b"</documents>", hint)
+    yield from _taken(around, all_but=0)
+
+
+def _feed(parser: etree.XMLPullParser, data: bytes, hint: str) -> None:
+    try:
+        parser.feed(data)
+        if data == b"</documents>":
+            parser.close()
+        first = next(iter(parser.feed_error_log), None)  # of some the parser itself only tells with the next data
+    except etree.XMLSyntaxError as error:
+        first = next(iter(parser.feed_error_log), None)
+        if first is None:
+            raise MalformedRecordError(f"no XML document{hint}: {error.msg}") from error
+    if first is not None:
+        message = first.message
+        if message.endswith(" and documents"):  # the end of all of them, where that of an element was expected
+            message = "its last element has no end"
+        raise MalformedRecordError(f"no XML document{hint}: line {first.line}, {message}")
+
+
+def _taken(around: etree._Element, *, all_but: int) -> Iterator[etree._Element]:
+    _require_blank(around.text)
+    while len(around) > all_but:
+        root = around[0]
+        if all_but == 0 or len(around) > 1:
+            _require_blank(root.tail)
+        yield root
+        around.remove(root)
+
+
+def _require_blank(text: str | None) -> None:
+    if text is not None and text.strip():
+        raise MalformedRecordError(f"no XML document: text outside of any element, {text.strip()[:20]!r}")
+
+
+def _without_declarations(data: bytes) -> bytes:
+    """The documents as UTF-8 without their XML declarations, which could not stand behind each other."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = _decoded(data, "utf-16").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if b"<?xml" not in data:
+        return data
+    declarations = [found[1] for found in _NOT_MARKUP.finditer(data) if found[1] is not None]
+    named = {name[1].decode("ascii", "replace").lower() for name in map(_ENCODING.search, declarations) if name}
+    others = sorted(named - {"utf-8", "utf8", "us-ascii", "ascii", "utf-16"})
+    if len(others) > 1 or (others and len(named) > 1):
+        raise MalformedRecordError(f"documents in several encodings: {', '.join(sorted(named))}")
+    if others:
+        data = _decoded(data, others[0]).encode()
+    return _NOT_MARKUP.sub(lambda found: b"" if found[1] is not None else found[0], data)
+
+
+def _decoded(data: bytes, encoding: str) -> str:
+    try:
+        text = data.decode(encoding)
+        text.encode()
+    except (LookupError, UnicodeError) as error:
+        raise MalformedRecordError(f"no XML document in the encoding {encoding!r}: {error}") from error
+    return text
+
+
+class _LeftOutError(Exception):
+    """Why an element is no event."""
+
+
+class _Reader:
+    """Collects events, column by column."""
+
+    def __init__(self, document: int, event: int) -> None:
+        self.others: list[str] = []
+        self._document = document
+        self._event = event
+        self._batches: list[pa.RecordBatch] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._events: list[tuple[int, int, str, str, str | None]] = []
+        self._ends = [0]
+        self._attributes: list[tuple[str, str | None, bool, str | None, str | None]] = []
+
+    def read(self, root: etree._Element) -> None:
+        """Takes the events of one document."""
+        if root.tag == "nds":
+            for part in root:
+                if part.tag == "input":
+                    for element in part:
+                        self._take(element)
+                elif part.tag != "source":
+                    self.others.append(f"document {self._document}: {part.tag} holds no events")
+        else:
+            self._take(root)
+        self._document += 1
+
+    def _take(self, element: etree._Element) -> None:
+        before = len(self._attributes)
+        try:
+            if element.tag not in _VERBS:
+                raise _LeftOutError("is none of add, modify, delete")
+            class_name = element.get("class-name")
+            if not class_name:
+                raise _LeftOutError("has no class-name")
+            association = element.find("association")
+            named = None if association is None else association.text or ""
+            self._attributes += _attributes(element)
+        except _LeftOutError as left:
+            del self._attributes[before:]
+            self.others.append(f"document {self._document}: {element.tag} in line {element.sourceline} {left}")
+            return
+        self._events.append((self._document, self._event, element.tag, class_name, named))
+        self._ends.append(len(self._attributes))
+        self._event += 1
+        if len(self._events) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns: list[Any] = [list(column) for column in zip(*self._events, strict=True)] or [[]] * 5
+        fields: list[Any] = [list(field) for field in zip(*self._attributes, strict=True)] or [[]] * 5
+        arrays = [pa.array(values, field.type) for values, field in zip(fields, ATTRIBUTE, strict=True)]
+        structs = pa.StructArray.from_arrays(arrays, fields=list(ATTRIBUTE))
+        lists = pa.ListArray.from_arrays(pa.array(self._ends, pa.int32()), structs)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, EVENT, strict=False)]
+        self._batches.append(pa.record_batch([*arrays, lists], schema=EVENT))
+        self._clear()
+
+    def table(self) -> pa.Table:
+        """All that was taken."""
+        self._flush()
+        return pa.Table.from_batches(self._batches, schema=EVENT)
+
+
+def _attributes(element: etree._Element) -> Iterator[tuple[str, str | None, bool, str | None, str | None]]:
+    """Name, type, whether all values go, the value that goes, and the one that comes."""
+    verb = element.tag
+    for held in element.iterchildren(f"{verb}-attr"):
+        name = held.get("attr-name")
+        if not name:
+            raise _LeftOutError(f"has {_a(held.tag)} without an attr-name")
+        if verb == Verb.ADD:
+            for kind, text in _values(held):
+                yield name, kind, False, None, text
+        else:
+            yield from _changes(name, held)
+    if verb == Verb.MODIFY and element.find("modify-attr") is None:
+        raise _LeftOutError("has no modify-attr")
+
+
+def _changes(name: str, held: etree._Element) -> Iterator[tuple[str, str | None, bool, str | None, str | None]]:
+    """A removal and the value that is added right behind it are one attribute; every other value is one of its own."""
+    waiting: tuple[str | None, bool, str | None] | None = None
+    for step in held:
+        if step.tag not in ("remove-all-values", "remove-value", "add-value"):
+            raise _LeftOutError(f"has {step.tag} in its attribute {name!r}")
+        for kind, text in [(None, None)] if step.tag == "remove-all-values" else _values(step):
+            if step.tag == "add-value" and waiting is not None and (waiting[1] or waiting[0] == kind):
+                yield name, kind, waiting[1], waiting[2], text
+                waiting = None
+                continue
+            if waiting is not None:
+                yield name, *waiting, None
+            waiting = None
+            if step.tag == "add-value":
+                yield name, kind, False, None, text
+            else:
+                waiting = (kind, step.tag == "remove-all-values", text)
+    if waiting is not None:
+        yield name, *waiting, None
+
+
+def _values(parent: etree._Element) -> list[tuple[str | None, str]]:
+    found = []
+    for value in parent:
+        kind = value.get("type")
+        if value.tag != "value" or len(value) or (kind is not None and kind not in TYPES):
+            raise _LeftOutError(f"has a value that is not one text of a known type (type {kind!r})")
+        found.append((kind, value.text or ""))
+    if not found:
+        raise _LeftOutError(f"has {_a(parent.tag)} without a value")
+    return found
+
+
+def _a(tag: str) -> str:
+    return f"{'an' if tag.startswith('a') else 'a'} {tag}"
+
+
+def to_rows(events: pa.Table, *, event_time: str = "1970-01-01 00:00:00") -> pa.Table:
+    """Rows of the event log (:data:`~cdcwb.formats.idm_event_log.log.LOG`) that say the same, of types 1 to 4.
+
+    record_id counts from 1; the status is N, the perpetrator NULL. An ``add`` without attributes becomes one row of
+    type 1 with NULL for its first key column. Value types and class names have no place there, and events of one object
+    and verb that follow each other would be published as one. Raises CaptureError for an association that is not made
+    of key, table and schema.
+    """
+    batch = events.combine_chunks()
+    attributes = attributes_of(_one(batch["attrs"]))
+    association, verbs = _one(batch["association"]), _one(batch["verb"])
+    parts = pc.extract_regex(association, _ASSOCIATION)
+    if parts.null_count:
+        text = association.filter(parts.is_null())[0].as_py()
+        raise CaptureError(f"association {text!r} is not made of a key, a table and a schema")
+    key, table, schema = (parts.field(place) for place in range(3))
+    schema = _unquoted(schema)
+    table = _unquoted(table)
+    named = pc.if_else(pc.equal(schema, ""), table, pc.binary_join_element_wise(schema, table, "."))
+    counts = np.diff(attributes.first)
+    row_of = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
+    without = counts[row_of] == 0
+    place = np.cumsum(~without) - 1
+    of = pa.array(place, mask=without)
+    rows = pa.array(row_of)
+    verb, keys = verbs.take(rows), key.take(rows)
+    first = pc.struct_field(pc.extract_regex(keys, r"^(?P<name>[^=]*)="), "name")
+    adds, modifies = pc.equal(verb, Verb.ADD), pc.equal(verb, Verb.MODIFY)
+    all_go = pc.fill_null(pa.array(attributes.remove_all).take(of), False)
+    kinds = pc.if_else(adds, "1", pc.if_else(modifies, pc.if_else(all_go, "3", "2"), "4"))
+    name = attributes.name.take(of)
+    count = len(rows)
+    columns = {
+        "record_id": pc.cast(pa.array(np.arange(1, count + 1)), pa.string()),
+        "table_key": keys,
+        "status": pa.array(["N"]).take(pa.array(np.zeros(count, dtype=np.int64))),
+        "event_type": kinds,
+        "event_time": pa.array([event_time]).take(pa.array(np.zeros(count, dtype=np.int64))),
+        "perpetrator": pa.nulls(count, pa.string()),
+        "table_name": named.take(rows),
+        "column_name": pc.if_else(adds, pc.coalesce(name, first), name),
+        "old_value": attributes.remove.take(of),
+        "new_value": attributes.add.take(of),
+    }
+    return pa.table(columns, schema=LOG)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _unquoted(values: pa.StringArray) -> pa.StringArray:
+    """Values of a table_key as they are meant (§2.2)."""
+    inside = pc.replace_substring_regex(pc.utf8_slice_codeunits(values, 1, -1), r"(?s)\\(.)", r"\1")
+    return pc.if_else(pc.starts_with(values, '"'), inside, values)

@@ -1,0 +1,199 @@
+"""What the other rows of an object say of a row: is the object gone, does another row take its place
+(docs/formats/idm-event-log.md §4.4, §4.5).
+
+Rows are sorted by object and then in processing order. A group is a run of polled rows of one object that no type 4
+row and, unless the setting says otherwise, no end of a polling cycle parts; rows take precedence within their group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.words import visible
+from cdcwb.xds.event import Verb
+from cdcwb.xds.rows import Decision, State
+from cdcwb.xds.settings import LOG, Settings
+from cdcwb.xds.vectors import Bools, Ints, codes, flags, numbers, put, said_of, sentence
+
+__all__ = ["OVER_FIELD", "OVER_ROW", "between_rows"]
+
+OVER_ROW: Final = {5: (1, 7), 6: (2, 3, 8)}
+"""Row query-back types, and the types of the same object that they take the place of."""
+
+OVER_FIELD: Final = {7: (1,), 8: (2, 3)}
+"""Field query-back types, and the types of the same object and column that they take the place of."""
+
+_NONE: Final = -1
+
+
+def between_rows(rows: pa.Table, settings: Settings) -> pa.Table:
+    """Decides every row that :func:`~cdcwb.xds.selection.own_decisions` left open, and adds ``overridden_by`` (int64).
+
+    ``rows`` has the columns of OWN, CYCLE and STATE, and all polled and deleting rows of each of its objects, in any
+    order. Those that are published have the decision but not yet their reason.
+    """
+    chosen = np.flatnonzero(flags(rows["polled"]) | flags(rows["deletes"]))
+    found = _found(rows.take(pa.array(chosen)) if len(chosen) < rows.num_rows else rows, settings)
+    gone = _scattered(found.gone_by, chosen, rows.num_rows)
+    over = _scattered(found.over_by, chosen, rows.num_rows)
+
+    kind = numbers(rows["type"])
+    state = numbers(rows["state"], _NONE)
+    opened = np.asarray(pc.is_null(rows["decision"]).to_numpy()) & flags(rows["polled"])
+    deleted = opened & (gone > 0)
+    absent = opened & ~deleted & (state == State.ABSENT)
+    replaced = opened & ~deleted & ~absent & (over > 0)
+    left = opened & ~deleted & ~absent & ~replaced
+    writes_nothing = np.isin(kind, [number for number in (5, 6, 7, 8) if settings.verb_of(number) == Verb.MODIFY])
+    empty = left & (state == State.NO_ATTRIBUTE) & writes_nothing
+    unfit = left & (state == State.CHARACTER)
+    unknown = left & np.isin(state, (State.UNKNOWN, State.NO_KEY, State.NO_COLUMN))
+    published = left & ~empty & ~unfit & ~unknown
+
+    decision, reason = rows["decision"], rows["reason"]
+    for where, value in (
+        (deleted | absent | empty, Decision.NO_EFFECT),
+        (replaced, Decision.OVERRIDDEN),
+        (unfit, Decision.INVALID),
+        (unknown, Decision.NEEDS_SNAPSHOT),
+        (published, Decision.PUBLISHED),
+    ):
+        decision = put(decision, where, pa.scalar(str(value)))
+    reason = put(reason, deleted, sentence("the object is gone: record ", _text(gone[deleted]), " deletes it later"))
+    reason = put(reason, replaced, _why_replaced(over[replaced], found.over_field[_places(chosen, replaced)]))
+    for where in (absent, empty, unfit, unknown):
+        reason = put(reason, where, _why_by_state(rows.filter(pa.array(where)), state[where]))
+    by = pa.array(over, mask=~replaced)
+    rows = rows.set_column(rows.schema.get_field_index("decision"), "decision", decision)
+    rows = rows.set_column(rows.schema.get_field_index("reason"), "reason", reason)
+    return rows.append_column("overridden_by", by)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """For each row: record_id of the delete after which it is gone, and of the row that takes its place (0: none);
+    ``over_field``: that one is a field query-back."""
+
+    gone_by: Ints
+    over_by: Ints
+    over_field: Bools
+
+
+def _found(rows: pa.Table, settings: Settings) -> _Found:
+    number = numbers(rows["number"])
+    group = codes(rows["table_name"], rows["table_key"])
+    order = np.lexsort((number, numbers(rows["order_time"]), group))
+    group, number = group[order], number[order]
+    kind = numbers(rows["type"])[order]
+    polled = flags(rows["polled"])[order]
+    gone_by = np.where(polled & (kind >= 5), _next_delete(group, number, flags(rows["deletes"])[order]), 0)
+
+    here = np.flatnonzero(polled)
+    cycle = numbers(rows["cycle"])[order] if settings.precedence != LOG else np.zeros(len(order), dtype=np.int64)
+    live = (kind >= 5) & (gone_by == 0) & (numbers(rows["state"], _NONE)[order] != State.ABSENT)
+    column = codes(rows["column_name"])[order] + 1
+    by, field = _overriders(group[here], cycle[here], kind[here], live[here], column[here])
+    result = _Found(np.empty_like(gone_by), np.zeros_like(gone_by), np.zeros(len(order), dtype=np.bool_))
+    result.gone_by[order] = gone_by
+    result.over_by[order[here]] = np.where(by == _NONE, 0, number[here][by] if len(here) else 0)
+    result.over_field[order[here]] = field
+    return result
+
+
+def _next_delete(group: Ints, number: Ints, deletes: Bools) -> Ints:
+    """record_id of the first deleting row behind each row of its object; 0 where there is none."""
+    count = len(group)
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    at = np.where(deletes, np.arange(count), count)
+    following = np.minimum.accumulate(at[::-1])[::-1]
+    there = np.minimum(following, count - 1)
+    found: Ints = np.where((following < count) & (group[there] == group), number[there], 0)
+    return found
+
+
+def _overriders(group: Ints, cycle: Ints, kind: Ints, live: Bools, column: Ints) -> tuple[Ints, Bools]:
+    """For each of the polled rows in their order: the place of the first row that takes its place (-1: none), and
+    whether that is a field query-back."""
+    count = len(group)
+    by = np.full(count, _NONE, dtype=np.int64)
+    if count == 0:
+        return by, np.zeros(0, dtype=np.bool_)
+    starts = np.ones(count, dtype=np.bool_)
+    starts[1:] = (group[1:] != group[:-1]) | (cycle[1:] != cycle[:-1]) | (kind[:-1] == 4)
+    run = np.cumsum(starts) - 1
+    width = int(column.max()) + 1
+    for over, key, size in ((OVER_FIELD, run * width + column, None), (OVER_ROW, run, int(run[-1]) + 1)):
+        for strong, weak in over.items():
+            winners = np.flatnonzero(live & (kind == strong))
+            losers = np.flatnonzero(np.isin(kind, weak))
+            if len(winners) == 0 or len(losers) == 0:
+                continue
+            first = _first_of(key, winners, losers, size)
+            by[losers] = np.where(first == _NONE, by[losers], first)
+    return by, (by != _NONE) & (kind[by] >= 7)
+
+
+def _first_of(key: Ints, winners: Ints, losers: Ints, size: int | None) -> Ints:
+    """For each loser the first winner that has the same key, or -1. ``size``: keys are below it, and few."""
+    if size is not None:
+        first = np.full(size, _NONE, dtype=np.int64)
+        first[key[winners[::-1]]] = winners[::-1]
+        found: Ints = first[key[losers]]
+        return found
+    keys, places = np.unique(key[winners], return_index=True)
+    at = np.minimum(np.searchsorted(keys, key[losers]), len(keys) - 1)
+    return np.where(keys[at] == key[losers], winners[places[at]], _NONE)
+
+
+def _scattered(values: Ints, places: Ints, count: int) -> Ints:
+    found = np.zeros(count, dtype=np.int64)
+    found[places] = values
+    return found
+
+
+def _places(chosen: Ints, where: Bools) -> Ints:
+    """The places among the chosen rows of those for which it is so."""
+    return np.searchsorted(chosen, np.flatnonzero(where))
+
+
+def _text(values: Ints) -> pa.Array:
+    return pc.cast(pa.array(values), pa.string())
+
+
+def _why_replaced(by: Ints, field: Bools) -> pa.Array:
+    what = pa.array(["a row query-back of the same object", "a field query-back of the same column"])
+    return sentence("overridden by record ", _text(by), ", ", what.take(pa.array(field.astype(np.int8))))
+
+
+def _quoted(text: str | None) -> str:
+    return "" if text is None else f"'{visible(text)}'"
+
+
+def _why_by_state(rows: pa.Table, state: Ints) -> pa.Array:
+    """Why the snapshot keeps each of the rows from being published."""
+    table, column = (said_of(rows[name], _quoted) for name in ("table_name", "column_name"))
+    per_row = np.isin(numbers(rows["type"]), (5, 6))
+    reason = pa.nulls(len(state), pa.string())
+    for number, texts in (
+        (State.UNKNOWN, sentence("the values stand in table ", table, " alone, and no snapshot of it is given")),
+        (State.NO_KEY, sentence("the snapshot of table ", table, " does not have the columns of this table_key")),
+        (State.NO_COLUMN, sentence("the snapshot of table ", table, " has no column ", column)),
+        (State.ABSENT, sentence("the object is gone: the snapshot of table ", table, " has no such row")),
+        (State.CHARACTER, sentence("a value in the snapshot of table ", table, " holds a character XML cannot hold")),
+        (
+            State.NO_ATTRIBUTE,
+            pc.if_else(
+                pa.array(per_row),
+                sentence("table ", table, " has no column but its key: there is nothing to write"),
+                sentence("column ", column, " is part of the key: there is nothing to write"),
+            ),
+        ),
+    ):
+        reason = pc.if_else(pa.array(state == number), texts, reason)
+    return reason

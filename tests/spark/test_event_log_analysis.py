@@ -1,0 +1,113 @@
+"""Questions of event logs, over one log that is small enough to be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import cdcwb
+from cdcwb import xds
+from cdcwb.analysis.event_log import category_costs, chain_breaks, log_rows, net_effects
+from cdcwb.errors import CaptureError
+
+if TYPE_CHECKING:
+    from cdcwb import Capture
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+HEAD = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value"
+# a: inserted, changed, told of by the table         b: changed and changed back       c: came and went
+# d: changed, deleted      e: deleted, came again    f: old values that do not follow
+ROWS = """
+1,id=a,N,1,t0,,usr,x,,1
+2,id=a,N,1,t0,,usr,y,,1
+3,id=a,N,2,t1,,usr,x,1,2
+4,id=a,N,8,t1,,usr,y,,
+5,id=b,N,2,t2,,usr,x,1,2
+6,id=b,N,3,t3,,usr,x,2,1
+7,id=c,N,1,t4,,usr,x,,1
+8,id=c,N,4,t5,,usr,,,
+9,id=d,N,2,t6,,usr,x,1,2
+10,id=d,N,4,t7,,usr,,,
+11,id=e,N,4,t8,,usr,,,
+12,id=e,N,1,t9,,usr,x,,7
+13,id=f,N,2,t10,,usr,x,1,2
+14,id=f,N,2,t11,,usr,x,1,3
+15,id=f,N,6,t12,,usr,,,
+16,id=f,N,2,t13,,usr,x,9,4
+17,id=f,N,2,t14,,usr,x,,5
+18,id=f,X,9,t15,,usr,x,0,0
+"""
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    rows = ROWS
+    for number in range(16):
+        rows = rows.replace(f",t{number},", f",2026-03-01 10:00:{number:02},")
+    path.write_text(HEAD + rows)
+    return cdcwb.load(path)
+
+
+def test_rows_are_those_of_the_log_in_the_columns_that_publishing_takes(capture: Capture) -> None:
+    rows = log_rows(capture).toArrow()
+    assert rows.schema.names == xds.ROWS.names
+    found = rows.cast(xds.ROWS).sort_by("offset").to_pylist()
+    assert [row["record_id"] for row in found] == [str(number) for number in range(1, 19)]
+    assert (found[0]["status"], found[0]["perpetrator"], found[17]["event_type"]) == ("N", None, "9")
+    assert found[0]["event_us"] == 1_772_359_200_000_000
+    assert not any(row["repeated"] for row in found)
+
+
+def test_what_a_reduced_log_lacks_is_filled(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    text = "table_key,event_type,table_name,column_name,old_value,new_value\nid=1,1,usr,a,,x\nid=1,4,usr,,,\n"
+    path.write_text(text)
+    found = log_rows(cdcwb.load(path, format="idm-event-log")).sort("offset").collect()
+    assert [(row.record_id, row.status, row.perpetrator, row.event_us) for row in found] == [
+        ("1", "N", None, None),
+        ("2", "N", None, None),
+    ]
+
+
+def test_an_old_value_has_to_be_the_new_value_before(capture: Capture) -> None:
+    found = [row.asDict() for row in chain_breaks(capture).sort("record_id").collect()]
+    assert [(row["record_id"], row["old_value"], row["previous_record_id"]) for row in found] == [
+        (14, "1", 13),
+        (17, None, 16),
+    ]
+    assert (found[0]["previous_new_value"], found[0]["table_key"], found[0]["column_name"]) == ("2", "id=f", "x")
+
+
+def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(capture: Capture) -> None:
+    found: dict[str, dict[str, Any]] = {row.table_key: row.asDict() for row in net_effects(capture).collect()}
+    told = {key: (row["effect"], row["before"], row["after"], row["read_back"]) for key, row in found.items()}
+    assert told == {
+        "id=a": ("inserted", None, {"x": "2"}, ["y"]),
+        "id=b": ("nothing", {"x": "1"}, {"x": "1"}, []),
+        "id=c": ("inserted and deleted", None, None, []),
+        "id=d": ("deleted", {"x": "1"}, None, []),
+        "id=e": ("updated", {}, {"x": "7"}, []),
+        "id=f": ("updated", {"x": "1"}, {"x": "5"}, ["*"]),
+    }
+    assert (found["id=a"]["rows"], found["id=a"]["first_record_id"], found["id=a"]["last_record_id"]) == (4, 1, 4)
+
+
+def test_what_the_categories_cost(capture: Capture) -> None:
+    found = {row.category: row.asDict() for row in category_costs(capture).collect()}
+    assert {name: (row["rows"], row["events"], row["query_backs"]) for name, row in found.items()} == {
+        "per field": (12, 10, 0),  # row 3 is of the statement that row 4 ends
+        "per row": (3, 3, 0),
+        "per row, query-back": (1, 1, 1),
+        "per field, query-back": (1, 1, 1),
+    }
+    assert found["per row"]["bytes"] == sum(len(text) for text in ("8id=cN4usr", "10id=dN4usr", "11id=eN4usr")) + 3 * 19
+
+
+def test_these_questions_are_refused_of_other_captures(capture: Capture) -> None:
+    other = cdcwb.load(Path(__file__).parents[2] / "data" / "gbase8s")
+    with pytest.raises(CaptureError, match="event logs"):
+        log_rows(other)

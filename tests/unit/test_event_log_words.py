@@ -1,0 +1,98 @@
+"""What the page on an event log says: figures that add up, and sentences that claim no more than was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcwb.analysis import event_log_words as words
+from cdcwb.analysis.event_log_page import evenly
+from cdcwb.xds import Settings
+
+
+def facts(**decisions: int) -> dict[str, Any]:
+    told = {f"decisions_{name}": number for name, number in decisions.items()}
+    return {"rows": sum(decisions.values()), "objects": 3, "documents": 2, "events": 2} | told
+
+
+def test_cards_leave_out_decisions_that_nothing_met() -> None:
+    cards = words.cards(facts(published=2, skipped=1, waiting=0, needs_snapshot=4))
+    assert [(title, value) for title, value, _ in cards] == [
+        ("rows", "7"),
+        ("published", "2"),
+        ("documents", "2"),
+        ("skipped", "1"),
+        ("needs a snapshot", "4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("published", "skipped", "share"),
+    [(0, 5, "0% of them"), (5, 0, "100% of them"), (1, 9999, "1% of them"), (9999, 1, "99% of them"), (0, 0, "")],
+)
+def test_a_share_is_not_rounded_to_none_or_all(published: int, skipped: int, share: str) -> None:
+    assert words.cards(facts(published=published, skipped=skipped))[1][2] == share
+
+
+def test_what_was_not_given_is_said() -> None:
+    nothing = " ".join(words.given(Settings(), []))
+    assert "no row is taken for the driver's own" in nothing
+    assert "query-back rows need it" in nothing
+    given = " ".join(words.given(Settings(driver_user="drv", allow_loopback=True), ["usr", "orders"]))
+    assert "user is drv. What it changed is published all the same" in given
+    assert "orders and usr" in given
+    assert words.given(Settings(), [], log=False) == []
+
+
+def test_the_matrix_adds_up_down_and_across() -> None:
+    counts: list[dict[str, Any]] = [
+        {"event_type": 1, "decision": "published", "rows": 5},
+        {"event_type": 1, "decision": "skipped", "rows": 2},
+        {"event_type": None, "decision": "invalid", "rows": 1},
+    ]
+    lines, headings = words.matrix(counts, "event_type")
+    assert list(headings.values()) == ["event type", "all", "published", "skipped", "invalid"]
+    assert [(line["kind"], line["rows"]) for line in lines] == [
+        ("1 insert field", 7),
+        ("none of the eight", 1),
+        ("all", 8),
+    ]
+    assert lines[0]["invalid"] is None
+    assert lines[-1]["published"] == 5
+
+
+def test_other_choices_cost_what_a_statement_of_them_takes_here() -> None:
+    costs = [
+        {"category": "per field", "rows": 30, "bytes": 3000, "events": 10, "query_backs": 0},
+        {"category": "per row", "rows": 5, "bytes": 200, "events": 5, "query_backs": 0},
+        {"category": "per row, query-back", "rows": 10, "bytes": 500, "events": 10, "query_backs": 10},
+    ]
+    assert [tuple(row.values()) for row in words.trade_offs(costs)] == [
+        ("as it is", 45, 3700, 10),
+        ("all per field", 65, 6200, 0),
+        ("all per row, query-back", 25, 1200, 20),
+    ]
+    assert words.trade_offs(costs[:2]) == []  # nothing to compare with
+
+
+def test_a_list_that_is_cut_has_some_of_every_kind() -> None:
+    records = [{"decision": "skipped", "n": n} for n in range(9)] + [{"decision": "invalid", "n": 9}]
+    cut = evenly(records, "decision", ("skipped", "invalid"), 4)
+    assert [(record["decision"], record["n"]) for record in cut] == [
+        ("skipped", 0),
+        ("skipped", 1),
+        ("skipped", 2),
+        ("invalid", 9),
+    ]
+    assert evenly(records, "decision", ("skipped", "invalid"), 99) == records
+
+
+def test_settings_and_files_are_told_in_full() -> None:
+    rows = words.settings_said(Settings(types={"photo": "octet"}), {"usr": "/tmp/usr.csv"})
+    told = {row["setting"]: row["value"] for row in rows}
+    assert told["types"] == "photo: octet"
+    assert told["driver_user"] == "not given"
+    assert told["allow_loopback"] == "no"
+    assert told["batch_size"] == "1"
+    assert told["snapshot usr"] == "/tmp/usr.csv"

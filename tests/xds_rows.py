@@ -1,0 +1,39 @@
+"""Rows of an event log about one object, and what becomes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from cdcwb.xds import ROWS, Publication, Settings, Snapshot, publish
+
+DAY = 86_400_000_000
+USR = Snapshot.of({"usr": pa.table({"idu": [1], "fname": ["John"], "lname": ["Doe"], "photo": [b"\xbb\xbb"]})})
+PLAIN: dict[str, Any] = {
+    **dict.fromkeys(ROWS.names),
+    "status": "N",
+    "table_name": "usr",
+    "table_key": "idu=1",
+    "column_name": "fname",
+    "file_index": 0,
+    "repeated": False,
+}
+
+
+def row(event_type: int | str | None, **fields: Any) -> dict[str, Any]:
+    return PLAIN | {"event_type": None if event_type is None else str(event_type)} | fields
+
+
+def published(*rows: dict[str, Any], snapshot: Snapshot | None = USR, **settings: Any) -> Publication:
+    """The rows in this order, with record_id from 1 where they have none."""
+    log = [{**one, "record_id": one["record_id"] or str(n), "offset": n} for n, one in enumerate(rows, 1)]
+    return publish(pa.Table.from_pylist(log, ROWS), Settings.parse(settings), snapshot)
+
+
+def decided(*rows: dict[str, Any], **settings: Any) -> list[str]:
+    return published(*rows, **settings).decisions["decision"].to_pylist()
+
+
+def said(*rows: dict[str, Any], **settings: Any) -> list[str]:
+    return published(*rows, **settings).decisions["reason"].to_pylist()
