@@ -39,6 +39,9 @@ STORY: dict[str, Any] = {
 }
 """What happens in the shop, told once over Kafka and once in change tables."""
 
+UNKNOWN_TABLE = "stock_move"
+"""The table of the event log whose contents nobody exported."""
+
 REFUSED = (
     "TASK_NAME,TABLE_OWNER,TABLE_NAME,ERROR_TIME,STATEMENT,ERROR\n"
     'shop-load,shop,orders,2026-02-03 08:01:15.102000,"UPDATE ""shop"".""orders"" SET ""state"" = \'PACKED\' '
@@ -156,6 +159,42 @@ def make_goldengate(to: Path) -> None:
         _replace(made / "capture", to / "goldengate")
 
 
+def make_event_log(to: Path) -> None:
+    """``idm-event-log/``: rows that triggers logged, and ``idm-event-log.snapshot/``: what the tables held then, of all
+    of them but one. The last row is cut off."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "idm-event-log",
+            to=Path(place) / "made",
+            changes=270,
+            seed=20261296,
+            start="2026-11-09T07:15:00Z",
+            tables=5,
+            rate=0.5,
+            concurrency=4,
+            transaction_size=3.0,
+            rows_before=6,
+            update_share=0.35,
+            delete_share=0.2,
+            null_share=0.12,
+            special_keys=0.12,
+            special_values=0.12,
+            loopback_share=0.06,
+            processed_share=0.06,
+            odd_status_share=0.01,
+            future_share=0.04,
+            damaged_share=0.015,
+            spelling_share=0.04,
+            interleaved_share=0.05,
+        )
+        (log,) = (made / "capture").iterdir()
+        data = log.read_bytes()
+        log.write_bytes(data[: data.rindex(b",", 0, data.rindex(b",") - 3)])
+        _replace(made / "capture", to / "idm-event-log")
+        (made / "truth" / "snapshot" / f"{UNKNOWN_TABLE}.csv").unlink()
+        _replace(made / "truth" / "snapshot", to / "idm-event-log.snapshot")
+
+
 def _replace(made: Path, folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)
@@ -172,6 +211,7 @@ def main() -> None:
     make_kafka(to)
     make_change_tables(to)
     make_goldengate(to)
+    make_event_log(to)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from cdcwb.synth.gbase8s import Encoder
 from cdcwb.synth.goldengate.encoder import GoldenGateEncoder
 from cdcwb.synth.goldengate.options import GoldenGateOptions
 from cdcwb.synth.history import history
+from cdcwb.synth.idm_event_log.encoder import EventLogEncoder
+from cdcwb.synth.idm_event_log.options import EventLogOptions
 from cdcwb.synth.options import Options
 from cdcwb.synth.qlik.change_table import ChangeTableEncoder
 from cdcwb.synth.qlik.kafka import KafkaEncoder
@@ -38,6 +40,7 @@ _OPTIONS: Final[dict[str, type[Choices]]] = {
     "qlik-kafka": KafkaOptions,
     "qlik-change-table": ChangeTableOptions,
     "goldengate": GoldenGateOptions,
+    "idm-event-log": EventLogOptions,
 }
 
 FORMATS: Final = tuple(_OPTIONS)
@@ -62,17 +65,19 @@ def generate(
 ) -> Path:
     """Write a capture of ``changes`` logical changes under ``to`` and return ``to``.
 
-    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table`` or ``goldengate``.
+    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate`` or ``idm-event-log``.
     changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
         all of them are in the capture (about 1.6 records for each change by default, an update being one change and
-        two records). Qlik and GoldenGate hand over committed work only, Qlik a full load before it: synth.json says how
-        many changes that makes.
+        two records). The others hand over committed work only, Qlik a full load before it: synth.json says how many
+        changes that makes.
     seed: the same seed, number of changes and options give the same bytes.
     to: a folder; it is made. It gets
 
         capture/    the files of the capture
         truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb.model;
                     goldengate: facts.json with the counts of records, and of lines that are none
+                    idm-event-log: no transactions, but decisions.parquet and events.parquet, what becomes of every row
+                    and what is published, by settings.json and the tables' contents in snapshot/; facts.json
         labels.json gbase8s: the tables' names by their labels, as the reader option ``labels`` takes them
         metadata/   qlik-kafka: metadata messages beside the capture; registry/: schemas by their ids
         synth.json  how it was made, and how many bytes, records and changes it has
@@ -161,7 +166,7 @@ def _write_gbase8s(
 
 def _tell(
     workload: Workload,
-    encoder: KafkaEncoder | ChangeTableEncoder | GoldenGateEncoder,
+    encoder: KafkaEncoder | ChangeTableEncoder | GoldenGateEncoder | EventLogEncoder,
     changes: int,
     on_progress: Progress | None,
 ) -> None:
@@ -224,7 +229,27 @@ def _write_goldengate(
     _synth(folder, format, changes, seed, options, facts)
 
 
-_WRITERS: Final[dict[str, Callable[..., None]]] = {"gbase8s": _write_gbase8s, "goldengate": _write_goldengate}
+def _write_event_log(
+    format: str, changes: int, seed: int, options: EventLogOptions, folder: Path, on_progress: Progress | None
+) -> None:
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.rows_before)
+    encoder = EventLogEncoder(options, seed, folder)
+    _tell(workload, encoder, changes, on_progress)
+    facts = {
+        "files": encoder.files,
+        **encoder.facts,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
+_WRITERS: Final[dict[str, Callable[..., None]]] = {
+    "gbase8s": _write_gbase8s,
+    "goldengate": _write_goldengate,
+    "idm-event-log": _write_event_log,
+}
 
 
 def _synth(folder: Path, format: str, changes: int, seed: int, options: Any, facts: dict[str, object]) -> None:

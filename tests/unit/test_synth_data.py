@@ -14,7 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
+
+from cdcwb.formats.idm_event_log.log import LOG
+from cdcwb.formats.idm_event_log.rules import typed
+from cdcwb.xds import ROWS, Settings, Snapshot, publish
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
@@ -32,7 +37,7 @@ def test_the_script_makes_the_captures_byte_for_byte(tmp_path: Path) -> None:
     assert content(tmp_path) == content(DATA)
 
 
-@pytest.mark.parametrize("capture", ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate"])
+@pytest.mark.parametrize("capture", ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log"])
 def test_the_captures_are_small(capture: str) -> None:
     assert 0 < sum(map(len, content(DATA / capture).values())) < LARGEST
     assert f"## {capture}/\n" in README
@@ -166,6 +171,89 @@ def test_the_readme_says_what_is_in_the_change_tables() -> None:
     assert f"| table versions | {len(versions)}," in readme
     (refused,) = rows_of(next(folder.glob("attrep_apply_exceptions/*.csv")))
     assert "UPDATE" in refused["STATEMENT"]
+
+
+def event_log() -> list[dict[str, str]]:
+    """The rows of the event log; the last of them is cut off."""
+    return rows_of(DATA / "idm-event-log" / "eventlog.csv")
+
+
+def test_the_readme_says_what_is_in_the_event_log() -> None:
+    readme = README.split("\n## ")[5]
+    size = (DATA / "idm-event-log" / "eventlog.csv").stat().st_size
+    *rows, last = event_log()
+    assert f"{round(size / 1000)} kB and {len(rows) + 1} rows" in readme
+    assert last["old_value"] is None
+    types = Counter(row["event_type"] for row in rows)
+    assert (
+        ", ".join(f"{types[kind]} of {kind}" for kind in "12345678") + ", and 1 of type 12, which there is not"
+    ) in readme
+    assert types.total() - types["12"] == sum(types[kind] for kind in "12345678")
+    statuses = Counter(row["status"] for row in rows)
+    done = statuses["S"] + statuses["E"]
+    odd = len(rows) - done - statuses["N"]
+    assert f"{done} rows with status S or E; {odd} with another that is none: `N `, `s`, `P`, `n` and `X`" in readme
+    assert statuses.keys() == {"N", "S", "E", "N ", "s", "P", "n", "X"}
+    users = Counter(row["perpetrator"] for row in rows)
+    assert f"{users['IDM_DRIVER']} rows by `IDM_DRIVER`; {users['idm_driver']} by `idm_driver`" in readme
+    future = [row for row in rows if "2026-11-09 08:00" < row["event_time"] < "3"]
+    assert f"{len(future)} rows with an event_time after 08:00, up to a year later" in readme
+    assert [row["event_time"] for row in rows if not row["event_time"].startswith("202")] == ["", "soon"]
+    numbers = [row["record_id"] for row in rows]
+    assert sorted(number for number in numbers if not number.isdigit()) == ["-17", "12a"]
+    assert sorted(Counter(numbers) - Counter(set(numbers))) == ["2", "309"]
+    spellings: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for row in rows:
+        spelled = row["table_key"].lower().replace("= ", "=").replace('"', "")
+        spellings[row["table_name"], spelled].add(row["table_key"])
+    twice = [found for found in spellings.values() if len(found) > 1]
+    assert {"customer_id=13", "customer_id= 13"} in twice
+    assert f"| {len(twice)} keys, such as `customer_id=13` and `customer_id= 13` |" in readme
+    assert 'order_id=", ; \' + \\" = \\\\ < > 18"' in {row["table_key"] for row in rows}
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        kinds[row["table_name"]].add(row["event_type"])
+    assert kinds["view_reading"] | kinds["customer"] - {"12"} == {*"1234"}
+    assert (kinds["orders"], kinds["stock_move"], kinds["order_line"]) == ({*"456"}, {*"478"}, {*"12345678"})
+    known = {path.stem for path in (DATA / "idm-event-log.snapshot").iterdir()}
+    assert kinds.keys() - known == {"", "stock_move"}
+    left = rows_of(DATA / "idm-event-log.snapshot" / "view_reading.csv")
+    gone = sum(row["event_type"] == "4" and row["table_name"] == "view_reading" for row in rows)
+    came = {row["table_key"] for row in rows if row["table_name"] == "view_reading" and row["event_type"] == "1"}
+    assert (
+        f"`view_reading` has {len(left)} rows left, and the log tells of {len(came)} that came and {gone} that went"
+        in readme
+    )
+
+
+@pytest.mark.parametrize("as_of", [None, "2026-11-09T08:00:00Z"])
+def test_the_readme_says_what_becomes_of_the_event_log(as_of: str | None) -> None:
+    readme = README.split("\n## ")[5]
+    *rows, _ = event_log()
+    texts = {name: [row[name] or None for row in rows] for name in rows[0]}
+    log = pa.RecordBatch.from_pydict(texts, schema=LOG)
+    known = typed(log)
+    before: Counter[int] = Counter()
+    again = []
+    for number in known.record_id.to_pylist():
+        again.append(before[number] > 0)
+        before[number] += number is not None
+    places = (pa.array([0] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64()))
+    table = pa.Table.from_arrays([*log.columns, *places, known.event_us, pa.array(again)], schema=ROWS)
+    files = {path.stem: str(path) for path in (DATA / "idm-event-log.snapshot").iterdir()}
+    given = {"driver_user": "IDM_DRIVER", "schema": "shop", "types": "photo:octet"}
+    waiting = {"future_events": True, "as_of": as_of} if as_of else {}
+    made = publish(table, Settings.parse(given | waiting), Snapshot.read(files))
+    counts = Counter(made.decisions["decision"].to_pylist())
+    if as_of:
+        assert f"with `-o future_events=true --as-of {as_of}` {counts['waiting']} rows wait" in readme.replace("W", "w")
+        return
+    assert f"would publish {counts['published']} rows as {made.events.num_rows} events" in readme
+    assert (
+        f"{counts['needs_snapshot']} need the contents of `stock_move`, {counts['skipped']} are skipped,\n"
+        f"{counts['overridden']} are overridden, {counts['no_effect']} have no effect and {counts['invalid']} are "
+        "invalid"
+    ) in readme
 
 
 JULIAN_DAY_0 = 210_866_760_000_000_000  # microseconds before 1970
