@@ -1,0 +1,37 @@
+"""The explorer: the records of a capture, their fields and their bytes, side by side.
+
+from cdcwb.explore import explore
+
+explore("data/gbase8s")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cdcwb.explore.marks import marks_of
+
+if TYPE_CHECKING:
+    import os
+
+    from pyspark.sql import DataFrame
+
+    from cdcwb.explore.widget import ExplorerWidget
+    from cdcwb.formats import Paths
+
+__all__ = ["explore", "marks_of"]
+
+
+def explore(
+    path: Paths | DataFrame, format: str = "auto", folder: str | os.PathLike[str] | None = None, **options: Any
+) -> ExplorerWidget:
+    """The explorer of a capture, for the last line of a cell.
+
+    ``path``, ``format`` and ``options`` are those of :func:`cdcwb.load`. The index, marks, notes and saved filters are
+    kept in the folder of a saved capture, else in ``folder``; without one they go with the session. Raises CaptureError
+    as ``load`` does.
+    """
+    from cdcwb.explore.model import Explorer
+    from cdcwb.explore.widget import ExplorerWidget
+
+    return ExplorerWidget(Explorer.open(path, format, folder, **options))

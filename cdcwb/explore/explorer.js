@@ -1,0 +1,625 @@
+/* The panes of the explorer. What they show comes from the kernel and is put on the page as text, never as markup. */
+
+const ROW = 24;
+const DUMP = 20;
+const TABS = ["Fields", "Values", "Mask", "Schema"];
+const KEYS = [
+  ["j ↓", "next record"], ["k ↑", "previous record"], ["PgDn", "a page on"], ["PgUp", "a page back"],
+  ["Home", "first record"], ["End", "last record"], ["n", "next problem"], ["p", "previous problem"],
+  ["t", "follow the transaction"], ["r", "follow the row"], ["b", "filter before this one"], ["/", "filter line"],
+  ["g", "go to a place"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
+  ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "back to the records"], ["?", "this help"],
+];
+const COPIES = { json: "JSON", hex: "Hex", redo: "Redo SQL", undo: "Undo SQL", xds: "XDS" };
+
+function make(tag, about = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(about)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const counted = (number) => Number(number).toLocaleString("en-GB");
+const plural = (number, word) => `${counted(number)} ${word}${Number(number) === 1 ? "" : "s"}`;
+
+class Panes {
+  constructor(model, el) {
+    this.model = model;
+    this.state = null;
+    this.about = { looks: {}, columns: {}, copies: [], places: [] };
+    this.detail = null;
+    this.first = 0;
+    this.count = 12;
+    this.asked = 0;
+    this.answered = 0;
+    this.tab = "Fields";
+    this.field = null;
+    this.folded = new Set();
+    this.everything = false;
+    this.build(el);
+    this.listen = (message) => this.hear(message);
+    model.on("msg:custom", this.listen);
+    this.watch();
+    this.ask("open");
+  }
+
+  /* --- the page ------------------------------------------------------------------------------------------------- */
+
+  build(el) {
+    const button = (text, key, step) => {
+      const at = text.toLowerCase().indexOf(key);
+      const words = at < 0 ? [text] : [text.slice(0, at), make("u", {}, text[at]), text.slice(at + 1)];
+      return make("button", { type: "button", title: `${text} (${key})`, onclick: () => { step(); this.root.focus(); } }, ...words);
+    };
+    this.filter = make("input", {
+      class: "filter", spellcheck: "false", autocomplete: "off", "aria-label": "filter",
+      placeholder: 'filter, such as  table == "HR.EMP" and operation == "UPDATE"',
+      onkeydown: (event) => this.typed(event, () => this.ask("filter", { text: this.filter.value })),
+    });
+    this.place = make("input", {
+      class: "go", spellcheck: "false", autocomplete: "off", "aria-label": "go to",
+      placeholder: "go to position, offset N, time …",
+      onkeydown: (event) => this.typed(event, () => this.ask("go", { text: this.place.value })),
+    });
+    this.said = make("div", { class: "said", role: "alert" });
+    this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
+    this.thumb = make("div", { class: "thumb" });
+    this.track = make("div", { class: "track", onpointerdown: (event) => this.drag(event) }, this.thumb);
+    const head = ["record", "", "time (UTC)", "what", "table", "transaction", "position", "offset", "length", "problem"];
+    const numbers = new Set(["record", "offset", "length"]);
+    const heads = head.map((name) => make("span", { class: numbers.has(name) ? "number" : "" }, name));
+    this.tabs = make("div", { class: "tabs", role: "tablist" });
+    this.notes = make("div", { class: "notes" });
+    this.body = make("div", { class: "body", tabindex: "-1", onkeydown: (event) => this.inFields(event) });
+    this.over = make("div", { class: "tabs" });
+    this.room = make("div", { class: "room" });
+    this.bytes = make("div", { class: "body bytes", tabindex: "-1", onscroll: () => this.drawBytes() }, this.room);
+    this.status = make("div", { class: "status" });
+    this.root = make(
+      "div",
+      { class: "cdcwb-explorer", tabindex: "0", role: "application", "aria-label": "capture explorer", "data-lm-suppress-shortcuts": "true", onkeydown: (event) => this.pressed(event) },
+      make("div", { class: "bar" }, this.filter,
+        make("button", { type: "button", onclick: () => this.ask("filter", { text: this.filter.value }) }, "Apply"),
+        make("button", { type: "button", onclick: () => this.ask("filter", { text: "" }) }, "Clear")),
+      this.said,
+      make("div", { class: "bar" },
+        button("Back", "b", () => this.ask("back")),
+        button("Previous problem", "p", () => this.ask("problem", { by: -1 })),
+        button("Next problem", "n", () => this.ask("problem", { by: 1 })),
+        button("Transaction", "t", () => this.ask("transaction")),
+        button("Row", "r", () => this.follow()),
+        this.place, make("span", { class: "gap" }),
+        button("Saved filters", "s", () => this.showSaved()),
+        button("Mark", "m", () => this.showMark()),
+        button("Copy", "c", () => this.showCopy()),
+        button("?", "?", () => this.showHelp())),
+      make("div", { class: "records" }, make("div", { class: "line head" }, ...heads), this.list, this.track),
+      make("div", { class: "panes" },
+        make("div", { class: "pane" }, this.tabs, this.notes, this.body),
+        make("div", { class: "pane" }, this.over, this.bytes)),
+      this.status,
+    );
+    el.append(this.root);
+  }
+
+  watch() {
+    this.sizes = new ResizeObserver(() => {
+      this.root.classList.toggle("narrow", this.root.clientWidth < 760);
+      const count = Math.max(4, Math.floor(this.list.clientHeight / ROW));
+      if (count !== this.count && this.list.clientHeight) { this.count = count; this.ask("page"); }
+      this.drawBytes();
+    });
+    for (const node of [this.root, this.list, this.bytes]) this.sizes.observe(node);
+    this.theme = () => {
+      const said = document.body.dataset.jpThemeLight;
+      const dark = said === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : said === "false";
+      this.root.classList.toggle("dark", dark);
+    };
+    this.themes = new MutationObserver(this.theme);
+    this.themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+    this.theme();
+  }
+
+  close() {
+    this.model.off("msg:custom", this.listen);
+    this.sizes.disconnect();
+    this.themes.disconnect();
+    clearTimeout(this.soon);
+  }
+
+  /* --- asking and hearing --------------------------------------------------------------------------------------- */
+
+  ask(step, about = {}) {
+    this.asked += 1;
+    this.model.send({ id: this.asked, do: step, first: this.first, count: this.count, ...about });
+  }
+
+  hear(message) {
+    if (message.about) { this.about = message.about; }
+    if (message.error !== undefined) this.wrong(message);
+    else if (message.state && message.id >= this.answered) this.say("");
+    if (message.detail) this.showDetail(message.detail);
+    if (message.copied) this.showCopied(message.copied);
+    if (message.state && message.id >= this.answered) {
+      this.answered = message.id;
+      this.showState(message.state, message.error !== undefined);
+    }
+  }
+
+  say(text) { this.said.textContent = text; this.filter.classList.remove("wrong"); }
+
+  wrong(message) {
+    this.say(message.error);
+    if (message.place !== null && message.place !== undefined) {
+      this.filter.classList.add("wrong");
+      if (document.activeElement === this.filter) this.filter.setSelectionRange(message.place, this.filter.value.length);
+    }
+  }
+
+  showState(state, failed) {
+    const before = this.state;
+    this.state = state;
+    this.first = state.first;
+    if (!failed && document.activeElement !== this.filter) this.filter.value = state.filter;
+    this.filter.classList.toggle("good", state.filter !== "" && !failed);
+    this.drawList();
+    this.drawStatus();
+    if (!this.detail || !before || this.detail.row !== state.chosen || before.marks !== state.marks) {
+      clearTimeout(this.soon);
+      this.soon = setTimeout(() => this.ask("detail", { row: state.chosen }), before ? 60 : 0);
+    }
+  }
+
+  /* --- the list ------------------------------------------------------------------------------------------------- */
+
+  drawList() {
+    const { rows, chosen, shown } = this.state;
+    this.list.replaceChildren(...rows.map((row) => this.line(row, row.row === chosen)));
+    if (!rows.length) this.list.replaceChildren(make("div", { class: "nothing" }, "No record passes this filter."));
+    const height = this.track.clientHeight;
+    const part = Math.min(1, this.count / Math.max(1, shown));
+    const size = Math.max(22, height * part);
+    const reach = Math.max(1, shown - this.count);
+    this.thumb.style.height = `${size}px`;
+    this.thumb.style.top = `${(height - size) * Math.min(1, this.first / reach)}px`;
+    this.track.style.visibility = part < 1 ? "visible" : "hidden";
+  }
+
+  line(row, chosen) {
+    const look = this.about.looks[row.operation] || null;
+    const swatch = make("span", { class: "swatch", "data-pattern": look ? look[1] : "" });
+    if (look) swatch.style.setProperty("--look", look[0]);
+    const problem = row.problem ? `${row.severity === "error" ? "✕" : row.severity === "info" ? "i" : "▲"} ${row.problem}` : "";
+    const star = row.mark === null ? "" : "★";
+    return make(
+      "div",
+      { class: `line${chosen ? " chosen" : ""}`, role: "option", "aria-selected": String(chosen), "data-row": row.row,
+        onclick: () => { this.ask("choose", { row: row.row }); this.root.focus(); } },
+      make("span", { class: "number" }, counted(row.row + 1)),
+      make("span", { title: row.mark || (star ? "marked" : "") }, star),
+      make("span", { class: "mono" }, row.time || ""),
+      make("span", { class: "what" }, swatch, make("span", {}, row.what || row.type || "")),
+      make("span", { title: row.table || "" }, row.table || ""),
+      make("span", { class: "mono muted tail", title: row.transaction || "" }, make("bdi", {}, row.transaction || "")),
+      make("span", { class: "mono tail", title: row.position || "" }, make("bdi", {}, row.position || "")),
+      make("span", { class: "number mono" }, counted(row.offset)),
+      make("span", { class: "number mono" }, counted(row.length)),
+      make("span", { class: `problem ${row.severity || ""}`, title: row.problem || "" }, problem),
+    );
+  }
+
+  scrollTo(first) {
+    const last = Math.max(0, this.state.shown - this.count);
+    const next = Math.max(0, Math.min(Math.round(first), last));
+    if (next !== this.first) { this.first = next; this.ask("page"); }
+  }
+
+  wheel(event) {
+    if (!this.state || this.state.shown <= this.count || event.ctrlKey) return;
+    event.preventDefault();
+    this.scrollTo(this.first + Math.sign(event.deltaY) * Math.max(1, Math.round(Math.abs(event.deltaY) / 40)));
+  }
+
+  drag(event) {
+    const box = this.track.getBoundingClientRect();
+    const grip = this.thumb.offsetHeight;
+    const held = event.target === this.thumb ? event.clientY - this.thumb.getBoundingClientRect().top : grip / 2;
+    const go = (at) => {
+      const share = (at.clientY - box.top - held) / Math.max(1, box.height - grip);
+      this.scrollTo(Math.max(0, Math.min(1, share)) * (this.state.shown - this.count));
+    };
+    this.track.setPointerCapture(event.pointerId);
+    this.track.onpointermove = go;
+    this.track.onpointerup = () => { this.track.onpointermove = null; };
+    go(event);
+  }
+
+  drawStatus() {
+    const { shown, records, problems, marks, took, filter } = this.state;
+    const parts = [shown === records ? plural(records, "record") : `${counted(shown)} of ${plural(records, "record")}`];
+    if (filter) parts.push(`filtered in ${counted(took)} ms`);
+    parts.push(plural(problems, "problem"), plural(marks, "mark"), `${this.about.format}, ${this.about.files}`);
+    parts.push(this.about.home ? `marks are kept in ${this.about.home}` : "marks last as long as the kernel: save the capture, or name a folder, to keep them");
+    this.status.replaceChildren(...parts.map((part) => make("span", { title: part }, part)));
+  }
+
+  /* --- one record ----------------------------------------------------------------------------------------------- */
+
+  showDetail(detail) {
+    const same = this.detail && this.detail.row === detail.row;
+    const name = this.field && this.field.path;
+    this.detail = detail;
+    this.field = null;
+    this.data = detail.bytes === null ? null : detail.bytes.match(/../g) || [];
+    this.number(detail.tree, null, "");
+    this.drawTabs();
+    this.drawNotes();
+    this.drawOver();
+    if (!same) this.bytes.scrollTop = 0;
+    this.choose(name ? this.nodes.find((node) => node.path === name) || null : null);
+  }
+
+  number(node, parent, path) {
+    if (!parent) this.nodes = [];
+    node.parent = parent;
+    node.path = `${path}/${node.name}`;
+    this.nodes.push(node);
+    for (const child of node.children) this.number(child, node, node.path);
+  }
+
+  drawTabs() {
+    const pick = (tab) => make("button", {
+      type: "button", role: "tab", "aria-selected": String(tab === this.tab),
+      onclick: () => { this.tab = tab; this.drawTabs(); this.drawBody(); },
+    }, tab);
+    const quiet = make("input", { type: "checkbox", onchange: () => { this.everything = quiet.checked; this.drawBody(); } });
+    quiet.checked = this.everything;
+    const all = this.nodes.some((node) => node.quiet) ? make("label", { title: "white space and labels too" }, quiet, "every byte") : null;
+    this.tabs.replaceChildren(...TABS.map(pick), ...(all && this.tab === "Fields" ? [all] : []));
+  }
+
+  drawNotes() {
+    const lines = this.detail.problems.map((one) =>
+      make("p", {}, make("span", { class: `problem ${one.severity}` }, `${one.code} `), one.sentence));
+    if (this.detail.note) lines.push(make("p", { class: "muted" }, this.detail.note));
+    if (this.detail.mark !== null) lines.push(make("p", {}, `★ ${this.detail.mark || "marked"}`));
+    this.notes.replaceChildren(...lines);
+  }
+
+  drawOver() {
+    const { title, file, offset, length, unit } = this.detail;
+    const place = unit === "byte" ? `${file}, offset ${counted(offset)}, ${plural(length, "byte")}` : `${file}, ${unit} ${counted(offset)}`;
+    this.over.replaceChildren(make("span", { class: "title" }, title), make("span", { class: "about", title: place }, place));
+  }
+
+  drawBody() {
+    const draw = { Fields: () => this.fields(), Values: () => this.values(), Mask: () => this.masks(), Schema: () => this.schema() };
+    this.body.replaceChildren(...draw[this.tab]());
+  }
+
+  /* --- fields --------------------------------------------------------------------------------------------------- */
+
+  seen() {
+    const found = [];
+    const visit = (node, depth) => {
+      if (node.quiet && !node.problem && !this.everything) return;
+      found.push([node, depth]);
+      if (!this.folded.has(node.path)) for (const child of node.children) visit(child, depth + 1);
+    };
+    visit(this.detail.tree, 0);
+    return found;
+  }
+
+  fields() {
+    const lines = this.seen().map(([node, depth]) => this.fieldLine(node, depth));
+    if (this.detail.tree.left) lines.push(make("p", { class: "muted notes" }, `${plural(this.detail.tree.left, "more field")}, left out here`));
+    return lines;
+  }
+
+  fieldLine(node, depth) {
+    const group = node.children.length > 0;
+    const turn = make("span", { class: "turn", onclick: (event) => { event.stopPropagation(); this.fold(node); } }, group ? (this.folded.has(node.path) ? "▶" : "▼") : "");
+    const line = make(
+      "div",
+      { class: `field${node === this.field ? " chosen" : ""}`, "data-at": node.at, "data-length": node.length,
+        onclick: () => this.choose(node), ondblclick: () => this.fold(node), onmouseenter: () => this.point(node), onmouseleave: () => this.point(null),
+        title: [node.name, node.value, node.meaning].filter((text) => text).join("\n") },
+      turn,
+      make("span", { class: group && depth < 2 ? "name group" : "name" }, node.name),
+      node.value === null ? null : make("span", { class: "value" }, node.value),
+      node.meaning ? make("span", { class: "meaning muted" }, node.meaning) : null,
+      node.problem ? make("span", { class: "problem" }, `▲ ${node.problem}`) : null,
+    );
+    line.style.setProperty("--depth", depth);
+    return line;
+  }
+
+  fold(node) {
+    if (!node.children.length) return;
+    if (!this.folded.delete(node.path)) this.folded.add(node.path);
+    this.drawBody();
+  }
+
+  span(node) {
+    while (node && !node.length) node = node.parent;
+    return node ? [node.at, node.at + node.length] : [0, 0];
+  }
+
+  choose(node) {
+    this.field = node;
+    for (let up = node && node.parent; up; up = up.parent) this.folded.delete(up.path);
+    if (node && node.quiet) this.everything = true;
+    this.drawBody();
+    const line = this.body.querySelector(".field.chosen");
+    if (line) line.scrollIntoView({ block: "nearest" });
+    if (node) this.reveal(this.span(node)[0]);
+    this.drawBytes();
+  }
+
+  point(node) { this.pointed = node; this.drawBytes(); }
+
+  at(offset) {
+    let found = null;
+    for (const node of this.nodes) {
+      if (node.length && node.at <= offset && offset < node.at + node.length) found = !found || node.length <= found.length ? node : found;
+    }
+    return found;
+  }
+
+  /* --- bytes ---------------------------------------------------------------------------------------------------- */
+
+  get width() { return this.bytes.clientWidth < 560 ? 8 : 16; }
+
+  reveal(offset) {
+    const top = Math.floor(offset / this.width) * DUMP;
+    const { scrollTop, clientHeight } = this.bytes;
+    if (top < scrollTop || top + 2 * DUMP > scrollTop + clientHeight) this.bytes.scrollTop = Math.max(0, top - clientHeight / 3);
+  }
+
+  drawBytes() {
+    if (!this.detail) return;
+    if (this.data === null) {
+      this.room.style.height = "auto";
+      this.room.replaceChildren(make("p", { class: "muted notes" }, "This record has no bytes of its own here: its fields are those of the event."));
+      return;
+    }
+    const width = this.width;
+    const total = Math.ceil(this.data.length / width);
+    this.room.style.height = `${(total + (this.detail.bytes_left ? 1 : 0)) * DUMP}px`;
+    const first = Math.max(0, Math.floor(this.bytes.scrollTop / DUMP) - 2);
+    const last = Math.min(total, first + Math.ceil(this.bytes.clientHeight / DUMP) + 5);
+    const on = this.span(this.field);
+    const under = this.span(this.pointed);
+    const lines = [];
+    for (let number = first; number < last; number += 1) lines.push(this.dump(number, width, on, under));
+    if (this.detail.bytes_left && last === total) {
+      const more = make("div", { class: "dump muted" }, `${plural(this.detail.bytes_left, "more byte")}, left out here`);
+      more.style.top = `${total * DUMP}px`;
+      lines.push(more);
+    }
+    this.room.replaceChildren(...lines);
+  }
+
+  dump(number, width, on, under) {
+    const begin = number * width;
+    const codes = this.data.slice(begin, begin + width);
+    const look = (offset) => (on[0] <= offset && offset < on[1] ? " on" : under[0] <= offset && offset < under[1] ? " under" : "");
+    const pick = (offset) => ({ onclick: () => this.fromByte(offset), "data-byte": offset });
+    const cells = [make("span", { class: "place" }, begin.toString(16).padStart(8, "0"))];
+    for (let at = 0; at < width; at += 1) {
+      const offset = begin + at;
+      const code = codes[at];
+      const half = at > 0 && at % 8 === 0 ? " half" : "";
+      cells.push(code === undefined ? make("i", { class: half }) : make("i", { class: (code === "00" ? "zero" : "") + half + look(offset), ...pick(offset) }, code));
+    }
+    codes.forEach((code, at) => {
+      const value = parseInt(code, 16);
+      const shown = value >= 0x20 && value < 0x7f ? String.fromCharCode(value) : "·";
+      cells.push(make("b", { class: (at === 0 ? "start" : "") + (shown === "·" ? " zero" : "") + look(begin + at), ...pick(begin + at) }, shown));
+    });
+    const line = make("div", { class: "dump" }, ...cells);
+    line.style.top = `${number * DUMP}px`;
+    return line;
+  }
+
+  fromByte(offset) {
+    this.tab = "Fields";
+    this.drawTabs();
+    this.choose(this.at(offset));
+    this.root.focus();
+  }
+
+  /* --- values, masks, schema ------------------------------------------------------------------------------------ */
+
+  table(heads, rows) {
+    const head = make("tr", {}, ...heads.map((name) => make("th", { scope: "col" }, name)));
+    return make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+  }
+
+  nothing(text) { return [make("p", { class: "muted notes" }, text)]; }
+
+  values() {
+    if (!this.detail.values.length) return this.nothing("This record holds no values of a row.");
+    const cell = (there, value) => {
+      if (!there) return make("td", { class: "null" }, "not captured");
+      return value === null ? make("td", { class: "null" }, "NULL") : make("td", { class: "mono" }, value);
+    };
+    const rows = this.detail.values.map((one) => make(
+      "tr", { class: one.changed ? "changed" : "" },
+      make("td", {}, one.name, one.key ? make("span", { class: "tag" }, "key") : null, one.changed ? make("span", { class: "tag" }, "changed") : null),
+      cell(one.has_before, one.before), cell(one.has_after, one.after),
+    ));
+    return [this.table(["column", "before", "after"], rows)];
+  }
+
+  masks() {
+    if (!this.detail.masks.length) return this.nothing("This record bears no mask.");
+    return this.detail.masks.flatMap((mask) => [
+      make("h4", {}, `${mask.name} `, make("span", { class: "mono" }, mask.text)),
+      make("p", { class: "muted notes" }, mask.note),
+      make("div", { class: "bits" }, ...mask.bits.map((one) => make(
+        "span", { class: `bit${one.set ? " set" : ""}${one.header ? " header" : ""}`, title: `bit ${one.bit}: ${one.set ? "set" : "not set"}${one.header ? ", a header column" : ""}` },
+        make("span", { class: "box" }, `${one.bit} ${one.set ? "■" : "□"}`), one.column))),
+    ]);
+  }
+
+  schema() {
+    const schema = this.detail.schema;
+    if (!schema) return this.nothing("No table version is known for this record.");
+    const said = (value) => (value === null || value === undefined ? "" : String(value));
+    const rows = schema.columns.map((one) => make(
+      "tr", {}, make("td", {}, String(one.ordinal)), make("td", {}, one.name, one.key ? make("span", { class: "tag" }, `key ${one.key}`) : null),
+      make("td", { class: "mono" }, one.type), make("td", {}, said(one.length)),
+      make("td", {}, one.nullable === null ? "not said" : one.nullable ? "yes" : "no"),
+    ));
+    return [
+      make("h4", {}, `${schema.table}, version ${schema.version}`),
+      make("p", { class: "muted notes" }, `${schema.size}, from: ${schema.origin}`
+        + (schema.first_position ? `, first used at ${schema.first_position}` : "")
+        + (schema.others.length ? `; other versions of the table: ${schema.others.join(", ")}` : "")),
+      this.table(["#", "column", "type", "length", "NULL allowed"], rows),
+    ];
+  }
+
+  /* --- boxes ---------------------------------------------------------------------------------------------------- */
+
+  box(title, ...children) {
+    this.shut();
+    this.veil = make("div", { class: "veil", onclick: (event) => { if (event.target === this.veil) this.shut(); } },
+      make("div", { class: "box-of", role: "dialog", "aria-label": title }, make("h3", {}, title), ...children));
+    this.root.append(this.veil);
+  }
+
+  shut() {
+    if (this.veil) this.veil.remove();
+    this.veil = null;
+    this.root.focus();
+  }
+
+  closing() { return make("button", { type: "button", onclick: () => this.shut() }, "Close"); }
+
+  showHelp() {
+    const keys = KEYS.flatMap(([key, what]) => [make("kbd", {}, key), make("span", {}, what)]);
+    const columns = Object.entries(this.about.columns).map(([name, kind]) => `${name} (${kind})`).join(", ");
+    this.box("Keys and filters", make("div", { class: "keys" }, ...keys),
+      make("p", {}, "A filter compares columns: ", make("span", { class: "mono" }, 'table == "HR.EMP" and not operation in ("INSERT", "DELETE")'),
+        ". Signs: == != < <= > >= in contains matches, with and, or, not and parentheses; null is a value. Times: ISO 8601 in quotes."),
+      make("p", { class: "muted" }, `Columns: ${columns}.`),
+      make("p", { class: "muted" }, `Places to go to: ${this.about.places.join(", ")}, or a value alone.`),
+      make("div", { class: "choices" }, this.closing()));
+  }
+
+  showSaved() {
+    const name = make("input", { placeholder: "name for the filter in force", "aria-label": "name", onkeydown: (event) => { if (event.key === "Enter") keep(); } });
+    const keep = () => { this.ask("save", { name: name.value }); this.shut(); };
+    const kept = this.state.saved.flatMap((one) => [
+      make("strong", {}, one.name), make("code", {}, one.text),
+      make("button", { type: "button", onclick: () => { this.shut(); this.ask("filter", { text: one.text }); } }, "Use"),
+      make("button", { type: "button", onclick: () => { this.shut(); this.ask("forget", { name: one.name }); } }, "Forget"),
+    ]);
+    this.box("Saved filters",
+      kept.length ? make("div", { class: "kept" }, ...kept) : make("p", { class: "muted" }, "None yet."),
+      make("div", { class: "choices" }, name, make("button", { type: "button", onclick: keep }, "Save the filter in force"), this.closing()));
+    name.focus();
+  }
+
+  showMark() {
+    const old = this.detail ? this.detail.mark : null;
+    const note = make("textarea", { "aria-label": "note", placeholder: "a note, if you like" });
+    note.value = old || "";
+    const keep = (text) => { this.ask("mark", { note: text }); this.shut(); };
+    note.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) keep(note.value); });
+    this.box(`Mark record ${counted(this.state.chosen + 1)}`, note, make("div", { class: "choices" },
+      make("button", { type: "button", onclick: () => keep(note.value) }, "Mark (Ctrl+Enter)"),
+      old === null ? null : make("button", { type: "button", onclick: () => keep(null) }, "Take the mark away"), this.closing()));
+    note.focus();
+  }
+
+  showCopy() {
+    const choose = (kind) => this.ask("copy", { kind });
+    const buttons = this.about.copies.map((kind, at) => make("button", { type: "button", "data-copy": kind, onclick: () => choose(kind) }, `${at + 1}  ${COPIES[kind] || kind}`));
+    this.box(`Copy record ${counted(this.state.chosen + 1)}`, make("div", { class: "choices" }, ...buttons, this.closing()));
+    this.veil.firstChild.tabIndex = -1;
+    this.veil.firstChild.addEventListener("keydown", (event) => {
+      const kind = this.about.copies[Number(event.key) - 1];
+      if (kind) { event.preventDefault(); choose(kind); }
+    });
+    this.veil.firstChild.focus();
+  }
+
+  showCopied({ kind, text }) {
+    const area = make("textarea", { class: "copy", readonly: true, "aria-label": "copy", spellcheck: "false" });
+    area.value = text;
+    const told = make("p", { class: "muted", role: "status" }, "");
+    this.box(COPIES[kind] || kind, area, told, make("div", { class: "choices" }, this.closing()));
+    area.focus();
+    area.select();
+    const done = () => { told.textContent = "Copied to the clipboard."; };
+    const failed = () => { told.textContent = "The browser does not let the page copy: Ctrl+C copies the selected text."; };
+    if (navigator.clipboard && navigator.clipboard.writeText) navigator.clipboard.writeText(text).then(done, failed);
+    else failed();
+  }
+
+  follow() {
+    this.say("");
+    this.status.replaceChildren(make("span", {}, "looking for the row; the first time for a table this takes a while …"));
+    this.ask("row");
+  }
+
+  /* --- keys ----------------------------------------------------------------------------------------------------- */
+
+  typed(event, enter) {
+    if (event.key === "Enter") { event.preventDefault(); enter(); this.root.focus(); }
+  }
+
+  inFields(event) {
+    if (!this.detail || this.tab !== "Fields") return;
+    const lines = this.seen().map(([node]) => node);
+    const at = lines.indexOf(this.field);
+    const steps = {
+      ArrowDown: () => this.choose(lines[Math.min(lines.length - 1, at + 1)]),
+      ArrowUp: () => this.choose(lines[Math.max(0, at - 1)]),
+      ArrowLeft: () => { if (this.field && this.field.children.length && !this.folded.has(this.field.path)) this.fold(this.field); else if (this.field && this.field.parent) this.choose(this.field.parent); },
+      ArrowRight: () => { if (this.field && this.folded.has(this.field.path)) this.fold(this.field); },
+    };
+    if (steps[event.key]) { event.preventDefault(); event.stopPropagation(); steps[event.key](); }
+  }
+
+  pressed(event) {
+    event.stopPropagation();
+    if (event.key === "Escape") {
+      event.preventDefault();
+      if (this.veil) this.shut();
+      else { if (document.activeElement === this.filter && this.state) this.filter.value = this.state.filter; this.root.focus(); this.say(""); }
+      return;
+    }
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "checkbox";
+    if (typing || this.veil || event.ctrlKey || event.metaKey || event.altKey || !this.state) return;
+    if (event.target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
+    const page = Math.max(1, this.count - 1);
+    const steps = {
+      ArrowDown: () => this.ask("move", { by: 1 }), j: () => this.ask("move", { by: 1 }),
+      ArrowUp: () => this.ask("move", { by: -1 }), k: () => this.ask("move", { by: -1 }),
+      PageDown: () => this.ask("move", { by: page }), PageUp: () => this.ask("move", { by: -page }),
+      Home: () => this.ask("move", { by: -this.state.records }), End: () => this.ask("move", { by: this.state.records }),
+      n: () => this.ask("problem", { by: 1 }), p: () => this.ask("problem", { by: -1 }),
+      t: () => this.ask("transaction"), r: () => this.follow(), b: () => this.ask("back"),
+      "/": () => { this.filter.focus(); this.filter.select(); }, g: () => { this.place.focus(); this.place.select(); },
+      s: () => this.showSaved(), m: () => this.showMark(), c: () => this.showCopy(), "?": () => this.showHelp(),
+      Enter: () => { this.body.focus(); if (!this.field && this.detail) this.choose(this.detail.tree); },
+    };
+    TABS.forEach((tab, at) => { steps[String(at + 1)] = () => { this.tab = tab; this.drawTabs(); this.drawBody(); }; });
+    if (steps[event.key]) { event.preventDefault(); steps[event.key](); }
+  }
+}
+
+function render({ model, el }) {
+  const panes = new Panes(model, el);
+  return () => panes.close();
+}
+
+export default { render };

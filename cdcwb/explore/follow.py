@@ -1,0 +1,124 @@
+"""Which records change which row: asked of Spark once for a table, kept beside the index."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdcwb.explore.build import read_arrow, write_arrow
+from cdcwb.explore.columns import Bools, mask_of_texts
+from cdcwb.explore.index import Index
+from cdcwb.explore.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["ROW", "Rows"]
+
+ROW: Final = "row"
+"""The column that names rows by their keys, for tables of which a row was followed."""
+
+
+class Rows:
+    """The rows that records change, as a column of filters: ``EMPNO=7839``, or ``a=1+b=2``.
+
+    A record that changes a key belongs to the row under the old key and under the new one.
+    """
+
+    kind = "text"
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._index: Index = source.index
+        self._tables: dict[str, tuple[npt.NDArray[np.int64], pa.Array]] = {}
+        self._find_kept()
+
+    def value(self, row: int) -> str | None:
+        """The row that a record changes, as far as it is known; the key before the change goes first."""
+        for numbers, keys in self._tables.values():
+            at = int(np.searchsorted(numbers, row))
+            if at < len(numbers) and numbers[at] == row:
+                found: str = keys[at].as_py()
+                return found
+        return None
+
+    def compare(self, sign: str, value: Any) -> Bools:
+        """See :class:`cdcwb.explore.columns.Column`."""
+        found = np.zeros(self._index.records, np.bool_)
+        for numbers, keys in self._tables.values():
+            if value is None:
+                found[numbers] = True
+            else:
+                found[numbers[mask_of_texts(keys, sign, value)]] = True
+        return ~found if value is None else found
+
+    def knows(self, table: str) -> bool:
+        """Were the rows of this table asked for?"""
+        return table in self._tables
+
+    def learn(self, table: str) -> None:
+        """Ask which records change which row of a table. This is the one thing here that needs Spark."""
+        if table in self._tables:
+            return
+        with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as place:
+            target = Path(place) / "keys"
+            _write_keys(self._source, table, target)
+            found = pq.ParquetDataset(target).read()
+        rows = self._index.exactly(found["file_index"].to_numpy(), found["offset"].to_numpy())
+        numbers, order = rows[rows >= 0], np.flatnonzero(rows >= 0)
+        order = order[np.argsort(numbers, kind="stable")]
+        keys = found["key"].combine_chunks().cast(pa.large_string()).take(pa.array(order))
+        batch = pa.table({"row": pa.array(rows[order]), "key": keys})
+        path = self._path(table)
+        beside = path.with_name(f".{path.name}")
+        write_arrow(beside, batch.replace_schema_metadata({"table": table.encode()}))
+        shutil.move(beside, path)
+        self._take(path)
+
+    def _path(self, table: str) -> Path:
+        return self._index.folder / f"rows-{hashlib.sha256(table.encode()).hexdigest()[:16]}.arrow"
+
+    def _find_kept(self) -> None:
+        for path in sorted(self._index.folder.glob("rows-*.arrow")):
+            self._take(path)
+
+    def _take(self, path: Path) -> None:
+        batch = read_arrow(path)
+        table = (batch.schema.metadata or {}).get(b"table", b"").decode()
+        self._tables[table] = (batch["row"].to_numpy(), batch["key"])
+
+    def keys_of(self, table: str, row: int) -> list[str]:
+        """The rows that a record of a table changes: none where no key is known, two where it changes the key."""
+        numbers, keys = self._tables[table]
+        first, last = np.searchsorted(numbers, row), np.searchsorted(numbers, row, side="right")
+        found: list[str] = pc.unique(keys.slice(int(first), int(last - first))).to_pylist()
+        return found
+
+
+def _write_keys(source: Source, table: str, target: Path) -> None:
+    from pyspark.sql import functions as F
+
+    def text(image: Column) -> Column:
+        """The key columns with the values of an image; null where it lacks one."""
+        names = F.map_keys("key")
+        parts = F.transform(
+            names, lambda name: F.concat(name, F.lit("="), F.coalesce(F.try_element_at(image, name), F.lit("NULL")))
+        )
+        has_all = F.forall(names, lambda name: F.array_contains(F.map_keys(image), name))
+        return F.when(image.isNotNull() & has_all, F.array_join(parts, "+"))
+
+    keys = F.array_distinct(F.array_compact(F.array(*[text(F.col(name)) for name in ("before", "key", "after")])))
+    label = F.coalesce(F.concat_ws(".", "schema_name", "table_name"), F.col("table_name"))
+    changes = source.capture.changes.filter((label == table) & (F.size("key") > 0))
+    pairs = changes.select(F.explode("source_events").alias("place"), keys.alias("keys"))
+    places = pairs.select("place.file_index", "place.offset", F.explode("keys").alias("key"))
+    places.write.mode("overwrite").parquet(str(target))

@@ -1,0 +1,202 @@
+"""An index of places, opened: every record of a capture with where it stands and what it is, on memory maps.
+
+Nothing here needs Spark. A page costs what it shows; a filter goes once over the columns that it names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.explore.build import ABOUT, HEADERS, VERSION, read_arrow
+from cdcwb.explore.columns import Codes, Column, Numbers, Texts, Times
+
+__all__ = ["Index", "open_index"]
+
+Ints = npt.NDArray[np.int64]
+
+_CODED: Final = ("kind", "operation", "type", "schema", "table", "version", "transaction", "problem")
+_PLAIN: Final = ("position", "commit_position", *HEADERS)
+
+
+def open_index(folder: Path, origin: Any) -> Index | None:
+    """The index in a folder; None where there is none, or it was made from something else than ``origin``."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(about, dict) or about.get("version") != VERSION or about.get("origin") != origin:
+        return None
+    return Index(folder, about)
+
+
+class Index:
+    """The records by number, from 0 in capture order.
+
+    * ``columns``: what filters may name
+    * ``about``: what it was made from: origin, format, files, parts (Parquet files of events) …
+    """
+
+    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
+        self.folder = folder
+        self.about = about
+        numbers = read_arrow(folder / "numbers.arrow")
+        self._numbers = {name: numbers[name].to_numpy() for name in numbers.schema.names}
+        self.records = len(numbers)
+        self.columns = self._columns()
+
+    @cached_property
+    def files(self) -> list[dict[str, Any]]:
+        """The files of the capture, as ``Capture.files`` has them."""
+        found: list[dict[str, Any]] = sorted(self.about["files"], key=lambda entry: int(entry["file_index"]))
+        return found
+
+    @property
+    def format(self) -> str:
+        """The format's name."""
+        return str(self.about["format"])
+
+    def number(self, name: str, row: int) -> int:
+        """What a column of numbers holds in a row: file_index, offset, length, part, part_row."""
+        return int(self._numbers[name][row])
+
+    def texts(self, name: str) -> Codes:
+        """A column of few texts."""
+        found = self.columns[name]
+        if not isinstance(found, Codes):
+            raise KeyError(name)
+        return found
+
+    def row(self, number: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """Everything, or some columns, of one record; null is None."""
+        return {name: self.columns[name].value(number) for name in names or self.columns}
+
+    def at(self, file_index: int, offset: int) -> int | None:
+        """The record that holds the place, or that begins before it; None before the first of the file."""
+        first, last = self._range(file_index)
+        row = first + int(np.searchsorted(self._numbers["offset"][first:last], offset, side="right")) - 1
+        return row if row >= first else None
+
+    def exactly(self, file_index: npt.NDArray[Any], offset: npt.NDArray[Any]) -> Ints:
+        """The records that begin at places, -1 where none does."""
+        found = np.full(len(offset), -1, np.int64)
+        for file in np.unique(file_index):
+            first, last = self._range(int(file))
+            mine = np.flatnonzero(file_index == file)
+            rows = first + np.searchsorted(self._numbers["offset"][first:last], offset[mine])
+            there = rows < last
+            there[there] = self._numbers["offset"][rows[there]] == offset[mine[there]]
+            found[mine[there]] = rows[there]
+        return found
+
+    def _range(self, file_index: int) -> tuple[int, int]:
+        files = self._numbers["file_index"]
+        return int(np.searchsorted(files, file_index)), int(np.searchsorted(files, file_index, side="right"))
+
+    def file_of(self, row: int) -> dict[str, Any]:
+        """The file that holds a record."""
+        number = self.number("file_index", row)
+        return next(entry for entry in self.files if entry["file_index"] == number)
+
+    # --- problems and versions ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def problem_rows(self) -> Ints:
+        """The records that have problems."""
+        return np.flatnonzero(self._numbers["problem"] >= 0)
+
+    @cached_property
+    def _problems(self) -> pa.RecordBatch:
+        return read_arrow(self.folder / "problems.arrow")
+
+    def problems_of(self, row: int) -> list[dict[str, Any]]:
+        """The problems of a record: severity, code and sentence."""
+        mine = self._problems.filter(pc.equal(self._problems["row"], row))
+        found: list[dict[str, Any]] = mine.drop_columns(["row"]).to_pylist()
+        return found
+
+    @property
+    def problems(self) -> int:
+        """How many problems the capture has."""
+        return len(self._problems)
+
+    @cached_property
+    def versions(self) -> dict[str, dict[str, Any]]:
+        """The table versions by their names."""
+        return {one["table_version"]: one for one in read_arrow(self.folder / "versions.arrow").to_pylist()}
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def _columns(self) -> dict[str, Column]:
+        numbers = self._numbers
+        paths = pa.array([str(entry["file"]) for entry in self.files], pa.large_string())
+        columns: dict[str, Column] = {
+            "record": _Counted(self.records),
+            "file": Codes(numbers["file_index"], paths, _base_names),
+            "offset": Numbers(numbers["offset"]),
+            "length": Numbers(numbers["length"]),
+            "time": Times(numbers["changed_at"]),
+            "event_no": Numbers(numbers["event_no"]),
+        }
+        for name in _CODED:
+            others = _bare_names if name == "table" else None
+            columns[name] = Codes(numbers[name], self._text(name), others)
+        for name in _PLAIN:
+            if name in numbers:
+                columns[name] = Numbers(numbers[name])
+            elif (self.folder / f"text-{name}.arrow").exists():
+                columns[name] = Texts(self._text(name))
+        return columns
+
+    def _text(self, name: str) -> pa.Array:
+        return read_arrow(self.folder / f"text-{name}.arrow")["text"]
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The kind of each column."""
+        return {name: column.kind for name, column in self.columns.items()}
+
+    @cached_property
+    def _units(self) -> list[str]:
+        found: list[str] = self._text("unit").to_pylist()
+        return found
+
+    def unit_of(self, row: int) -> str:
+        """What offset and length of a record count: byte, row or message."""
+        code = self.number("unit", row)
+        return self._units[code] if code >= 0 else "byte"
+
+
+class _Counted:
+    """The numbers of the records, from 1."""
+
+    kind = "number"
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+
+    def value(self, row: int) -> int:
+        """The number of a row."""
+        return row + 1
+
+    def compare(self, sign: str, value: Any) -> npt.NDArray[np.bool_]:
+        """See :class:`cdcwb.explore.columns.Column`."""
+        if value is None:
+            return np.zeros(self._records, np.bool_)
+        return Numbers(np.arange(1, self._records + 1)).compare(sign, value)
+
+
+def _base_names(paths: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(paths, r"^.*[/\\]", "")
+
+
+def _bare_names(labels: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(labels, r"^[^.]*\.", "")

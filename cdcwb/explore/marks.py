@@ -1,0 +1,140 @@
+"""Marks and notes on records, and saved filters: small files beside a saved capture, written whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb.errors import CaptureError
+
+__all__ = ["FILTERS", "MARKS", "Filters", "Marks", "marks_of"]
+
+MARKS: Final = "marks.json"
+FILTERS: Final = "filters.json"
+_VERSION: Final = 1
+_SAID: Final = ("file", "offset", "length", "type", "table", "position", "transaction")
+
+Place = tuple[str, int]
+"""The file, by the path the capture has for it, and the offset of a record."""
+
+
+def marks_of(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The marks on the records of a saved capture, by file and offset: note, marked_at (ISO 8601), file, offset,
+    length, type, table, position and transaction. None where nothing was marked.
+
+    ``path`` is the folder that keeps them or the file itself. Raises CaptureError for a file that holds no marks.
+    """
+    place = Path(path)
+    return Marks(place / MARKS if place.is_dir() else place).rows() if place.exists() else []
+
+
+class Marks:
+    """The marks of a capture; ``path`` None: they are kept in memory alone."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._marks: dict[Place, dict[str, Any]] = {}
+        self._load()
+
+    def _load(self) -> None:
+        if self.path is not None and self.path.exists():
+            rows = _read(self.path, "marks")
+            if not all(isinstance(one.get("file"), str) and isinstance(one.get("offset"), int) for one in rows):
+                raise CaptureError("a mark names no file and offset", path=str(self.path))
+            self._marks = {(one["file"], one["offset"]): one for one in rows}
+
+    def note(self, place: Place) -> str | None:
+        """The note on a record: empty where it is marked without words, None where it is not marked."""
+        found = self._marks.get(place)
+        return None if found is None else str(found.get("note", ""))
+
+    def set(self, place: Place, note: str, about: dict[str, Any]) -> None:
+        """Mark a record, or change its note; ``about`` says what it is, for reports."""
+        self._load()  # another window may have written
+        now = dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
+        said = {name: about.get(name) for name in _SAID if about.get(name) is not None}
+        self._marks[place] = {**said, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
+        self._keep()
+
+    def remove(self, place: Place) -> None:
+        """Take a mark away, where there is one."""
+        self._load()
+        self._marks.pop(place, None)
+        self._keep()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All marks, by file and offset."""
+        return [self._marks[place] for place in sorted(self._marks)]
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def _keep(self) -> None:
+        if self.path is not None:
+            _write(self.path, "marks", self.rows())
+
+
+class Filters:
+    """Filters that were saved under names; ``path`` None: they are kept in memory alone."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._filters: dict[str, str] = {}
+        self._load()
+
+    def _load(self) -> None:
+        if self.path is not None and self.path.exists():
+            self._filters = {str(one.get("name")): str(one.get("text")) for one in _read(self.path, "filters")}
+
+    def save(self, name: str, text: str) -> None:
+        """Keep a filter under a name, in the place of the one that had it."""
+        self._load()
+        self._filters[name] = text
+        self._keep()
+
+    def remove(self, name: str) -> None:
+        """Forget a filter."""
+        self._load()
+        self._filters.pop(name, None)
+        self._keep()
+
+    def rows(self) -> list[dict[str, str]]:
+        """All filters by name: name and text."""
+        return [{"name": name, "text": self._filters[name]} for name in sorted(self._filters)]
+
+    def _keep(self) -> None:
+        if self.path is not None:
+            _write(self.path, "filters", self.rows())
+
+
+def _read(path: Path, name: str) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rows = content[name]
+    except (OSError, ValueError, KeyError, TypeError) as reason:
+        raise CaptureError(f"holds no {name} of the explorer ({reason})", path=str(path)) from None
+    if content.get("version") != _VERSION:
+        raise CaptureError(f"written in version {content.get('version')}; this one reads {_VERSION}", path=str(path))
+    if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+        raise CaptureError(f"holds no {name} of the explorer", path=str(path))
+    return rows
+
+
+def _write(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    text = json.dumps({"version": _VERSION, name: rows}, indent=1) + "\n"
+    try:
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as reason:
+        raise CaptureError(f"cannot be written ({reason.strerror})", path=str(path)) from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(beside).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,266 @@
+"""The explorer without a page: which records are shown, which one is chosen, and every step from there to another."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdcwb.errors import OptionError
+from cdcwb.explore import places
+from cdcwb.explore.columns import Bools, Column, mask_of_texts
+from cdcwb.explore.copying import COPIES, Change, change_of
+from cdcwb.explore.filters import Filter, parse, quoted
+from cdcwb.explore.follow import ROW, Rows
+from cdcwb.explore.index import Index
+from cdcwb.explore.marks import FILTERS, MARKS, Filters, Marks, Place
+from cdcwb.explore.records import Record, Records
+from cdcwb.explore.source import Source, open_source
+from cdcwb.explore.views import record_view, row_view
+from cdcwb.formats.options import nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdcwb.formats import Paths
+
+__all__ = ["MARK", "Explorer"]
+
+MARK: Final = "mark"
+"""The column of the notes on marked records."""
+
+_KEPT: Final = 8  # filters whose records are remembered
+_MOST: Final = 500  # records of a page
+_CHANGING: Final = frozenset({MARK, ROW})
+
+Ints = npt.NDArray[np.int64]
+
+
+class Explorer:
+    """The records of a capture, some of which are shown, and one of which is chosen.
+
+    ``filter`` is the text of the filter in force; ``chosen`` the number of a record, from 0. A method that cannot do
+    what it was asked raises OptionError and leaves everything as it was.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.index: Index = source.index
+        self.records = Records(source)
+        home = source.home
+        self.marks = Marks(None if home is None else home / MARKS)
+        self.saved = Filters(None if home is None else home / FILTERS)
+        self._rows = Rows(source)
+        self.columns: dict[str, Column] = {
+            **self.index.columns,
+            MARK: _Noted(self.index, self.marks),
+            ROW: self._rows,
+        }
+        self.filter = ""
+        self.chosen = 0
+        self.took_ms = 0.0
+        self._found: Ints | None = None  # None: all
+        self._before: list[str] = []
+        self._remembered: OrderedDict[str, Ints] = OrderedDict()
+
+    @classmethod
+    def open(
+        cls, path: Paths | DataFrame, format: str = "auto", folder: str | os.PathLike[str] | None = None, **options: Any
+    ) -> Explorer:
+        """See :func:`cdcwb.explore.source.open_source`."""
+        return cls(open_source(path, format, folder, **options))
+
+    # --- what is shown ------------------------------------------------------------------------------------------------
+
+    @property
+    def shown(self) -> int:
+        """How many records the filter lets through."""
+        return self.index.records if self._found is None else len(self._found)
+
+    def place_of(self, row: int) -> int:
+        """Where a record stands among those that are shown, or the next one that is."""
+        return row if self._found is None else int(np.searchsorted(self._found, row))
+
+    def row_at(self, place: int) -> int:
+        """The record at a place among those that are shown."""
+        return place if self._found is None else int(self._found[place])
+
+    def page(self, first: int, count: int) -> list[dict[str, Any]]:
+        """Lines of the list: ``count`` records from the place ``first`` on."""
+        begin = max(0, min(first, self.shown))
+        end = min(self.shown, begin + max(0, min(count, _MOST)))
+        rows = [self.row_at(place) for place in range(begin, end)]
+        return [row_view(self.index, row, self.marks.note(self._place(row))) for row in rows]
+
+    def apply(self, text: str, remember: bool = True) -> None:
+        """Show the records that a filter lets through; of a blank text, all. Raises FilterError."""
+        started = time.perf_counter()
+        understood = parse(text, {name: column.kind for name, column in self.columns.items()})
+        found = None if understood is None else self._rows_of(understood)
+        self.took_ms = (time.perf_counter() - started) * 1000
+        if remember and text.strip() != self.filter:
+            self._before.append(self.filter)
+        self.filter, self._found = text.strip(), found
+        if found is not None and len(found):
+            place = self.place_of(self.chosen)
+            self.chosen = int(found[min(place, len(found) - 1)])
+
+    def _rows_of(self, understood: Filter) -> Ints:
+        if understood.text in self._remembered:
+            self._remembered.move_to_end(understood.text)
+            return self._remembered[understood.text]
+        found = np.flatnonzero(understood.rows(self.columns))
+        if not understood.names & _CHANGING:
+            self._remembered[understood.text] = found
+            while len(self._remembered) > _KEPT:
+                self._remembered.popitem(last=False)
+        return found
+
+    def back(self) -> None:
+        """The filter that was in force before."""
+        if not self._before:
+            raise OptionError("there is no earlier filter")
+        self.apply(self._before.pop(), remember=False)
+
+    # --- from record to record ----------------------------------------------------------------------------------------
+
+    def choose(self, row: int) -> None:
+        """Choose a record by its number; where the filter hides it, the filter is taken away."""
+        if not 0 <= row < self.index.records:
+            raise OptionError(f"there are {self.index.records:,} records, from 0 on; there is no {row:,}")
+        if self._found is not None:
+            place = self.place_of(row)
+            if place == len(self._found) or int(self._found[place]) != row:
+                self.apply("")
+        self.chosen = row
+
+    def move(self, by: int) -> None:
+        """Choose the record so many places further, or the last one in that direction."""
+        if self.shown:
+            self.chosen = self.row_at(max(0, min(self.place_of(self.chosen) + by, self.shown - 1)))
+
+    def problem(self, by: int) -> None:
+        """Choose the next (1) or the previous (-1) record with a problem among those that are shown."""
+        rows = self._shown_problems()
+        at = int(np.searchsorted(rows, self.chosen, side="right" if by > 0 else "left"))
+        at = at if by > 0 else at - 1
+        if not 0 <= at < len(rows):
+            raise OptionError(f"no {'further' if by > 0 else 'earlier'} problem among the records shown")
+        self.chosen = int(rows[at])
+
+    def _shown_problems(self) -> Ints:
+        rows = self.index.problem_rows
+        if self._found is None or not len(rows):
+            return rows
+        places = np.searchsorted(self._found, rows)
+        there = places < len(self._found)
+        there[there] = self._found[places[there]] == rows[there]
+        return rows[there]
+
+    def follow_transaction(self) -> None:
+        """Show the transaction of the chosen record alone."""
+        name = self.columns["transaction"].value(self.chosen)
+        if name is None:
+            raise OptionError("this record belongs to no transaction")
+        self.apply(f"transaction == {quoted(name)}")
+
+    def follow_row(self) -> None:
+        """Show what happened to the row of the chosen record. The first time for a table, Spark looks its keys up."""
+        table = self.columns["table"].value(self.chosen)
+        if table is None:
+            raise OptionError("this record changes no row")
+        if not self._rows.knows(table):
+            self._rows.learn(table)
+        keys = self._rows.keys_of(table, self.chosen)
+        if not keys:
+            raise OptionError(
+                f"no key is known for this record; the option keys={table}:column+column names the key of a table"
+            )
+        chosen = f"in ({', '.join(map(quoted, keys))})" if len(keys) > 1 else f"== {quoted(keys[0])}"
+        self.apply(f"table == {quoted(table)} and {ROW} {chosen}")
+
+    def go(self, text: str) -> None:
+        """Choose the record at a place; see :func:`cdcwb.explore.places.find`."""
+        self.choose(places.find(self.index, text, self.chosen))
+
+    # --- marks, filters, copies ---------------------------------------------------------------------------------------
+
+    def _place(self, row: int) -> Place:
+        return str(self.index.file_of(row)["file"]), self.index.number("offset", row)
+
+    def mark(self, note: str | None) -> None:
+        """Mark the chosen record with a note (which may be empty); None takes the mark away."""
+        place = self._place(self.chosen)
+        if note is None:
+            self.marks.remove(place)
+        else:
+            self.marks.set(place, note.strip(), self.index.row(self.chosen))
+
+    def save_filter(self, name: str) -> None:
+        """Keep the filter in force under a name."""
+        if not name.strip() or not self.filter:
+            raise OptionError("a filter that is kept has a name and a text")
+        self.saved.save(name.strip(), self.filter)
+
+    def record(self) -> Record:
+        """The chosen record."""
+        return self.records.read(self.chosen)
+
+    def change(self, record: Record) -> Change | None:
+        """The change that a record is, its halves put together; None where it is none."""
+        version = self.index.versions.get(record.event["table_version"] or "")
+        columns = [one["name"] for one in version["columns"] or ()] if version is not None else []
+        return change_of(record, self.records.half(record), columns)
+
+    def copy(self, kind: str) -> str:
+        """The chosen record as text: json, hex, redo, undo or xds."""
+        if kind not in COPIES:
+            raise OptionError(f"there is no copy '{kind}'.{nearest(kind, COPIES)} There are: {', '.join(COPIES)}.")
+        record = self.record()
+        return COPIES[kind](record, self.change(record))
+
+    def detail(self) -> dict[str, Any]:
+        """What the panes below the list show of the chosen record."""
+        record = self.record()
+        return record_view(self.index, record, self.change(record), self.marks.note(self._place(self.chosen)))
+
+    @property
+    def home(self) -> Path | None:
+        """The folder that keeps marks and filters, or None."""
+        return self.source.home
+
+
+class _Noted:
+    """The notes on marked records as a column; empty where a record is marked without words."""
+
+    kind = "text"
+
+    def __init__(self, index: Index, marks: Marks) -> None:
+        self._index = index
+        self._marks = marks
+
+    def value(self, row: int) -> str | None:
+        """The note, or None."""
+        return self._marks.note((str(self._index.file_of(row)["file"]), self._index.number("offset", row)))
+
+    def compare(self, sign: str, value: Any) -> Bools:
+        """See :class:`cdcwb.explore.columns.Column`."""
+        marks = self._marks.rows()
+        files = {str(entry["file"]): int(entry["file_index"]) for entry in self._index.files}
+        known = [one for one in marks if one["file"] in files]
+        found = np.zeros(self._index.records, np.bool_)
+        if known:
+            numbers = np.array([files[one["file"]] for one in known])
+            rows = self._index.exactly(numbers, np.array([one["offset"] for one in known], np.int64))
+            good = np.ones(len(known), np.bool_)
+            if value is not None:
+                notes = pa.array([str(one.get("note", "")) for one in known], pa.large_string())
+                good = mask_of_texts(notes, sign, value)
+            found[rows[good & (rows >= 0)]] = True
+        return ~found if value is None else found

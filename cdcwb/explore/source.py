@@ -1,0 +1,231 @@
+"""What the explorer works on: the index of a capture, made where it is not there yet, and where its notes are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdcwb.capture import SAVED
+from cdcwb.errors import CaptureError
+from cdcwb.explore.build import HEADERS, build_index
+from cdcwb.explore.index import Index, open_index
+from cdcwb.formats import Paths, get_format
+from cdcwb.formats.files import list_files
+from cdcwb.model import PROBLEMS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from cdcwb.capture import Capture
+
+__all__ = ["Source", "open_source"]
+
+_INDEX: Final = "explorer"
+_EVENTS: Final = "explorer-events"
+_COLUMNS: Final = (
+    "file_index",
+    "offset",
+    "length",
+    "offset_unit",
+    "kind",
+    "operation",
+    "record_type",
+    "position",
+    "commit_position",
+    "transaction_id",
+    "event_no",
+    "changed_at",
+    "schema_name",
+    "table_name",
+    "table_version",
+)
+
+
+class Source:
+    """An index and what belongs to it.
+
+    * ``home``: the folder that keeps marks and saved filters; None: they last as long as the explorer
+    * ``options``: how the files are read
+    * ``events``: Parquet files with whole events, where the capture is a saved one or a table of rows; ``parts`` of the
+      index count them
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        home: Path | None,
+        options: Mapping[str, Any],
+        events: list[Path],
+        capture: Callable[[], Capture],
+    ) -> None:
+        self.index = index
+        self.home = home
+        self.options = dict(options)
+        self.events = events
+        self._open = capture
+        self._capture: Capture | None = None
+
+    @property
+    def capture(self) -> Capture:
+        """The capture itself, opened when it is first asked for; this needs Spark."""
+        if self._capture is None:
+            self._capture = self._open()
+        return self._capture
+
+
+def open_source(
+    path: Paths | DataFrame, format: str = "auto", folder: str | os.PathLike[str] | None = None, **options: Any
+) -> Source:
+    """The capture at ``path``, as :func:`cdcwb.load` takes it, with its index.
+
+    The index of a saved capture stands in its folder, that of another one in ``folder``, or in a temporary folder. It
+    is made where it is missing or the files are not those that it was made from; this alone needs Spark, and of a saved
+    capture not even this. ``options`` are the format's; with a saved capture they say how its files, where they are
+    still there, are taken apart. Raises CaptureError as ``load`` does.
+    """
+    if not isinstance(path, (str, os.PathLike, Sequence)):
+        return _of_rows(path, format, folder, options)
+    if isinstance(path, (str, os.PathLike)) and (Path(path) / SAVED).is_file():
+        return _of_saved(Path(path).absolute(), folder, options)
+    return _of_files(path, format, folder, options)
+
+
+def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Source:
+    import cdcwb
+
+    about = path / SAVED
+    stat = about.stat()
+    origin = {"saved": [stat.st_size, stat.st_mtime_ns]}
+    events = sorted((path / "events").glob("*.parquet"))
+    home = path if folder is None else Path(folder).expanduser().absolute()
+
+    def make(place: Path) -> None:
+        facts = json.loads(about.read_text(encoding="utf-8"))
+        tables = {name: pq.ParquetDataset(path / name).read() for name in ("problems", "table_versions", "detected")}
+        made = {"origin": origin, "format": facts["format"], "files": facts["files"]}
+        made["options"] = _given(facts["format"], tables["detected"])
+        build_index(place, events, made, tables["problems"], tables["table_versions"])
+
+    index = _index(home, origin, make)
+    return Source(index, home, {**index.about["options"], **options}, events, lambda: cdcwb.load(path))
+
+
+def _given(format: str, detected: pa.Table) -> dict[str, str]:
+    """The options that the files of a saved capture were read with, as far as it tells."""
+    known = get_format(format).options
+    rows = [one for one in detected.to_pylist() if one["overridden"] and one["scope"] == "capture"]
+    return {one["setting"]: one["value"] for one in rows if one["setting"] in known}
+
+
+def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Source:
+    import cdcwb
+
+    files = [Path(name) for name in list_files(path)]
+    stats = [(str(file.absolute()), file.stat()) for file in files]
+    told = {name: str(value) for name, value in sorted(options.items())}
+    origin = {
+        "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats],
+        "format": format,
+        "options": told,
+    }
+    opened: list[Capture] = []
+
+    def capture() -> Capture:
+        if not opened:
+            opened.append(cdcwb.load(path, format, **options))
+        return opened[0]
+
+    def make(place: Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as beside:
+            headers = capture().headers
+            _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
+            _build(place, sorted((Path(beside) / "headers").glob("*.parquet")), capture(), origin)
+
+    home = None if folder is None else Path(folder).expanduser().absolute()
+    return Source(_index(home, origin, make), home, options, [], capture)
+
+
+def _of_rows(
+    frame: DataFrame, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]
+) -> Source:
+    import cdcwb
+
+    capture = cdcwb.load(frame, format, **options)
+    home = None if folder is None else Path(folder).expanduser().absolute()
+    place = home or _temporary()
+    events = place / _EVENTS
+    shutil.rmtree(events, ignore_errors=True)
+    _write(capture.events, events)
+    parts = sorted(events.glob("*.parquet"))
+    origin = {"rows": uuid4().hex}
+    index = _index(place, origin, lambda target: _build(target, parts, capture, origin))
+    return Source(index, home, options, parts, lambda: capture)
+
+
+def _header_columns(headers: DataFrame) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    return [F.try_element_at("headers", F.lit(name)).alias(name) for name in HEADERS]
+
+
+def _write(frame: DataFrame, place: Path) -> None:
+    frame.write.mode("overwrite").parquet(str(place))
+
+
+def _build(place: Path, parts: list[Path], capture: Capture, origin: Any) -> None:
+    about = {"origin": origin, "format": capture.format, "files": capture.files}
+    problems = capture.problems.select(*PROBLEMS.names).toArrow()
+    build_index(place, parts, about, problems, capture.table_versions.toArrow())
+
+
+def _index(home: Path | None, origin: Any, make: Callable[[Path], None]) -> Index:
+    """The index in a folder, made where it is not there; in a temporary one where the folder cannot be written."""
+    if home is not None:
+        found = open_index(home / _INDEX, origin)
+        if found is not None:
+            return found
+        if _writable(home):
+            make(home / _INDEX)
+            return _opened(home / _INDEX, origin)
+    place = _temporary() / _INDEX
+    make(place)
+    return _opened(place, origin)
+
+
+def _opened(place: Path, origin: Any) -> Index:
+    found = open_index(place, origin)
+    if found is None:
+        raise CaptureError("the index that was just made cannot be read", path=str(place))
+    return found
+
+
+def _writable(home: Path) -> bool:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(home, os.W_OK)
+
+
+def _temporary() -> Path:
+    """A folder that goes with the process."""
+    place = Path(tempfile.mkdtemp(prefix="cdcwb-explorer-"))
+    weakref.finalize(_KEPT, shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+class _Kept:
+    """Lives as long as the process."""
+
+
+_KEPT: Final = _Kept()

@@ -1,0 +1,168 @@
+"""The explorer on a notebook's page: an anywidget whose script asks and shows, while everything is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from importlib import resources
+from typing import Any, Final
+
+import anywidget
+
+from cdcwb.charts.theme import OPERATIONS
+from cdcwb.errors import CaptureError
+from cdcwb.explore.copying import COPIES
+from cdcwb.explore.model import Explorer
+from cdcwb.explore.places import places
+from cdcwb.words import count, plural
+
+__all__ = ["ExplorerWidget"]
+
+_FALLBACK: Final = 20
+_SHOWN: Final = ("record", "time", "what", "table", "transaction", "position", "problem")
+_ASSETS: Final = resources.files("cdcwb.explore")
+Message = dict[str, Any]
+
+
+class ExplorerWidget(anywidget.AnyWidget):
+    """Three linked panes: records, fields, bytes. ``explorer`` is what they show, and may be asked in other cells."""
+
+    _esm = _ASSETS.joinpath("explorer.js").read_text(encoding="utf-8")
+    _css = _ASSETS.joinpath("explorer.css").read_text(encoding="utf-8")
+
+    def __init__(self, explorer: Explorer) -> None:
+        super().__init__()
+        self.explorer = explorer
+        self.on_msg(self._heard)
+
+    def answer(self, message: Message) -> Message:
+        """What the page is told when it asks: ``do`` names the step, ``first`` and ``count`` the lines of its list."""
+        step = _STEPS.get(str(message.get("do")))
+        reply: Message = {"id": message.get("id")}
+        jumped = False
+        try:
+            if step is None:
+                raise CaptureError(f"there is no step '{message.get('do')}'")
+            jumped = bool(step(self.explorer, message, reply))
+        except CaptureError as wrong:
+            reply["error"] = wrong.sentence
+            reply["place"] = getattr(wrong, "place", None)
+        if "detail" not in reply and "copied" not in reply:
+            reply["state"] = self._state(message, jumped)
+        return reply
+
+    def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        self.send(self.answer(content if isinstance(content, dict) else {}))
+
+    def _state(self, message: Message, jumped: bool) -> Message:
+        explorer = self.explorer
+        lines = max(1, min(int(message.get("count", 20)), 200))
+        first = int(message.get("first", 0))
+        place = explorer.place_of(explorer.chosen)
+        if jumped and not first <= place < first + lines:
+            near = first - lines <= place < first + 2 * lines
+            first = (place if place < first else place - lines + 1) if near else place - lines // 2
+        first = max(0, min(first, explorer.shown - lines))
+        return {
+            "first": first,
+            "rows": explorer.page(first, lines),
+            "shown": explorer.shown,
+            "records": explorer.index.records,
+            "problems": explorer.index.problems,
+            "chosen": explorer.chosen,
+            "filter": explorer.filter,
+            "took": round(explorer.took_ms, 1),
+            "saved": explorer.saved.rows(),
+            "marks": len(explorer.marks),
+        }
+
+    def _repr_mimebundle_(self, **asked: Any) -> Any:
+        """The widget, and the first records as a table for pages without a kernel."""
+        found: Any = super()._repr_mimebundle_(**asked)
+        data, metadata = found if isinstance(found, tuple) else (found, {})
+        return {**(data or {}), "text/html": self._fallback(), "text/plain": "the explorer"}, metadata
+
+    def _fallback(self) -> str:
+        explorer = self.explorer
+        rows = [{**one, "record": count(one["row"] + 1)} for one in explorer.page(0, _FALLBACK)]
+        head = "".join(f'<th scope="col">{name}</th>' for name in _SHOWN)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(str(row[name] or ''))}</td>" for name in _SHOWN) + "</tr>" for row in rows
+        )
+        told = f"The first {len(rows)} of {plural(explorer.index.records, 'record')}."
+        table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        note = f'<p class="cdcwb-note">{told} In JupyterLab, with a kernel, the explorer stands here.</p>'
+        return f'<div class="cdcwb-scroll">{table}</div>{note}'
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+# Each is true where the list has to follow the record that was chosen.
+
+
+def _open(explorer: Explorer, _message: Message, reply: Message) -> bool:
+    reply["about"] = {
+        "format": explorer.index.format,
+        "files": plural(len(explorer.index.files), "file"),
+        "columns": {name: column.kind for name, column in explorer.columns.items()},
+        "places": places(explorer.index),
+        "copies": list(COPIES),
+        "home": None if explorer.home is None else str(explorer.home),
+        "looks": {name: [look.colour, look.pattern] for name, look in OPERATIONS.items()},
+    }
+    return True
+
+
+def _filter(explorer: Explorer, message: Message, _reply: Message) -> bool:
+    explorer.apply(str(message.get("text", "")))
+    return True
+
+
+def _choose(explorer: Explorer, message: Message, _reply: Message) -> bool:
+    explorer.choose(int(message["row"]))
+    return True
+
+
+def _detail(explorer: Explorer, message: Message, reply: Message) -> bool:
+    if int(message.get("row", explorer.chosen)) == explorer.chosen:
+        reply["detail"] = explorer.detail()
+    return False
+
+
+def _mark(explorer: Explorer, message: Message, _reply: Message) -> bool:
+    note = message.get("note")
+    explorer.mark(None if note is None else str(note))
+    return False
+
+
+def _copy(explorer: Explorer, message: Message, reply: Message) -> bool:
+    kind = str(message.get("kind"))
+    text = explorer.copy(kind)
+    reply["copied"] = {"kind": kind, "text": text}
+    return False
+
+
+def _moves(step: Callable[[Explorer, Message], object]) -> Callable[[Explorer, Message, Message], bool]:
+    def taken(explorer: Explorer, message: Message, _reply: Message) -> bool:
+        step(explorer, message)
+        return True
+
+    return taken
+
+
+_STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
+    "open": _open,
+    "page": lambda _explorer, _message, _reply: False,
+    "filter": _filter,
+    "choose": _choose,
+    "detail": _detail,
+    "mark": _mark,
+    "copy": _copy,
+    "back": _moves(lambda explorer, _: explorer.back()),
+    "move": _moves(lambda explorer, message: explorer.move(int(message["by"]))),
+    "problem": _moves(lambda explorer, message: explorer.problem(int(message["by"]))),
+    "transaction": _moves(lambda explorer, _: explorer.follow_transaction()),
+    "row": _moves(lambda explorer, _: explorer.follow_row()),
+    "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
+    "save": _moves(lambda explorer, message: explorer.save_filter(str(message["name"]))),
+    "forget": _moves(lambda explorer, message: explorer.saved.remove(str(message["name"]))),
+}

@@ -1,0 +1,304 @@
+"""JupyterLab opens the explorer: the panes follow each other and the keys, and nothing captured runs.
+
+The capture is hostile: its values, a table and a file are named like HTML that would run or load something.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+from cdcwb.explore import marks_of
+from tests.browser.chrome import WAIT, errors, opened, requests
+from tests.explore_captures import DATA, saved
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "notebooks" / "07_explore.ipynb"
+RUNS = "<script>document.title='owned'</script>"
+LOADS = '"><img src=x onerror="document.title=\'owned\'">'
+TOKEN = "explorer-of-the-tests"
+PANES = ".cdcwb-explorer"
+
+
+def hostile(folder: Path) -> Path:
+    """A capture of messages in which names of customers, a table and a file are markup."""
+    folder.mkdir()
+    for path in (DATA / "qlik-kafka").iterdir():
+        text = path.read_text(encoding="utf-8")
+        for word, instead in (("Edda Grauwinkel", RUNS), ("Zeno Østerby", LOADS), ('"Hollin"', json.dumps(LOADS))):
+            written = instead if instead.startswith('"\\') else json.dumps(instead)[1:-1]
+            text = text.replace(word, written)
+        name = path.name.replace("customer", f"customer{LOADS.replace('/', '')}")
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def lab(folder: Path, home: Path) -> Iterator[str]:
+    """JupyterLab over a folder, on this machine alone; ended by its process."""
+    places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
+    setting = home / "config" / "labconfig" / "page_config.json"
+    setting.parent.mkdir(parents=True)
+    setting.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, **places, "IPYTHONDIR": str(home / "ipython"), "PATH": path, "PYTHONPATH": str(ROOT)}
+    given = {
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": "0",
+        "ServerApp.root_dir": str(folder),
+        "IdentityProvider.token": TOKEN,
+        "LabApp.expose_app_in_browser": "True",
+        "LabApp.extension_manager": "readonly",
+        "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+    }
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, *(f"--{name}={value}" for name, value in given.items())],
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        about = home / "runtime" / f"jpserver-{process.pid}.json"
+        until = time.monotonic() + WAIT
+        while not about.exists():
+            assert process.poll() is None, (home / "log").read_text()
+            assert time.monotonic() < until, (home / "log").read_text()
+            time.sleep(0.1)
+        yield json.loads(about.read_text())["url"]
+    finally:
+        process.terminate()
+        process.wait(WAIT)
+
+
+class Page:
+    """The explorer on a page of JupyterLab."""
+
+    def __init__(self, chrome: Chrome, url: str, capture: Path) -> None:
+        self.chrome = chrome
+        self.url = url
+        self.capture = capture
+
+    def all(self, selector: str) -> list[str]:
+        """The texts of the nodes that a selector finds in the explorer."""
+        script = "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent)"
+        found: list[str] = self.chrome.execute_script(script, f"{PANES} {selector}")
+        return found
+
+    def until(self, script: str, *arguments: object) -> object:
+        """Wait until a script is true, and say what it gave."""
+        return WebDriverWait(self.chrome, WAIT).until(lambda c: c.execute_script(f"return {script}", *arguments))
+
+    def press(self, *keys: str) -> None:
+        """Press keys where the page has its focus."""
+        ActionChains(self.chrome).send_keys(*keys).perform()
+
+    def filter(self, text: str, status: str) -> None:
+        """Type a filter and wait until the status line begins so."""
+        line = self.chrome.find_element(By.CSS_SELECTOR, f"{PANES} input.filter")
+        line.clear()
+        line.send_keys(text, Keys.ENTER)
+        self.until(f"document.querySelector('{PANES} .status').textContent.startsWith(arguments[0])", status)
+
+    def settled(self) -> None:
+        """Wait until the panes below show the chosen record."""
+        self.until(
+            f"(() => {{ const line = document.querySelector('{PANES} .list .chosen'); "
+            f"const about = document.querySelector('{PANES} .about'); "
+            "return line && about && about.textContent.includes('offset ' + line.children[7].textContent + ','); })()"
+        )
+
+    def marked(self) -> str:
+        """The bytes that are highlighted, as hex."""
+        return "".join(self.all(".dump i.on"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with opened(1400, 1300) as chrome:
+        yield chrome
+
+
+@pytest.fixture(scope="module")
+def page(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    folder = tmp_path_factory.mktemp("explore")
+    capture = saved(hostile(folder / "capture"), folder / "saved", parts=2)
+    content = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    parameters = next(cell for cell in content["cells"] if "parameters" in cell["metadata"].get("tags", ()))
+    parameters["source"] = "".join(parameters["source"]).replace('"data/gbase8s"', repr(str(capture)))
+    (folder / "lab").mkdir()
+    (folder / "lab" / "explore.ipynb").write_text(json.dumps(content), encoding="utf-8")
+    home = folder / "home"
+    home.mkdir()
+    with lab(folder / "lab", home) as url:
+        browser.get("about:blank")
+        errors(browser), requests(browser)
+        browser.get(f"{url}lab/tree/explore.ipynb?token={TOKEN}")
+        made = Page(browser, url, capture)
+        made.until(
+            "(() => { const app = window.jupyterapp; const open = app && app.shell && app.shell.currentWidget;"
+            " const session = open && open.sessionContext && open.sessionContext.session;"
+            " return open && open.context && open.context.isReady && session && session.kernel.status === 'idle' })()"
+        )
+        browser.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
+        browser.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        made.until(f"document.querySelectorAll('{PANES} .list .line').length > 5")
+        made.settled()
+        browser.execute_script(f"document.querySelector('{PANES}').scrollIntoView()")
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def fresh(page: Page) -> None:
+    """Every test begins with all records, the first being chosen."""
+    page.chrome.execute_script(f"document.querySelector('{PANES}').focus()")
+    page.press(Keys.ESCAPE, Keys.ESCAPE, "1")
+    page.filter("", "380 records")
+    page.press(Keys.HOME)
+    page.settled()
+
+
+def test_all_cells_of_the_notebook_run(page: Page) -> None:
+    page.until("[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /[0-9]/.test(p.textContent))")
+    wrong = page.chrome.find_elements(
+        By.CSS_SELECTOR, '.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
+    )
+    assert [output.text for output in wrong] == []
+    assert page.chrome.find_elements(By.CSS_SELECTOR, '[data-mime-type="application/vnd.jupyter.error"]') == []
+
+
+def test_a_filter_is_typed_a_record_chosen_and_fields_and_bytes_follow(page: Page) -> None:
+    page.filter('table == "shop.customer" and operation == "UPDATE"', "43 of 380 records")
+    lines = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .list .line")
+    assert {line.find_element(By.CSS_SELECTOR, ".what").text for line in lines} == {"UPDATE"}
+    row = lines[2].get_attribute("data-row")
+    lines[2].click()
+    page.until(f"document.querySelector('{PANES} .list .chosen').dataset.row === arguments[0]", row)
+    page.settled()
+    field = next(
+        one
+        for one in page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .field")
+        if one.find_element(By.CSS_SELECTOR, ".name").text == "operation"
+    )
+    length = int(field.get_attribute("data-length") or 0)
+    field.click()
+    text = bytes.fromhex(page.marked()).decode()
+    assert len(text) == length
+    assert text.startswith('"operation":"UPDATE"')
+
+
+def test_a_byte_leads_to_its_field(page: Page) -> None:
+    page.filter('table == "shop.customer" and operation == "UPDATE"', "43 of 380 records")
+    page.settled()
+    page.chrome.execute_script(f"document.querySelector('{PANES} .bytes').scrollTop = 0")
+    page.until(f"document.querySelector('{PANES} [data-byte=\"9\"]')")
+    page.chrome.find_element(By.CSS_SELECTOR, f'{PANES} .dump i[data-byte="9"]').click()
+    assert page.all(".field.chosen .name") == ["magic"]
+    assert bytes.fromhex(page.marked()).startswith(b'"magic":')
+
+
+def test_a_wrong_filter_names_the_nearest_column_and_leaves_the_records(page: Page) -> None:
+    page.press("/")
+    page.press('tabel == "x"', Keys.ENTER)
+    page.until(f"document.querySelector('{PANES} .said').textContent !== ''")
+    assert "no column 'tabel'. Did you mean 'table'?" in page.all(".said")[0]
+    assert page.all(".status span")[0] == "380 records"
+    assert len(page.all(".list .line")) > 5
+
+
+def test_the_keys_move_follow_and_come_back(page: Page) -> None:
+    page.press("j", "j", Keys.ARROW_DOWN, "k")
+    page.until(f"document.querySelector('{PANES} .list .chosen').dataset.row === '2'")
+    page.press("n")
+    page.until(f"document.querySelector('{PANES} .list .chosen .problem').textContent !== ''")
+    page.press("g")
+    page.press("record 14", Keys.ENTER)
+    page.until(f"document.querySelector('{PANES} .list .chosen').dataset.row === '13'")
+    page.press("t")
+    page.until(f"document.querySelector('{PANES} input.filter').value.startsWith('transaction == ')")
+    page.press("b")
+    page.until(f"document.querySelector('{PANES} input.filter').value === ''")
+    assert page.chrome.find_elements(By.CSS_SELECTOR, ".jp-Cell") != []  # the keys are not those of the notebook
+    cells = page.chrome.execute_script("return window.jupyterapp.shell.currentWidget.content.widgets.length")
+    assert cells == 8
+
+
+def test_values_masks_and_schema_are_shown(page: Page) -> None:
+    page.filter('table == "shop.customer" and operation == "UPDATE"', "43 of 380 records")
+    page.settled()
+    page.press("2")
+    page.until(f"document.querySelectorAll('{PANES} tr.changed').length > 0")
+    page.press("3")
+    page.until(f"document.querySelectorAll('{PANES} .bit.set').length > 0")
+    page.press("4")
+    page.until(f"document.querySelectorAll('{PANES} .body td').length > 0")
+    assert "customer_idkey 1" in page.all(".body td")
+
+
+def test_a_record_is_copied_as_text(page: Page) -> None:
+    page.filter('table == "shop.customer" and operation == "UPDATE"', "43 of 380 records")
+    page.press("c")
+    page.press("3")
+    page.until(f"document.querySelector('{PANES} textarea.copy')")
+    text = page.chrome.execute_script(f"return document.querySelector('{PANES} textarea.copy').value")
+    assert text.startswith('UPDATE "shop"."customer"\nSET ')
+    page.press(Keys.ESCAPE)
+    page.until(f"!document.querySelector('{PANES} .veil')")
+
+
+def test_a_note_is_kept_beside_the_capture(page: Page) -> None:
+    page.press("m")
+    page.press(RUNS)
+    ActionChains(page.chrome).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    page.until(f"document.querySelector('{PANES} .notes').textContent.includes('★')")
+    assert [mark["note"] for mark in marks_of(page.capture)] == [RUNS]
+
+
+def test_nothing_captured_runs_in_any_pane(page: Page) -> None:
+    page.filter('table == "shop.customer" and operation in ("REFRESH", "UPDATE")', "51 of 380 records")
+    shown = set()
+    for _ in range(6):
+        page.settled()
+        for key in ("1", "2", "3", "4"):
+            page.press(key)
+            shown |= {text for text in (RUNS, LOADS) if any(text in one for one in page.all(".body *"))}
+        page.press("1", "j")
+    assert shown == {RUNS, LOADS}
+    assert page.chrome.title != "owned"
+    assert page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} img, {PANES} script") == []
+
+
+def test_nothing_goes_wrong_and_nobody_else_is_asked(page: Page) -> None:
+    own = urlsplit(page.url).netloc
+    asked = [url for url in requests(page.chrome) if urlsplit(url).scheme not in ("chrome", "about")]
+    assert [url for url in asked if urlsplit(url).netloc != own] == []
+    said = [
+        line for line in errors(page.chrome) if "Starting application" not in line and "Starting WebSocket" not in line
+    ]
+    assert said == []
+
+
+def test_nothing_is_wider_than_its_place(page: Page) -> None:
+    page.filter('operation == "UPDATE"', "93 of 380 records")
+    page.settled()
+    wide = page.chrome.execute_script(
+        "const root = document.querySelector(arguments[0]); const box = root.getBoundingClientRect();"
+        "return [...root.querySelectorAll('.bar > *, .line, .pane, .tabs, .status')]"
+        ".filter(n => n.getBoundingClientRect().right > box.right + 1).map(n => n.className)",
+        PANES,
+    )
+    assert wide == []

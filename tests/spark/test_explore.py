@@ -1,0 +1,118 @@
+"""The explorer on captures that Spark reads: the index of files and of rows, and rows that are followed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import cdcwb
+from cdcwb.errors import OptionError
+from cdcwb.explore.model import Explorer
+from tests.explore_captures import DATA
+
+LABELS = str(DATA / "gbase8s.labels.json")
+SPEC = {"labels": LABELS, "keys": "customer:customer_id"}
+
+
+def shown(explorer: Explorer) -> list[int]:
+    return [explorer.row_at(place) for place in range(explorer.shown)]
+
+
+def test_files_are_indexed_once_and_then_opened_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    explorer = Explorer.open(DATA / "gbase8s", folder=tmp_path, **SPEC)
+    headers = cdcwb.load(DATA / "gbase8s", **SPEC).headers.orderBy("file_index", "offset").toArrow().to_pylist()
+    assert explorer.index.records == len(headers)
+    places = [(explorer.index.number("file_index", row), explorer.index.number("offset", row)) for row in range(1452)]
+    assert places == [(one["file_index"], one["offset"]) for one in headers]
+    again = Explorer.open(DATA / "gbase8s", folder=tmp_path, **SPEC)
+    assert again.page(20, 5) == explorer.page(20, 5)
+    assert again.source._capture is None
+    again.apply('table == "customer"')
+    assert again.index.columns["table"].value(again.chosen) == "shop.customer"
+
+
+def test_all_problems_of_the_capture_are_in_the_index(spark: SparkSession, tmp_path: Path) -> None:
+    explorer = Explorer.open(DATA / "gbase8s", folder=tmp_path, **SPEC)
+    problems = cdcwb.load(DATA / "gbase8s", **SPEC).problems.collect()
+    assert explorer.index.problems == len(problems)
+    told = {
+        (one["code"], one["sentence"]) for row in explorer.index.problem_rows for one in explorer.index.problems_of(row)
+    }
+    assert told == {(one["code"], one["sentence"]) for one in problems if one["offset"] is not None}
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_row_is_followed_through_all_its_changes(saved: bool, spark: SparkSession, tmp_path: Path) -> None:
+    capture = cdcwb.load(DATA / "qlik-kafka")
+    path = capture.save(tmp_path / "saved") if saved else DATA / "qlik-kafka"
+    explorer = Explorer.open(path, folder=None if saved else tmp_path)
+    explorer.apply('table == "shop.customer" and operation == "UPDATE"')
+    key = (explorer.record().event["key"] or {})["customer_id"]
+    explorer.follow_row()
+    assert explorer.filter == f'table == "shop.customer" and row == "customer_id={key}"'
+    changes = capture.filter(tables=["shop.customer"]).changes.toArrow().to_pylist()
+    expected = {
+        (place["file_index"], place["offset"])
+        for one in changes
+        if dict(one["key"] or []).get("customer_id") == key
+        for place in one["source_events"]
+    }
+    found = {
+        (explorer.index.number("file_index", row), explorer.index.number("offset", row)) for row in shown(explorer)
+    }
+    assert found == expected
+    again = Explorer.open(path, folder=None if saved else tmp_path)
+    again.apply(explorer.filter)
+    assert again.source._capture is None
+    assert shown(again) == shown(explorer)
+
+
+def test_a_row_is_followed_by_the_key_that_an_option_names(spark: SparkSession, tmp_path: Path) -> None:
+    explorer = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS, keys="shop.orders:order_id")
+    explorer.apply('table == "orders" and kind == "after"')
+    change = explorer.change(explorer.record())
+    assert change is not None
+    keys = {(image or {})["order_id"] for image in (change.before, change.after)}
+    explorer.follow_row()
+    assert explorer.shown > 2
+    for row in shown(explorer):
+        record = explorer.records.read(row)
+        one = explorer.change(record)
+        assert one is not None
+        assert keys & {image["order_id"] for image in (one.before, one.after) if image is not None}
+    kinds = {explorer.columns["kind"].value(row) for row in shown(explorer)}
+    assert {"before", "after"} <= kinds
+
+
+def test_without_a_key_the_option_that_names_it_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    explorer = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS)
+    explorer.apply('kind == "after"')
+    with pytest.raises(OptionError, match=r"the option keys=shop\.\w+:column\+column names the key"):
+        explorer.follow_row()
+
+
+def test_a_dataframe_is_explored_by_what_its_events_hold(spark: SparkSession, tmp_path: Path) -> None:
+    file = next((DATA / "qlik-change-table" / "shop.customer__ct").glob("*.csv"))
+    frame = spark.read.option("header", "true").csv(str(file))
+    explorer = Explorer.open(frame, "qlik-change-table", name="shop.customer__ct")
+    explorer.apply('operation == "UPDATE"')
+    detail = explorer.detail()
+    assert detail["unit"] == "row"
+    assert {node["name"] for node in detail["tree"]["children"]} >= {"kind", "operation", "headers"}
+    assert json.loads(explorer.copy("json"))["operation"] == "UPDATE"
+
+
+def test_a_saved_capture_keeps_its_index_and_stays_a_capture(spark: SparkSession, tmp_path: Path) -> None:
+    folder = cdcwb.load(DATA / "goldengate").save(tmp_path / "saved")
+    explorer = Explorer.open(folder)
+    explorer.mark("seen")
+    assert {path.name for path in folder.iterdir()} >= {"explorer", "marks.json"}
+    assert cdcwb.load(folder).events.count() == explorer.index.records
+    shutil.rmtree(folder / "explorer")
+    assert Explorer.open(folder).marks.rows()[0]["note"] == "seen"
+    assert pq.ParquetDataset(folder / "problems").read().num_rows == explorer.index.problems
