@@ -7,5 +7,15 @@ A notebook takes from here what it puts on its page (:mod:`cdcwb.report.show`), 
 from cdcwb.report.facts import read_facts, record
 from cdcwb.report.parameters import check_parameters
 from cdcwb.report.runner import execute, notebook_path, notebooks, run_report
+from cdcwb.report.suite import run_suite
 
-__all__ = ["check_parameters", "execute", "notebook_path", "notebooks", "read_facts", "record", "run_report"]
+__all__ = [
+    "check_parameters",
+    "execute",
+    "notebook_path",
+    "notebooks",
+    "read_facts",
+    "record",
+    "run_report",
+    "run_suite",
+]

@@ -5,15 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Final, TypeAlias
 
+from cdcwb import machine
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.index import Entry, write_index
-from cdcwb.report.runner import notebook_path, notebooks, run_report, version
-from cdcwb.words import count, plural, size
+from cdcwb.report.runner import Wanted, version
+from cdcwb.report.suite import Suite, members, run_suite
+from cdcwb.words import plural
+
+Found: TypeAlias = tuple[str, Path, dict[str, str]]
+"""A capture: its name, its path and its reader options."""
+
+_ROOM: Final = 3 << 30
+"""Bytes of memory for one kernel with its Spark."""
+_MOST: Final = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,36 +38,70 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     started = time.monotonic()
     try:
-        names = given.names or list(notebooks())
-        for name in names:
-            notebook_path(name)
+        number = len(members(given.names))
         captures = find_captures(given.data)
     except CaptureError as error:
         _say(str(error))
         return 2
 
-    jobs = [(name, *capture) for name in names for capture in captures]
-    _say(f"{plural(len(jobs), 'report')} from '{given.data}' into '{given.to}'")
-    entries, failed = [], 0
-    for number, (name, label, path, options) in enumerate(jobs, 1):
-        target = given.to / f"{name}_{label}.html"
-        _say(f"[{number}/{len(jobs)}] {name} of {label}")
-        try:
-            facts = run_report(name, path, target, options=options, say=lambda text: _say(f"        {text}"))
-        except CaptureError as error:
-            _say(f"        not made: {error}")
-            failed += 1
-            continue
-        entries.append(entry_of(name, str(path), target.name, facts))
-    index = write_index(given.to, entries, datetime.now(UTC), version())
+    _say(f"{plural(number * len(captures), 'report')} from '{given.data}' into '{given.to}'")
+    made = _suites(captures, given.to, given.names)
+    entries: list[Entry] = []
+    failed: dict[str, str] = {}
+    for label, suite in made.items():
+        if isinstance(suite, Suite):
+            entries += [replace(entry, file=f"{label}/{entry.file}") for entry in suite.entries]
+            failed |= {f"{label}, {name}": sentence for name, sentence in suite.failed.items()}
+        else:
+            failed[label] = suite
+    index = write_index(given.to, entries, datetime.now(UTC), version(), failed=failed)
     _say(f"{index}: {plural(len(entries), 'report')} in {time.monotonic() - started:.0f} s")
     return 2 if failed else 0
 
 
-def find_captures(data: Path) -> list[tuple[str, Path, dict[str, str]]]:
+def _suites(captures: Sequence[Found], to: Path, names: Sequence[str]) -> dict[str, Suite | str]:
+    """The suite of every capture, or the sentence that says why there is none, by the name of the capture.
+
+    The questions about a small capture keep one core busy, so several kernels work side by side then.
+    """
+    from cdcwb.report.kernel import Kernel
+
+    small = all(Wanted.of(path, "auto", options).small for _, path, options in captures)
+    waiting = list(reversed(captures))
+    made: dict[str, Suite | str] = {}
+
+    def work() -> None:
+        with Kernel(quick=small) as kernel:
+            while waiting:
+                label, path, options = waiting.pop()
+
+                def told(text: str, label: str = label) -> None:
+                    _say(f"{label}: {text}")
+
+                try:
+                    made[label] = run_suite(path, to / label, options=options, say=told, names=names, kernel=kernel)
+                except CaptureError as error:
+                    told(f"not made: {error}")
+                    made[label] = str(error)
+
+    kernels = _side_by_side(len(captures)) if small else 1
+    with ThreadPoolExecutor(kernels) as threads:
+        for done in [threads.submit(work) for _ in range(kernels)]:
+            done.result()
+    return {label: made[label] for label, _, _ in captures}
+
+
+def _side_by_side(captures: int) -> int:
+    """How many kernels, each with its own Spark, this machine has room for."""
+    return max(1, min(captures, machine.cores(), machine.memory_bytes() // _ROOM, _MOST))
+
+
+def find_captures(data: Path) -> list[Found]:
     """The captures of a folder: name, path and reader options. Each folder in it is one; ``NAME.labels.json`` beside
-    it holds the names of its tables."""
+    it holds the names of its tables, the folder ``NAME.snapshot`` what they held."""
     folders = sorted(f for f in data.iterdir() if f.is_dir() and not f.name.startswith(".")) if data.is_dir() else []
+    names = {folder.name for folder in folders}
+    folders = [f for f in folders if not (f.suffix == ".snapshot" and f.stem in names)]
     if not folders:
         raise OptionError(f"there is no folder with captures in '{data}'")
     found = []
@@ -64,20 +109,6 @@ def find_captures(data: Path) -> list[tuple[str, Path, dict[str, str]]]:
         labels = folder.with_name(f"{folder.name}.labels.json")
         found.append((folder.name, folder, {"labels": str(labels.absolute())} if labels.is_file() else {}))
     return found
-
-
-def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:
-    """What the index says about a report: the facts that every notebook records, as far as this one does."""
-    numbers = [(title, count(facts[fact])) for fact, title in _SHOWN if fact in facts]
-    if "bytes" in facts:
-        numbers.append(("bytes", size(facts["bytes"])))
-    sentences = tuple(facts[fact] for fact in ("what", "verdict") if fact in facts)
-    return Entry(
-        facts.get("title", name), capture, file, datetime.now(UTC), facts.get("tone", ""), sentences, tuple(numbers)
-    )
-
-
-_SHOWN = (("transactions", "transactions"), ("changes", "changes"), ("problems", "problems"))
 
 
 def _say(text: str) -> None:

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from cdcwb.words import plural
 
-__all__ = ["MIME", "read_facts", "record"]
+__all__ = ["MIME", "flat", "monitored", "read_facts", "record"]
 
 MIME: Final = "application/vnd.cdcwb.facts+json"
 _EXACT: Final = 1 << 53
+_ALIASES: Final = {"open_transactions": "transactions_open"}
+"""The names under which facts are watched, and those under which notebooks may record them."""
 
 
 def record(facts: Mapping[str, Any]) -> None:
@@ -46,6 +48,21 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
                     raise ValueError(f"the fact '{name}' is recorded twice")
                 facts[name] = value
     return facts
+
+
+def monitored(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts under the names that monitoring knows, whatever the notebook called them; the others as they are."""
+    named = {name: facts[other] for name, other in _ALIASES.items() if name not in facts and other in facts}
+    return {**facts, **named}
+
+
+def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts in one level: counts by name become facts of their own (``changes_by_operation.INSERT``), lists stay."""
+    level: dict[str, Any] = {}
+    for name, value in facts.items():
+        inner = flat({f"{name}.{key}": item for key, item in value.items()}) if isinstance(value, Mapping) else None
+        level |= {name: value} if inner is None else inner
+    return level
 
 
 def _plain(value: Any) -> Any:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from cdcwb.report.html import render, write_whole
-from cdcwb.words import moment, size
+from cdcwb.words import moment, size, visible
 
 __all__ = ["Entry", "write_index"]
+
+_SENTENCE: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +30,16 @@ class Entry:
     facts: tuple[tuple[str, str], ...] = field(default=())
 
 
-def write_index(folder: Path, entries: Iterable[Entry], made: datetime, version: str) -> Path:
-    """Write ``index.html`` into ``folder``; everything in the entries is escaped. Returns its path."""
+def write_index(
+    folder: Path,
+    entries: Iterable[Entry],
+    made: datetime,
+    version: str,
+    broken: Sequence[str] = (),
+    failed: Mapping[str, str] | None = None,
+) -> Path:
+    """Write ``index.html`` into ``folder`` and return its path. ``broken`` are sentences about thresholds, ``failed``
+    those about reports that were not made, by their name. Everything is escaped."""
     rows = [
         {
             "title": entry.title,
@@ -43,5 +54,13 @@ def write_index(folder: Path, entries: Iterable[Entry], made: datetime, version:
         for entry in entries
     ]
     target = folder / "index.html"
-    write_whole(target, render("index.html", entries=rows, made=moment(made.replace(microsecond=0)), version=version))
+    page = render(
+        "index.html",
+        entries=rows,
+        made=moment(made.replace(microsecond=0)),
+        version=version,
+        broken=[visible(sentence, _SENTENCE) for sentence in broken],
+        failed=[(name, visible(sentence, _SENTENCE)) for name, sentence in (failed or {}).items()],
+    )
+    write_whole(target, page)
     return target

@@ -8,17 +8,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cdcwb.capture import SAVED
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.options import nearest
+from cdcwb.formats.zones import parse_zone
 from cdcwb.words import visible
 
-__all__ = ["Parameters", "check_parameters"]
+__all__ = ["SHOWN", "Parameters", "check_parameters"]
+
+SHOWN = "shown.json"
+"""The file beside the tables of a capture that was saved for reports: which path they speak of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a notebook was asked for. ``path`` is absolute; times are aware; None and empty mean: no limit."""
+    """What a notebook was asked for. ``path`` is absolute; times are aware; None and empty mean: no limit.
+
+    ``path`` is what is opened, ``shown`` what the page calls it: the same, but for a capture that was saved for several
+    reports. ``time_zone`` is the zone in which times are displayed.
+    """
 
     path: str
     format: str
@@ -29,6 +38,8 @@ class Parameters:
     folder: Path | None
     limits: list[str] = field(default_factory=list)
     """What was left out by ``tables`` and the times, in words; empty where the whole capture is looked at."""
+    shown: str = ""
+    time_zone: str = "UTC"
 
 
 def check_parameters(
@@ -39,12 +50,14 @@ def check_parameters(
     time_from: str = "",
     time_to: str = "",
     folder: str = "",
+    time_zone: str = "UTC",
 ) -> Parameters:
     """The parameters of a notebook as its cell has them (plain texts and lists), understood.
 
     A relative ``path`` is looked for in the working folder and then beside the folder of the notebooks, so that the
     examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
-    8601, UTC where they have no zone. Raises OptionError that names everything that is wrong.
+    8601, UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00. Raises
+    OptionError that names everything that is wrong.
     """
     wrong: list[str] = []
     found = _find(path, wrong)
@@ -60,12 +73,13 @@ def check_parameters(
         wrong.append(
             f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
         )
+    zone = _zone(time_zone, wrong)
     if wrong:
         raise OptionError("; ".join(wrong))
     limits = [f"tables {', '.join(names)}"] if names else []
     limits += [f"from {begin.isoformat()}"] if begin is not None else []
     limits += [f"to {end.isoformat()}"] if end is not None else []
-    return Parameters(found, format or "auto", understood, names, begin, end, target, limits)
+    return Parameters(found, format or "auto", understood, names, begin, end, target, limits, _shown(found), zone)
 
 
 def _find(path: Any, wrong: list[str]) -> str:
@@ -79,6 +93,24 @@ def _find(path: Any, wrong: list[str]) -> str:
             return str(place)
     wrong.append(f"path: there is no file or folder '{visible(given.absolute(), 400)}'")
     return ""
+
+
+def _shown(path: str) -> str:
+    """What a page calls a capture."""
+    note = Path(path) / SHOWN
+    saved = note.is_file() and (Path(path) / SAVED).is_file()
+    return str(json.loads(note.read_text(encoding="utf-8"))["path"]) if saved else path
+
+
+def _zone(text: Any, wrong: list[str]) -> str:
+    try:
+        parse_zone(text or "UTC")
+    except (OptionError, AttributeError, TypeError):
+        wrong.append(
+            "time_zone: expected an IANA name such as Europe/Berlin or an offset such as +08:00, "
+            f"found {visible(repr(text))}"
+        )
+    return str(text or "UTC").strip()
 
 
 def _options(text: str, wrong: list[str]) -> dict[str, Any]:

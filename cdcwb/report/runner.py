@@ -5,24 +5,45 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb import errors
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.report.facts import read_facts
+from cdcwb.report.facts import flat, monitored, read_facts
 from cdcwb.report.html import Page, page, write_whole
 from cdcwb.words import size, visible
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-__all__ = ["execute", "notebook_path", "notebooks", "run_report"]
+    from cdcwb.report.kernel import Kernel
+
+__all__ = [
+    "Opened",
+    "Wanted",
+    "execute",
+    "keep",
+    "make_report",
+    "notebook_path",
+    "notebooks",
+    "parameters_of",
+    "run_report",
+    "version",
+]
+
+
+_SMALL: Final = 32_000_000
+"""Bytes up to which a capture is small."""
+_PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
 def notebooks() -> dict[str, Path]:
@@ -54,56 +75,177 @@ def run_report(
     options: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     say: Callable[[str], None] | None = None,
+    redact: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the notebook ``name`` over the capture ``path``, write its report to the HTML file ``to``, return its facts.
 
-    ``options`` are reader options; ``parameters`` are further parameters of the notebook. ``say`` is told what is being
-    done (default: lines on standard error). The file appears whole or not at all. Raises CaptureError (or a child) with
-    one sentence for anything that the user can put right, whichever process it happened in.
+    The facts are written beside it, as one flat JSON object in the file of the same name that ends in ``.json``.
+    ``options`` are reader options; ``parameters`` are further parameters of the notebook. The values of the columns
+    ``redact`` (``schema.table.column``) are in neither file. ``say`` is told what is being done (default: lines on
+    standard error). The files appear whole or not at all. Raises CaptureError (or a child) with one sentence for
+    anything that the user can put right, whichever process it happened in.
     """
+    from cdcwb.report.kernel import Kernel
+
     say = say or _say
     notebook = notebook_path(name)
     target = Path(to).expanduser().absolute()
     if target.is_dir():
         raise OptionError(f"'{target}' is a folder; name the HTML file")
+    if target.suffix == ".json":
+        raise OptionError(f"'{target}' is where the facts would be; name the HTML file")
+    wanted = Wanted.of(path, format, options, redact)
+    values = dict(parameters or {})
+    with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
+        opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
+        return make_report(notebook, wanted, opened, target, values, say, kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a notebook opens: the capture, its format and reader options as its parameters have them."""
+
+    path: str
+    format: str
+    options: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
+    columns ``redact`` are not to be in the report."""
+
+    name: str
+    path: str
+    format: str
+    options: dict[str, Any]
+    redact: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, path: str | Path, format: str, options: Mapping[str, Any] | None, redact: Sequence[str] = ()) -> Wanted:
+        """What the arguments of a report say."""
+        place = str(Path(path).expanduser().absolute())
+        return cls(str(path), place, format, dict(options or {}), tuple(redact))
+
+    @property
+    def small(self) -> bool:
+        """Is starting Spark and asking it more work than reading the capture?"""
+        place = Path(self.path)
+        files = [place] if place.is_file() else (file for file in place.rglob("*") if file.is_file())
+        left = _SMALL
+        for file in files:
+            left -= file.stat().st_size
+            if left < 0 or file.suffix in _PACKED:
+                return False
+        return True
+
+    @property
+    def opened(self) -> Opened:
+        """The capture itself."""
+        return Opened(self.path, self.format, json.dumps(self.options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Redacted(Page):
+    """What stands in the head of a report some of whose values were taken out."""
+
+    redacted: tuple[str, ...] = ()
+
+
+def make_report(
+    notebook: Path,
+    wanted: Wanted,
+    opened: Opened,
+    target: Path,
+    parameters: Mapping[str, Any],
+    say: Callable[[str], None],
+    kernel: Kernel,
+) -> dict[str, Any]:
+    """One report in a kernel that stays: as :func:`run_report`, with ``opened`` in the place of the capture."""
     made = datetime.now(UTC)
     started = time.monotonic()
-    values = {
-        "path": str(Path(path).expanduser().absolute()),
-        "format": format,
-        "options": json.dumps(dict(options or {})),
-    }
-    executed = execute(notebook, values | dict(parameters or {}), say)
-    about = Page(visible(str(path), 300), made, notebook.stem, version())
+    given = {"path": opened.path, "format": opened.format, "options": opened.options}
+    if "snapshot" in parameters_of(notebook):
+        beside = Path(wanted.path).with_name(f"{Path(wanted.path).name}.snapshot")
+        # What a table held bears the values that were taken out of its changes.
+        given["snapshot"] = str(beside) if beside.is_dir() and not wanted.redact else ""
+    executed = execute(notebook, {**given, **parameters}, say, kernel)
+    about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), wanted.redact)
     html = page(executed, about)
+    facts = read_facts(executed)
+    which = {"notebook": notebook.stem, "capture": wanted.name, "made_at": made.isoformat(timespec="seconds")}
+    text = json.dumps({**which, **flat(monitored(facts))}, ensure_ascii=False, indent=1, allow_nan=False)
     try:
         write_whole(target, html)
+        write_whole(target.with_suffix(".json"), text + "\n")
     except OSError as error:
         raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(target)) from None
     say(f"{target}: {size(len(html.encode()))} in {time.monotonic() - started:.0f} s")
-    return read_facts(executed)
+    return facts
 
 
-def execute(notebook: Path, parameters: Mapping[str, Any], say: Callable[[str], None] | None = None) -> NotebookNode:
+def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]) -> Opened:
+    """Save the capture for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
+    import nbformat
+
+    say("reading the capture")
+    arguments = json.dumps([wanted.path, wanted.format, wanted.options, wanted.redact, str(folder), str(shared)])
+    code = (
+        "import json\nfrom cdcwb.report import record\nfrom cdcwb.report.prepare import keep\n"
+        f"record({{'kept': keep(*json.loads({arguments!r}))}})"
+    )
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
+    kept = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
+    return Opened(str(kept), "auto", "{}")
+
+
+def parameters_of(notebook: Path) -> list[str]:
+    """The names of a notebook's parameters."""
+    import papermill
+
+    return list(papermill.inspect_notebook(notebook))
+
+
+def execute(
+    notebook: Path,
+    parameters: Mapping[str, Any],
+    say: Callable[[str], None] | None = None,
+    kernel: Kernel | None = None,
+) -> NotebookNode:
     """Run a notebook with this interpreter and return it with its outputs; nothing is written.
 
-    Raises OptionError for a parameter that the notebook does not have, CaptureError (or a child) for what stopped it.
+    ``kernel`` is one that stays; None: a new one. Raises OptionError for a parameter that the notebook does not have,
+    CaptureError (or a child) for what stopped it.
     """
     import nbformat
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
 
-    from cdcwb.report.kernel import OwnKernelManager
+    from cdcwb.report.kernel import Kernel
 
     say = say or _say
     content = nbformat.read(notebook, as_version=4)
-    known = set(papermill.inspect_notebook(notebook))
+    known = parameters_of(notebook)
     unknown = [name for name in parameters if name not in known]
     if unknown:
         hints = " ".join(f"'{n}' is no parameter of {notebook.stem}.{nearest(n, known)}" for n in unknown)
         raise OptionError(f"{hints} There are: {', '.join(sorted(known))}.")
     say(f"running the notebook {notebook.stem}")
-    bar = {"desc": notebook.stem, "unit": "cell", "leave": False} if sys.stderr.isatty() else False
+    bar = {"desc": notebook.stem, "unit": "cell", "leave": False} if _watched() else False
+    if kernel is not None:
+        return _executed(content, parameters, notebook.stem, bar, kernel)
+    with Kernel() as own:
+        return _executed(content, parameters, notebook.stem, bar, own)
+
+
+def _executed(
+    content: NotebookNode, parameters: Mapping[str, Any], name: str, bar: Any, kernel: Kernel
+) -> NotebookNode:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    from cdcwb.report.kernel import ENGINE
+
     try:
         return papermill.execute_notebook(
             content,
@@ -112,11 +254,17 @@ def execute(notebook: Path, parameters: Mapping[str, Any], say: Callable[[str], 
             kernel_name="python3",
             language="python",
             progress_bar=bar,
-            start_timeout=180,
-            kernel_manager_class=OwnKernelManager,
+            engine_name=ENGINE,
+            kernel=kernel,
         )
     except PapermillExecutionError as error:
-        raise _understood(error, notebook.stem) from None
+        raise _understood(error, name) from None
+    except DeadKernelError:  # a RuntimeError as well
+        raise CaptureError(
+            f"the process of the notebook {name} ended before its time; the memory of this machine may not suffice"
+        ) from None
+    except RuntimeError as error:
+        raise CaptureError(f"the process of the notebook {name} did not start: {visible(error, 400)}") from None
 
 
 def version() -> str:
@@ -137,6 +285,11 @@ def _understood(error: Any, notebook: str) -> CaptureError:
         if isinstance(kind, type) and issubclass(kind, CaptureError):
             return kind(sentence)
     return CaptureError(f"the notebook {notebook} stopped with {error.ename}: {visible(line, 400)}")
+
+
+def _watched() -> bool:
+    """Does someone watch this notebook alone?"""
+    return sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
 
 
 def _say(text: str) -> None:

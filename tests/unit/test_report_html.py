@@ -157,4 +157,4 @@ def test_the_index_links_every_report_and_escapes_what_it_says(tmp_path: Path) -
 
 
 def test_an_index_of_nothing_says_so() -> None:
-    assert "No reports." in render("index.html", entries=[], made="now", version="0")
+    assert "No reports." in render("index.html", entries=[], broken=[], failed=[], made="now", version="0")

@@ -9,13 +9,16 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.report import check_parameters
+from cdcwb.report.parameters import SHOWN
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(OptionError) as caught:
-        check_parameters(str(tmp_path / "none"), "gbase8", "[1]", "orders", "yesterday", "2025-13-01", str(file))  # type: ignore[arg-type]
+        check_parameters(
+            str(tmp_path / "none"), "gbase8", "[1]", "orders", "yesterday", "2025-13-01", str(file), "Mars/Base"
+        )  # type: ignore[arg-type]
     message = str(caught.value)
     for part in (
         f"path: there is no file or folder '{tmp_path / 'none'}'",
@@ -25,6 +28,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         "time_from: expected a time such as 2025-03-23T10:57:19Z, found 'yesterday'",
         "time_to: expected a time such as 2025-03-23T10:57:19Z, found '2025-13-01'",
         f"folder: '{file}' is a file",
+        "time_zone: expected an IANA name such as Europe/Berlin or an offset such as +08:00, found 'Mars/Base'",
     ):
         assert part in message
     assert "\n" not in message
@@ -68,3 +72,21 @@ def test_broken_json_is_shown_with_its_place(tmp_path: Path) -> None:
 def test_the_examples_open_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert Path(check_parameters("data/gbase8s").path).is_dir()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+08:00", "-03:30"])
+def test_times_are_displayed_in_the_zone_asked_for(tmp_path: Path, zone: str) -> None:
+    assert check_parameters(str(tmp_path), time_zone=zone).time_zone == zone
+
+
+def test_times_are_displayed_in_utc_where_no_zone_is_named(tmp_path: Path) -> None:
+    assert check_parameters(str(tmp_path)).time_zone == check_parameters(str(tmp_path), time_zone="").time_zone == "UTC"
+
+
+def test_a_page_speaks_of_the_capture_and_not_of_what_was_saved_for_it(tmp_path: Path) -> None:
+    assert check_parameters(str(tmp_path)).shown == str(tmp_path)
+    (tmp_path / SHOWN).write_text('{"path": "/data/shop"}')
+    assert check_parameters(str(tmp_path)).shown == str(tmp_path)  # a file of that name in a folder of raw files
+    (tmp_path / "cdcwb.json").touch()
+    asked = check_parameters(str(tmp_path))
+    assert (asked.path, asked.shown) == (str(tmp_path), "/data/shop")

@@ -12,9 +12,10 @@ import pytest
 
 from cdcwb import errors
 from cdcwb.report import __main__ as command
-from cdcwb.report import execute, notebook_path, notebooks, run_report
-from cdcwb.report.kernel import OwnKernelManager
-from cdcwb.report.runner import _understood
+from cdcwb.report import execute, notebook_path, notebooks, run_report, suite
+from cdcwb.report.kernel import Kernel, OwnKernelManager
+from cdcwb.report.runner import Wanted, _executed, _understood
+from cdcwb.report.thresholds import Judgement
 
 NOTEBOOKS = sorted(notebooks().items())
 
@@ -122,23 +123,86 @@ def test_the_command_fails_with_a_sentence(tmp_path: Path, capsys: pytest.Captur
     assert len(said) == 2
 
 
-def test_one_failed_report_does_not_keep_the_others_from_being_made(
+def test_what_tables_held_is_no_capture_of_its_own(tmp_path: Path) -> None:
+    for name in ("log", "log.snapshot", "other.snapshot"):
+        (tmp_path / name).mkdir()
+    assert [name for name, _, _ in command.find_captures(tmp_path)] == ["log", "other.snapshot"]
+
+
+def test_a_capture_that_cannot_be_read_does_not_keep_the_others_from_their_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fake(name: str, path: Path, to: Path, **_: Any) -> dict[str, Any]:
+    def fake(path: Path, to: Path, **_: Any) -> suite.Suite:
         if path.name == "a":
             raise errors.CaptureError("cannot be read", path="a")
-        to.parent.mkdir(exist_ok=True)
-        to.write_text("report")
-        return {"title": "Transactions", "tone": "good", "transactions": 5, "bytes": 2000}
+        to.mkdir(parents=True)
+        (to / "02_transactions.html").write_text("report")
+        facts = {"title": "Transactions", "tone": "good", "transactions": 5, "bytes": 2000}
+        entry = suite.entry_of("02_transactions", str(path), "02_transactions.html", facts)
+        return suite.Suite({"02_transactions": facts}, {"03_change_masks": "it broke"}, [entry], Judgement())
 
     for name in "ab":
         (tmp_path / "data" / name).mkdir(parents=True)
-    monkeypatch.setattr(command, "run_report", fake)
+    monkeypatch.setattr(command, "run_suite", fake)
     out = tmp_path / "out"
     assert command.main(["transactions", "--data", str(tmp_path / "data"), "--to", str(out)]) == 2
     assert "not made: a: cannot be read" in capsys.readouterr().err
     index = (out / "index.html").read_text()
-    assert "transactions_b.html" in index
+    assert 'href="b/02_transactions.html"' in index
     assert "2 kB" in index
-    assert "transactions_a.html" not in index
+    assert "a/02_transactions.html" not in index
+    assert "Not made: a</p><p>a: cannot be read" in index
+    assert "Not made: b, 03_change_masks</p><p>it broke" in index
+
+
+def test_facts_are_not_written_over_the_page(tmp_path: Path) -> None:
+    with pytest.raises(errors.OptionError, match="is where the facts would be; name the HTML file"):
+        run_report("transactions", tmp_path, tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(("name", "size", "small"), [("a.bin", 1_000, True), ("a.bin", 32_000_001, False)])
+def test_a_capture_is_small_by_its_bytes(tmp_path: Path, name: str, size: int, small: bool) -> None:
+    (tmp_path / "in").mkdir()
+    with (tmp_path / "in" / name).open("wb") as file:
+        file.truncate(size)
+    assert Wanted.of(tmp_path, "auto", {}).small is small
+    assert Wanted.of(tmp_path / "in" / name, "auto", {}).small is small
+
+
+def test_how_large_packed_files_are_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "a.bin.gz").touch()
+    assert not Wanted.of(tmp_path, "auto", {}).small
+
+
+def test_only_a_kernel_for_little_data_has_its_spark_set_up_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = OwnKernelManager(kernel_name="python3")
+    assert "PYSPARK_SUBMIT_ARGS" not in manager.kernel_spec.env
+    manager.quick = True
+    assert "spark.sql.shuffle.partitions=2" in manager.kernel_spec.env["PYSPARK_SUBMIT_ARGS"]
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master local[1] pyspark-shell")
+    assert "PYSPARK_SUBMIT_ARGS" not in manager.kernel_spec.env
+
+
+def test_a_process_that_ends_before_its_time_is_one_sentence_and_the_next_notebook_gets_a_new_one() -> None:
+    with Kernel() as kernel:
+        assert ran(kernel, "value = 7\nprint(value)") == "7\n"
+        with pytest.raises(errors.CaptureError, match="the process of the notebook n ended before its time"):
+            ran(kernel, "import os\nos._exit(9)")
+        assert ran(kernel, "print('again')") == "again\n"
+
+
+def test_a_notebook_finds_nothing_of_the_one_before_but_what_modules_keep() -> None:
+    with Kernel() as kernel:
+        ran(kernel, "import json, os\njson.kept = os.getpid()\nvalue = 1\nos.chdir('/')")
+        assert ran(kernel, "print('value' in globals(), 'json' in globals())") == "False False\n"
+        assert ran(kernel, "import json, os\nprint(json.kept == os.getpid(), os.getcwd() == '/')") == "True False\n"
+
+
+def ran(kernel: Kernel, code: str) -> str:
+    """What a notebook of one cell printed."""
+    import nbformat
+
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
+    outputs = _executed(content, {}, "n", False, kernel).cells[0].outputs
+    return "".join(output.text for output in outputs)

@@ -1,0 +1,323 @@
+"""What becomes of the rows of an event log: counts by event type and decision, the histories of objects, and what the
+categories of event types cost.
+
+Records in, figures out; null is None. Every decision has one colour, one pattern in bars and one symbol among marks, so
+that it is told without colour too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.charts.theme import SAFE, Look
+from cdcwb.words import count, plural
+
+__all__ = ["LOOKS", "SYMBOLS", "costs", "decisions", "histories", "timelines"]
+
+Record = Mapping[str, Any]
+
+LOOKS: Final[dict[str, Look]] = {
+    "published": Look("published", SAFE[6]),
+    "skipped": Look("skipped", SAFE[10], "/"),
+    "invalid": Look("invalid", SAFE[1], "x"),
+    "waiting": Look("waiting", SAFE[0], ".", theme.INK),
+    "no_effect": Look("no effect", SAFE[2], "\\", theme.INK),
+    "overridden": Look("overridden", SAFE[4], "-"),
+    "needs_snapshot": Look("needs a snapshot", SAFE[5], "+"),
+    "left_out": Look("left out", SAFE[7], "|"),
+}
+"""The look of each decision, in the order of the legend."""
+
+SYMBOLS: Final[dict[str, str]] = {
+    "published": "square",
+    "skipped": "circle",
+    "invalid": "triangle-up",
+    "waiting": "triangle-right",
+    "no_effect": "hexagon2",
+    "overridden": "diamond",
+    "needs_snapshot": "pentagon",
+}
+"""The mark of each decision."""
+
+_SIZES: Final = {"published": 19, "overridden": 23, "invalid": 26, "waiting": 26}  # so that a digit fits
+_WHITE: Final = ("overridden", "needs_snapshot")  # dark marks, whose digits are white
+_EXACT: Final = 1 << 53
+_LANE: Final = 22
+_STEP: Final = 24
+_TICKS: Final = 6
+_NAME: Final = 34  # characters of an object's name beside its lane
+
+
+def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], unit: str = "row") -> go.Figure:
+    """A bar for every ``kind`` of row (a column of the records: ``event_type`` or ``operation``), as long as their
+    number, in parts by what was decided of them.
+
+    Records: the column ``kind``, ``decision``, ``rows`` (int). ``names`` are the words for its values, from the top;
+    what is not in it stands below, under its own name, and null as ``none``.
+    """
+    rows = list(records)
+    totals: dict[Any, int] = {}
+    for row in rows:
+        totals[row[kind]] = totals.get(row[kind], 0) + row["rows"]
+    order = [name for name in names if name in totals]
+    order += sorted((name for name in totals if name not in names), key=lambda name: (name is None, str(name)))
+    places = {name: len(order) - 1 - at for at, name in enumerate(order)}
+    words = {name: names.get(name) or ("none" if name is None else theme.label(name)) for name in order}
+    figure = theme.figure(height=30 * max(1, len(order)) + 110, barmode="stack", bargap=0.3, showlegend=True)
+    for decision in _decisions(rows):
+        these = [r for r in rows if r["decision"] == decision]
+        look = theme.look(LOOKS, decision)
+        figure.add_bar(
+            orientation="h",
+            name=f"{look.title} ({count(sum(r['rows'] for r in these))})",
+            x=[r["rows"] for r in these],
+            y=[places[r[kind]] for r in these],
+            marker=look.bar(),
+            customdata=[[words[r[kind]], f"{count(r['rows'])} of {plural(totals[r[kind]], unit)}"] for r in these],
+            hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"title": {"text": f"{unit}s"}, "rangemode": "tozero", "tickformat": ",d"}
+        | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
+        yaxis={
+            "tickvals": list(places.values()),
+            "ticktext": [f"{words[name]}  {count(totals[name])}" for name in places],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure
+
+
+def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
+    """A lane for every object; each of its rows is a mark at its record_id, by what was decided of it.
+
+    Records, in the order of their objects: ``table_name``, ``table_key``, ``of`` (rows of the object), ``place`` (in
+    its history, from 1), ``record_id``, ``event_type``, ``column_name``, ``decision``, ``reason``, ``document``,
+    ``event_time`` (text). Where record ids are too large or too far apart for an axis, rows stand in their order, one
+    step apart. Rows without a usable one are not drawn: ``layout.meta`` counts those that are, ``drawn``, the
+    ``objects``, and whether the axis is ``in_order``.
+    """
+    rows = [row for row in records if row["record_id"] is not None]
+    ids = sorted({row["record_id"] for row in rows})
+    in_order = not _is_even(ids)
+    at = {number: place if in_order else number for place, number in enumerate(ids)}
+    figure, lanes = _lanes(rows)
+    for decision in _decisions(rows):
+        these = [row for row in rows if row["decision"] == decision]
+        look = theme.look(LOOKS, decision)
+        figure.add_scatter(
+            mode="markers",
+            name=f"{look.title} ({count(len(these))})",
+            x=[at[row["record_id"]] for row in these],
+            y=[lanes[_object(row)] for row in these],
+            marker=_mark(decision, look, 8),
+            customdata=[_hover(row, types) for row in these],
+            hovertemplate=_HOVER.replace("WORD", look.title),
+        )
+    figure.update_xaxes(title={"text": "record_id, in order, one step apart" if in_order else "record_id"})
+    if in_order:
+        ticks = _ticks(ids)
+        figure.update_xaxes(tickvals=[at[number] for number in ticks], ticktext=[count(number) for number in ticks])
+    else:
+        figure.update_xaxes(tickformat=",d")
+    figure.layout.meta["in_order"] = in_order
+    return figure
+
+
+def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
+    """What happened to each object, row by row: a lane for every object, in it a mark for every row, in order from the
+    left, with its event type as a number and what was decided of it as colour and shape.
+
+    Records as :func:`timelines` takes them. An object that has more rows than its lane shows ends in ``+ n``.
+    """
+    rows = list(records)
+    figure, lanes = _lanes(rows, _STEP)
+    longest = max((row["place"] for row in rows), default=1)
+    for decision in _decisions(rows):
+        these = [row for row in rows if row["decision"] == decision]
+        look = theme.look(LOOKS, decision)
+        figure.add_scatter(
+            mode="markers+text",
+            name=f"{look.title} ({count(len(these))})",
+            x=[row["place"] for row in these],
+            y=[lanes[_object(row)] for row in these],
+            text=["?" if row["event_type"] is None else str(row["event_type"]) for row in these],
+            textfont={"color": _ink(decision), "size": 11},
+            marker=_mark(decision, look, _SIZES.get(decision, 21)),
+            customdata=[_hover(row, types) for row in these],
+            hovertemplate=_HOVER.replace("WORD", look.title),
+        )
+    more = [last for last in _last(rows) if last["of"] > last["place"]]
+    if more:
+        figure.add_scatter(
+            mode="text",
+            showlegend=False,
+            x=[row["place"] + 0.6 for row in more],
+            y=[lanes[_object(row)] for row in more],
+            text=[f"+ {count(row['of'] - row['place'])}" for row in more],
+            textposition="middle right",
+            hoverinfo="skip",
+        )
+    figure.update_xaxes(
+        title={"text": "rows of the object, in order"},
+        range=[0.3, max(longest, 24) + (3.5 if more else 0.8)],
+        tickformat=",d",
+        showgrid=False,
+        **({"dtick": 1} if longest <= 30 else {}),
+    )
+    return figure
+
+
+def costs(records: Iterable[Record]) -> go.Figure:
+    """What an event of each category costs in the log table: bytes an event, by category and table.
+
+    Records: ``table``, ``category``, ``rows``, ``bytes``, ``events``, ``query_backs``. Those without an event are left
+    out.
+    """
+    rows = [row for row in records if row["events"]]
+    looks = {
+        "per field": Look("per field", SAFE[3]),
+        "per row": Look("per row", SAFE[10], "/"),
+        "per field, query-back": Look("per field, query-back", SAFE[0], ".", theme.INK),
+        "per row, query-back": Look("per row, query-back", SAFE[2], "\\", theme.INK),
+    }
+    tables = sorted({row["table"] or "" for row in rows})
+    bars = sorted(rows, key=lambda r: (tables.index(r["table"] or ""), list(looks).index(r["category"])))
+    places = {(row["table"], row["category"]): len(bars) - 1 - at for at, row in enumerate(bars)}
+    figure = theme.figure(height=26 * max(1, len(bars)) + 110, bargap=0.25)
+    for name, look in looks.items():
+        these = [row for row in bars if row["category"] == name]
+        if not these:
+            continue
+        figure.add_bar(
+            orientation="h",
+            name=f"{look.title} ({plural(sum(r['events'] for r in these), 'event')})",
+            x=[row["bytes"] / row["events"] for row in these],
+            y=[places[row["table"], row["category"]] for row in these],
+            marker=look.bar(),
+            customdata=[
+                [
+                    "no table" if row["table"] is None else theme.label(row["table"]),
+                    f"{row['bytes'] / row['events']:,.1f}",
+                    f"{count(row['bytes'])} bytes in {plural(row['rows'], 'row')} for {plural(row['events'], 'event')}",
+                    plural(row["query_backs"], "query")
+                    if row["query_backs"] == 1
+                    else f"{count(row['query_backs'])} queries",
+                ]
+                for row in these
+            ],
+            hovertemplate=(
+                "%{customdata[0]}, " + look.title + "<br><b>%{customdata[1]} bytes an event</b><br>%{customdata[2]}"
+                "<br>%{customdata[3]} of the table<extra></extra>"
+            ),
+        )
+    figure.update_layout(
+        xaxis={"title": {"text": "bytes in the log for an event, on average"}, "rangemode": "tozero"},
+        yaxis={
+            "tickvals": list(places.values()),
+            "ticktext": [theme.label(table, 30) if table is not None else "no table" for table, _ in places],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure
+
+
+_HOVER: Final = (
+    "<b>record %{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<br>"
+    "<b>WORD</b>: %{customdata[4]}<extra></extra>"
+)
+
+
+def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
+    """What the text of a mark says; everything captured is escaped."""
+    number = "without a usable number" if row["record_id"] is None else count(row["record_id"])
+    kind = row["event_type"]
+    said = f"event type {types.get(kind) or theme.label(kind)}"
+    column = f", column {theme.label(row['column_name'], 40)}" if row["column_name"] is not None else ""
+    time = "event_time NULL" if row["event_time"] is None else f"event_time {theme.label(row['event_time'], 40)}"
+    table = theme.label(row["table_name"], 40)
+    return [
+        number,
+        said + column,
+        f"{table}, {theme.label(row['table_key'], 60)}, row {count(row['place'])} of {count(row['of'])}",
+        time,
+        theme.label(row["reason"], 110),
+    ]
+
+
+def _lanes(rows: list[Record], height: int = _LANE) -> tuple[go.Figure, dict[Any, int]]:
+    """An empty figure with a lane for each object, the first on top."""
+    names = list(dict.fromkeys(_object(row) for row in rows))
+    lanes = {name: at for at, name in enumerate(names)}
+    sizes = {_object(row): row["of"] for row in rows}
+    figure = theme.figure(height=height * max(2, len(names)) + 120)
+    figure.update_layout(
+        yaxis={
+            "range": [max(len(names), 1) - 0.3, -0.7],
+            "tickvals": list(lanes.values()),
+            "ticktext": [f"{_name(name)}  {count(sizes[name])}" for name in names],
+            "ticks": "",
+            "zeroline": False,
+        },
+        legend={"itemsizing": "trace"},
+        meta={"drawn": len(rows), "objects": len(names)},
+    )
+    if not rows:
+        figure.add_annotation(text="no rows", showarrow=False, font={"color": theme.MUTED, "size": 14})
+        figure.update_xaxes(visible=False).update_yaxes(visible=False)
+    return figure, lanes
+
+
+def _name(name: tuple[str | None, str | None]) -> str:
+    table, key = name
+    room = max(12, _NAME - min(len(table or ""), 16))
+    return f"{theme.label(table, 16)} <b>{theme.label(key, room)}</b>"
+
+
+def _object(row: Record) -> tuple[str | None, str | None]:
+    return row["table_name"], row["table_key"]
+
+
+def _decisions(rows: list[Record]) -> list[str]:
+    known = list(LOOKS)
+    there = {row["decision"] for row in rows}
+    return sorted(there, key=lambda d: (known.index(d) if d in known else len(known), d or ""))
+
+
+def _mark(decision: str, look: Look, size: int) -> dict[str, Any]:
+    return {
+        "symbol": SYMBOLS.get(decision, "star"),
+        "color": look.colour,
+        "size": size,
+        "opacity": 1,
+        "line": {"color": "white", "width": 0.5},
+    }
+
+
+def _ink(decision: str) -> str:
+    return "white" if decision in _WHITE else theme.INK
+
+
+def _last(rows: list[Record]) -> list[Record]:
+    return [list(group)[-1] for _, group in groupby(rows, key=_object)]
+
+
+def _ticks(ids: list[int]) -> list[int]:
+    if len(ids) <= _TICKS:
+        return ids
+    return [ids[round(step * (len(ids) - 1) / (_TICKS - 1))] for step in range(_TICKS)]
+
+
+def _is_even(ids: list[int]) -> bool:
+    """Are record ids exact in a browser, and without a jump that would be the greater part of their axis?"""
+    if len(ids) < 2:
+        return not ids or ids[0] < _EXACT
+    widest = max(right - left for left, right in pairwise(ids))
+    return ids[-1] < _EXACT and (widest < 50 or 2 * widest <= ids[-1] - ids[0])

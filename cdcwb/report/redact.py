@@ -1,0 +1,319 @@
+"""A capture without the values of some columns, for reports that are passed on.
+
+Values are taken out before any question is asked, in every table: from images, keys and headers, and with the bytes
+they stood in. In their place stands ``[redacted]`` and a mark that equal values share, so that what changed, which rows
+are the same and how many there are stays true. The marks are made with a secret of their own for each run, which is
+thrown away.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
+
+from cdcwb.capture import Capture
+from cdcwb.errors import OptionError
+from cdcwb.formats.idm_event_log.key_grammar import SPECIAL
+from cdcwb.formats.idm_event_log.log import FORMAT as EVENT_LOG
+from cdcwb.formats.options import nearest
+from cdcwb.model import Kind, Problem
+from cdcwb.words import visible
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["REDACTED", "Redacted", "Target", "check_names", "redact", "targets"]
+
+REDACTED: Final = "[redacted]"
+
+_MARK: Final = 12  # digits that tell values apart
+_PART: Final = 4  # from this length on, a value is looked for inside header fields
+_MOST: Final = 20
+
+# Kinds whose bytes hold no row; all other bytes are kept only where their table is known and has nothing to hide.
+_WITHOUT_ROW: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.SCHEMA, Kind.HEARTBEAT)
+_OF_TABLES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.TOMBSTONE)
+# Bytes that are no record, or one that came twice: of what was read from them only the reason is kept.
+_LEFTOVER: Final = (Kind.FILLER, Kind.MALFORMED, Kind.FRAGMENT)
+_REASON: Final = "reason"
+_KAFKA: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
+# What control tables quote: statements that a target refused.
+_QUOTING: Final = ("STATEMENT", "ERROR")
+# Problems whose sentences name columns, places and counts only. Of the others a heading remains.
+_PLAIN: Final = (
+    *(Problem.OPEN_TRANSACTION, Problem.NO_BEGIN, Problem.GAP, Problem.CLOCK, Problem.REPEATED),
+    *(Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES, Problem.MASK),
+    *(Problem.NO_SCHEMA, Problem.NO_REGISTRY, Problem.LOB_NOT_IN_STREAM, Problem.TRUNCATED),
+)
+# Settings whose evidence quotes no captured value.
+_EVIDENT: Final = (
+    *("format", "shape", "reads", "container", "encoding", "separator", "delimiter", "header", "null_text"),
+    *("byte_order", "columns", "table", "prefix", "suffix", "mask_order", "mask_offset", "mask_text", "metadata"),
+    *("definitions", "registry", "trail_sequence", "time_zone", "schema", "keys"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A column whose values are taken out, as the capture spells it: ``table`` is ``schema.table``, or ``table``."""
+
+    table: str
+    column: str
+
+
+def check_names(names: Iterable[str]) -> list[str]:
+    """What is wrong with the texts of ``--redact``, without a capture at hand: a table and a column are wanted."""
+    return [
+        f"redact: expected a table and a column such as HR.EMP.SALARY, found '{visible(name)}'"
+        for name in names
+        if not all(part.strip() for part in name.split(".")) or "." not in name
+    ]
+
+
+def targets(capture: Capture, names: Sequence[str]) -> list[Target]:
+    """The columns of a capture that ``schema.table.column`` or ``table.column`` name, whatever their case.
+
+    Raises OptionError for a name that is no column of the capture: a mistyped one would be shown.
+    """
+    known = _columns(capture)
+    found: list[Target] = []
+    wrong: list[str] = []
+    for name in names:
+        mine = [one for one in known if name.lower() in _spellings(one)]
+        if not mine:
+            there = sorted({f"{one.table}.{one.column}" for one in known})
+            shown = ", ".join(there[:_MOST]) + (" …" if len(there) > _MOST else "") or "none"
+            hint = nearest(name, [*there, *(spelling for one in known for spelling in _spellings(one))])
+            wrong.append(f"redact: there is no column '{visible(name)}' in the capture.{hint} There are: {shown}.")
+        found += mine
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return list(dict.fromkeys(found))
+
+
+def redact(capture: Capture, names: Sequence[str]) -> Capture:
+    """The capture without the values of these columns; the capture itself where no name is given."""
+    return Redacted(capture, targets(capture, names)) if names else capture
+
+
+def _spellings(one: Target) -> set[str]:
+    """How a column may be named: with its schema, and without."""
+    return {f"{one.table}.{one.column}".lower(), f"{one.table.rpartition('.')[2]}.{one.column}".lower()}
+
+
+def _columns(capture: Capture) -> list[Target]:
+    """Every column of every table, from versions and, where rows have columns that no version knows, from images."""
+    from pyspark.sql import functions as F
+
+    from cdcwb.spark.assemble import table_label
+
+    versions = capture.table_versions.select(table_label().alias("table"), F.explode("columns.name").alias("column"))
+    images = [F.coalesce(F.map_keys(name), F.array().cast("array<string>")) for name in ("key", "before", "after")]
+    captured = capture.events.select(table_label().alias("table"), F.explode(F.concat(*images)).alias("column"))
+    rows = versions.unionByName(captured).where(F.col("table").isNotNull()).distinct().collect()
+    return sorted((Target(row.table, row.column) for row in rows), key=lambda one: (one.table, one.column))
+
+
+class Redacted(Capture):
+    """A capture whose tables hold nothing of the values of some columns. NULL stays NULL."""
+
+    def __init__(self, capture: Capture, columns: Sequence[Target]) -> None:
+        super().__init__(capture._tables, capture._filters)
+        self._columns = columns
+        self._secret = secrets.token_hex(32)
+
+    @property
+    def events(self) -> DataFrame:
+        """One row per wire record, its values and bytes taken out."""
+        return self._without_values(super().events, kinds=True)
+
+    @property
+    def headers(self) -> DataFrame:
+        """``events`` without images."""
+        return self._without_values(super().headers, kinds=True)
+
+    @property
+    def changes(self) -> DataFrame:
+        """One row per logical change, its values taken out."""
+        return self._without_values(super().changes, kinds=False)
+
+    @property
+    def change_headers(self) -> DataFrame:
+        """``changes`` without images."""
+        return self._without_values(super().change_headers, kinds=False)
+
+    @property
+    def problems(self) -> DataFrame:
+        """One row per problem; sentences and bytes that may quote a value are taken out."""
+        from pyspark.sql import functions as F
+
+        shown = self._open("table") & (F.col("code") != str(Problem.APPLY_EXCEPTION))
+        placed = F.col("file").isNotNull() & ~shown
+        return (
+            super()
+            .problems.withColumn("sentence", F.when(placed, _sentence("code", "sentence")).otherwise(F.col("sentence")))
+            .withColumn("first_bytes", F.when(shown, F.col("first_bytes")))
+        )
+
+    @property
+    def detected(self) -> DataFrame:
+        """What was concluded; evidence that quotes bytes is taken out."""
+        from pyspark.sql import functions as F
+
+        evidence = F.when(F.col("setting").isin(*_EVIDENT), F.col("evidence")).otherwise(F.lit(REDACTED))
+        return super().detected.withColumn("evidence", evidence)
+
+    # --- the parts of a row -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        """Columns by table, in lower case."""
+        tables: dict[str, list[str]] = {}
+        for one in self._columns:
+            tables.setdefault(one.table.lower(), []).append(one.column.lower())
+        return tables
+
+    def _hidden(self, table: Column, column: Column) -> Column:
+        """Is a column one of those taken out? Where the table is not known, those of every table are."""
+        from pyspark.sql import functions as F
+
+        label, name = F.lower(table), F.lower(column)
+        known = [(label == table) & name.isin(*columns) for table, columns in self._names.items()]
+        every = sorted({column for columns in self._names.values() for column in columns})
+        return F.coalesce(reduce(or_, known), F.lit(False)) | (label.isNull() & name.isin(*every))
+
+    def _open(self, table: str) -> Column:
+        """Is a row of a table that is known and has nothing to hide?"""
+        from pyspark.sql import functions as F
+
+        return F.col(table).isNotNull() & ~F.lower(F.col(table)).isin(*self._names)
+
+    def _mark(self, value: Column) -> Column:
+        """What stands in the place of a value."""
+        from pyspark.sql import functions as F
+
+        digest = F.sha2(F.concat(F.lit(self._secret), value), 256)
+        return F.when(value.isNotNull(), F.concat(F.lit(f"{REDACTED} "), F.substring(digest, 1, _MARK)))
+
+    def _without_values(self, frame: DataFrame, kinds: bool) -> DataFrame:
+        """Events (``kinds``) or changes without the values."""
+        from pyspark.sql import functions as F
+
+        from cdcwb.spark.assemble import table_label
+
+        label = F.col("_label")
+        rows = frame.withColumn("_label", table_label())
+
+        def image(name: str) -> Column:
+            return F.transform_values(
+                name, lambda key, value: F.when(self._hidden(label, key), self._mark(value)).otherwise(value)
+            )
+
+        problems = F.transform(
+            "problems", lambda one: F.struct(one["code"].alias("code"), _sentence_of(one).alias("detail"))
+        )
+        open_table = self._open("_label")
+        columns = {
+            "headers": self._log_headers() if self.format == EVENT_LOG else self._headers(kinds),
+            "problems": F.when(open_table, F.col("problems")).otherwise(problems),
+        }
+        if kinds:
+            kept = F.col("kind").isin(*map(str, _WITHOUT_ROW)) | (
+                F.col("kind").isin(*map(str, _OF_TABLES)) & open_table
+            )
+            columns["raw"] = F.when(kept, F.col("raw"))
+        beside = rows.withColumns(columns)  # headers are compared with the values, so these are the last to go
+        return beside.withColumns({name: image(name) for name in ("key", "before", "after")}).select(*frame.columns)
+
+    def _headers(self, kinds: bool) -> Column:
+        """Header fields without those that bear the row's values: a message's key, tokens that repeat a column."""
+        from pyspark.sql import functions as F
+
+        label = F.col("_label")
+        empty = F.array().cast("array<string>")
+        hidden = [
+            F.coalesce(F.map_values(F.map_filter(name, lambda key, _: self._hidden(label, key))), empty)
+            for name in ("key", "before", "after")
+        ]
+        values = F.filter(F.array_distinct(F.concat(*hidden)), lambda value: F.length(value) > 0)
+        quiet = ~self._open("_label")
+
+        def told(name: Column, text: Column) -> Column:
+            repeats = F.exists(
+                values, lambda value: (text == value) | ((F.length(value) >= _PART) & F.contains(text, value))
+            )
+            keyed = F.startswith(name, F.lit("kafka.")) & ~name.isin(*_KAFKA) & quiet
+            control = name.isin(*_QUOTING)
+            return F.when(keyed | control | repeats, self._mark(text)).otherwise(text)
+
+        fields = F.transform_values("headers", told)
+        if not kinds:
+            return fields
+        leftover = F.transform_values(
+            "headers", lambda name, text: F.when(name == _REASON, text).otherwise(self._mark(text))
+        )
+        return F.when(F.col("kind").isin(*map(str, _LEFTOVER)), leftover).otherwise(fields)
+
+    def _log_headers(self) -> Column:
+        """The fields of an event log's row without old value, new value and key, where they are of such a column."""
+        from pyspark.sql import functions as F
+
+        label, fields, key = F.col("_label"), F.col("headers"), F.col("key")
+        valued = self._hidden(label, fields["column_name"])
+        every = sorted({column for columns in self._names.values() for column in columns})
+        entries = F.transform(
+            F.map_entries(key),
+            lambda entry: F.concat(
+                entry["key"],
+                F.lit("="),
+                F.when(self._hidden(label, entry["key"]), self._mark(entry["value"])).otherwise(
+                    _spelled(entry["value"])
+                ),
+            ),
+        )
+        named = F.exists(F.map_keys(key), lambda name: self._hidden(label, name))
+        spoken = reduce(or_, [F.contains(F.lower(fields["table_key"]), F.lit(column)) for column in every])
+        unread = F.when(spoken & ~self._open("_label"), self._mark(fields["table_key"]))
+        rebuilt = F.when(key.isNull(), F.coalesce(unread, fields["table_key"])).when(named, F.array_join(entries, "+"))
+
+        def told(name: Column, text: Column) -> Column:
+            value = F.when(valued, self._mark(text)).otherwise(text)
+            return (
+                F.when(name.isin("old_value", "new_value"), value)
+                .when(name == "table_key", F.coalesce(rebuilt, text))
+                .otherwise(text)
+            )
+
+        leftover = F.transform_values("headers", lambda name, text: F.when(name == _REASON, text))
+        return F.when(F.col("kind") == str(Kind.MALFORMED), leftover).otherwise(F.transform_values("headers", told))
+
+
+def _sentence(code: str, sentence: str) -> Column:
+    """A problem's sentence, or the heading of its code where the sentence may quote a value."""
+    from pyspark.sql import functions as F
+
+    headings = F.create_map(*[F.lit(text) for one in Problem for text in (str(one), one.heading)])
+    heading = F.coalesce(headings[F.col(code)], F.lit(REDACTED))
+    return F.when(F.col(code).isin(*map(str, _PLAIN)), F.col(sentence)).otherwise(heading)
+
+
+def _sentence_of(problem: Column) -> Column:
+    """The same for a problem inside a row."""
+    from pyspark.sql import functions as F
+
+    headings = F.create_map(*[F.lit(text) for one in Problem for text in (str(one), one.heading)])
+    heading = F.coalesce(headings[problem["code"]], F.lit(REDACTED))
+    return F.when(problem["code"].isin(*map(str, _PLAIN)), problem["detail"]).otherwise(heading)
+
+
+def _spelled(value: Column) -> Column:
+    """A value as a key spells it: in quotes where it has a special character or is empty."""
+    from pyspark.sql import functions as F
+
+    quoted = F.concat(F.lit('"'), F.regexp_replace(value, r'(["\\])', r"\\$1"), F.lit('"'))
+    special = "[" + "".join(f"\\{character}" for character in SPECIAL) + "]"
+    return F.when((F.length(value) == 0) | value.rlike(special), quoted).otherwise(value)

@@ -1,0 +1,191 @@
+"""All reports on one capture: every notebook of the suite in one kernel, over a capture that is read once, with an
+index page.
+
+The notebooks share the start of Python, its imports and Spark, and open what :func:`cdcwb.report.prepare.keep` saved.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.report.facts import monitored
+from cdcwb.report.index import Entry, write_index
+from cdcwb.report.parameters import check_parameters
+from cdcwb.report.redact import check_names
+from cdcwb.report.runner import (
+    Wanted,
+    keep,
+    make_report,
+    notebook_path,
+    notebooks,
+    parameters_of,
+    version,
+)
+from cdcwb.report.thresholds import Judgement, Threshold, judge, parse_thresholds
+from cdcwb.words import count, size
+
+if TYPE_CHECKING:
+    from cdcwb.report.kernel import Kernel
+
+__all__ = ["ALONE", "Suite", "check_wanted", "entry_of", "members", "run_suite"]
+
+ALONE: Final = ("start_here", "explore")
+"""Notebooks that are about no capture in particular, or wait for someone: no part of a suite."""
+
+_OWN: Final = {"path", "format", "options"}
+_SHOWN: Final = (
+    ("transactions", "transactions"),
+    ("open_transactions", "open"),
+    ("changes", "changes"),
+    ("problems", "problems"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What became of a suite: the ``facts`` of the reports that were made, and the sentences about those that
+    ``failed``, by the name of their notebook; the ``entries`` for an index page; what the thresholds said."""
+
+    facts: dict[str, dict[str, Any]]
+    failed: dict[str, str]
+    entries: list[Entry]
+    judgement: Judgement
+
+
+def members(names: Iterable[str] = ()) -> dict[str, Path]:
+    """The notebooks of a suite by name; only these, where names are given. Raises OptionError that names everything
+    that is wrong with them."""
+    paths, wrong = {}, []
+    for name in names:
+        try:
+            paths[name] = notebook_path(name)
+        except OptionError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return paths or {name: path for name, path in notebooks().items() if name not in ALONE}
+
+
+def run_suite(
+    path: str | Path,
+    to: str | Path,
+    format: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] | None = None,
+    redact: Sequence[str] = (),
+    fail_if: Sequence[str] = (),
+    names: Sequence[str] = (),
+    kernel: Kernel | None = None,
+) -> Suite:
+    """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each, and
+    ``index.html``.
+
+    ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
+    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: one
+    that stays behind. A notebook that fails does not keep the others from being made; what an earlier run made of it
+    is removed, since it tells of another time.
+
+    Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
+    read.
+    """
+    from cdcwb.report.kernel import Kernel
+
+    say = say or (lambda _: None)
+    chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
+    folder = Path(to).expanduser().absolute()
+    wanted = Wanted.of(path, format, options, redact)
+    facts: dict[str, dict[str, Any]] = {}
+    failed: dict[str, str] = {}
+    entries: list[Entry] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
+        nullcontext(kernel) if kernel is not None else Kernel(quick=wanted.small) as running,
+    ):
+        opened = keep(wanted, running, Path(work), folder, say)
+        for notebook in chosen.values():
+            target = folder / f"{notebook.stem}.html"
+            given = {name: value for name, value in (parameters or {}).items() if name in parameters_of(notebook)}
+            for name in sorted(set(parameters or {}) - set(given)):
+                say(f"{notebook.stem} has no parameter '{name}' and goes without")
+            try:
+                found = make_report(notebook, wanted, opened, target, given, say, running)
+            except CaptureError as error:
+                failed[notebook.stem] = str(error)
+                say(f"{notebook.stem} was not made: {error}")
+                for old in (target, target.with_suffix(".json")):
+                    old.unlink(missing_ok=True)
+                continue
+            facts[notebook.stem] = monitored(found)
+            entries.append(entry_of(notebook.stem, wanted.name, target.name, facts[notebook.stem]))
+    suite = Suite(facts, failed, entries, judge(thresholds, facts))
+    write_index(folder, entries, datetime.now(UTC), version(), suite.judgement.broken, failed)
+    return suite
+
+
+def check_wanted(
+    path: str | Path,
+    to: str | Path,
+    format: str,
+    options: Mapping[str, Any] | None,
+    parameters: Mapping[str, Any] | None,
+    redact: Sequence[str],
+    fail_if: Sequence[str],
+    names: Sequence[str] = (),
+) -> tuple[dict[str, Path], list[Threshold]]:
+    """The notebooks and thresholds of a suite, or of the reports ``names``.
+
+    Raises one OptionError that names everything that is wrong.
+    """
+    wrong: list[str] = []
+    chosen: dict[str, Path] = {}
+    thresholds: list[Threshold] = []
+    try:
+        chosen = members(names)
+        if not chosen:
+            wrong.append("no notebooks came with this installation")
+    except OptionError as error:
+        wrong.append(str(error))
+    target = Path(to).expanduser().absolute()
+    if not names and target.exists() and not target.is_dir():
+        wrong.append(f"'{target}' is a file; name a folder")
+    given = dict(parameters or {})
+    known = sorted(
+        {name for notebook in chosen.values() for name in parameters_of(notebook)} - {"path", "format", "options"}
+    )
+    unknown = [name for name in given if name not in known] if chosen else []
+    wrong += [f"'{name}' is no parameter of any notebook; there are: {', '.join(known)}" for name in unknown]
+    checked = ("tables", "time_from", "time_to", "time_zone")
+    try:
+        place = str(Path(path).expanduser().absolute())
+        common = {name: given[name] for name in checked if name in given}
+        check_parameters(place, format, json.dumps(dict(options or {})), **common)
+    except OptionError as error:
+        wrong.append(str(error))
+    wrong += check_names(redact)
+    try:
+        thresholds = parse_thresholds(fail_if)
+    except OptionError as error:
+        wrong.append(str(error))
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return chosen, thresholds
+
+
+def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:
+    """What the index says about a report: the facts that every notebook records, as far as this one does."""
+    numbers = [(title, count(facts[fact])) for fact, title in _SHOWN if isinstance(facts.get(fact), int)]
+    if isinstance(facts.get("bytes"), int):
+        numbers.append(("bytes", size(facts["bytes"])))
+    sentences = tuple(facts[fact] for fact in ("what", "verdict") if fact in facts)
+    return Entry(
+        facts.get("title", name), capture, file, datetime.now(UTC), facts.get("tone", ""), sentences, tuple(numbers)
+    )

@@ -1,0 +1,167 @@
+"""Conditions under which a report counts as failed, such as ``open_transactions > 0``. They are read, never run."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.words import visible
+
+__all__ = ["Judgement", "Threshold", "judge", "parse_thresholds"]
+
+Literal: TypeAlias = "int | float | str | bool | None"
+
+_COMPARE: Final = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_CONDITION: Final = re.compile(
+    r"(?P<fact>[A-Za-z_]\w*(?:\.[^<>=!]*[^<>=!\s])?)\s*(?P<how>>=|<=|==|!=|>|<)\s*(?P<value>.+)"
+)
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?")
+_QUOTED: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_BARE: Final = re.compile(r"[\w.:+@/-]+")
+_WORDS: Final[dict[str, Literal]] = {"true": True, "false": False, "null": None}
+_MOST: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """``fact how value``: broken where it holds. ``text`` is how it was written."""
+
+    text: str
+    fact: str
+    how: str
+    value: Literal
+
+    def holds(self, found: Any) -> bool | None:
+        """Whether a fact is so; None where it is null, which no number or text is compared with.
+
+        A list, and counts by name, stand for how many there are. Raises OptionError where the two cannot be compared.
+        """
+        found = len(found) if isinstance(found, list | tuple | Mapping) else found
+        compare = _COMPARE[self.how]
+        if self.value is None:
+            return bool(compare(found is None, True)) if self.how in ("==", "!=") else self._mismatch(found)
+        if found is None:
+            return None
+        if isinstance(found, bool) or isinstance(self.value, bool):
+            alike = isinstance(found, bool) and isinstance(self.value, bool) and self.how in ("==", "!=")
+            return bool(compare(found, self.value)) if alike else self._mismatch(found)
+        if isinstance(found, str) and not isinstance(self.value, str) and _INTEGER.fullmatch(found):
+            found = int(found)  # numbers that a browser would round are recorded as text
+        if isinstance(found, str) is not isinstance(self.value, str):
+            return self._mismatch(found)
+        return bool(compare(found, self.value))
+
+    def _mismatch(self, found: Any) -> bool:
+        kinds = {bool: "true or false", str: "a text", type(None): "null"}
+        raise OptionError(
+            f"{self.text}: {self.fact} is {_shown(found)}, {kinds.get(type(found), 'a number')}, "
+            f"which is not compared so with {_shown(self.value)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of the thresholds, in sentences: those that are ``broken``, those that could not be applied
+    (``wrong``), and those whose fact is not known (``unknown``)."""
+
+    broken: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
+    """``NAME OPERATOR VALUE``: a fact's name (``problems_by_severity.error`` for one of several counts), one of
+    ``> >= < <= == !=``, and a number, a text (in quotes where it has blanks), ``true``, ``false`` or ``null``.
+
+    Raises OptionError that names every text that is no threshold.
+    """
+    found: list[Threshold] = []
+    wrong: list[str] = []
+    for text in texts:
+        match = _CONDITION.fullmatch(text.strip())
+        try:
+            if match is None:
+                raise ValueError
+            found.append(Threshold(text.strip(), match["fact"], match["how"], _literal(match["value"])))
+        except ValueError:
+            wrong.append(f"fail-if: expected a comparison such as open_transactions > 0, found '{visible(text)}'")
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return found
+
+
+def judge(thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]]) -> Judgement:
+    """Hold thresholds against the facts of reports (by the name of their notebook). One is broken where it holds for
+    any of them."""
+    said = Judgement()
+    known = list(dict.fromkeys(name for facts in reports.values() for name in facts))
+    for threshold in thresholds:
+        values = {name: _fact(threshold.fact, facts) for name, facts in reports.items()}
+        there = {name: value[0] for name, value in values.items() if value is not None}
+        if not there:
+            names = ", ".join(known[:_MOST]) + (" …" if len(known) > _MOST else "") or "none"
+            there_are = f"{nearest(threshold.fact, known)} There are: {names}."
+            said.wrong.append(f"{threshold.text}: there is no fact '{visible(threshold.fact)}'.{there_are}")
+            continue
+        try:
+            results = {name: threshold.holds(value) for name, value in there.items()}
+        except OptionError as error:
+            said.wrong.append(str(error))
+            continue
+        broken = [name for name, holds in results.items() if holds]
+        if broken:
+            said.broken.append(f"{threshold.text}: it is {_shown(there[broken[0]])} ({', '.join(broken)})")
+        elif all(holds is None for holds in results.values()):
+            said.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
+    return said
+
+
+def _fact(name: str, facts: Mapping[str, Any]) -> tuple[Any] | None:
+    """The value of a fact, alone in a tuple; None where there is none. Of counts by name, one that is not there is
+    0."""
+    if name in facts:
+        return (facts[name],)
+    base, point, key = name.partition(".")
+    group = facts.get(base)
+    if point and isinstance(group, Mapping):
+        numbers = all(isinstance(value, int) for value in group.values())
+        return (group[key],) if key in group else (0,) if numbers else None
+    return None
+
+
+def _literal(text: str) -> Literal:
+    """What stands right of the operator. Raises ValueError."""
+    text = text.strip()
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        return quoted[1] if quoted[1] is not None else quoted[2]
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    if _BARE.fullmatch(text):
+        return text
+    raise ValueError(text)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple | Mapping):
+        return f"{len(value)} in number"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"'{visible(value)}'" if isinstance(value, str) else str(value)

@@ -1,0 +1,263 @@
+"""XDS documents on a page: the text of each beside the rows of the log that it came from, all of it escaped.
+
+What is removed and what is added are told apart three times: by colour, by a mark at the edge (``−`` and ``+``), and by
+the elements ``del`` and ``ins``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from typing import Any, Final
+
+from cdcwb.words import count, joined, plural, visible
+
+__all__ = ["beside", "document_html", "rows_html", "xml_html"]
+
+_TOKEN: Final = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>|[^<]+|<", re.DOTALL
+)
+_TAG: Final = re.compile(r"(</?)([^\s/>]+)(.*?)(/?>)", re.DOTALL)
+_ATTRIBUTE: Final = re.compile(r"(\s*)([^\s=]+)(\s*=\s*)(\"[^\"]*\"|'[^']*')", re.DOTALL)
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+_TEXT: Final = 240  # characters of a value that are shown
+_CELL: Final = 90
+_REMOVES: Final = ("remove-value", "remove-all-values")
+_ADDS: Final = ("add-value", "add-attr")
+_MARKS: Final = {"": " ", "removed": "−", "added": "+"}
+_SIGNS: Final = {"del": "−", "ins": "+"}
+_DELETE: Final = 4
+_COLUMNS: Final = {"record_id": "record", "event": "event", "operation": "operation", "event_type": "type"}
+_WORDS: Final = {"removed": "taken away", "added": "written"}
+
+
+def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
+    """The text of a document as HTML that shows it character by character, up to ``lines`` lines.
+
+    Element names, attribute names, values, the association, and what is removed and added have classes of their own. It
+    need not be well-formed: what cannot be understood is shown all the same. ``inside``: of a document as cdcwb writes
+    it, only what stands within ``input``, less indented.
+    """
+    written = list(_lines(_within(xml) if inside else xml))
+    while written and not written[-1][1]:
+        written.pop()
+    body = "".join(
+        f'<span class="line {how}"><span class="mark">{_MARKS[how]}</span>{text}\n</span>'
+        for how, text in written[:lines]
+    )
+    if len(written) > lines:
+        more = plural(len(written) - lines, "more line")
+        body += f'<span class="line more"><span class="mark">…</span>{more}\n</span>'
+    return f'<pre class="cdcwb-xml">{body}</pre>'
+
+
+def _within(xml: str) -> str:
+    """What stands within ``input``, less indented; all of it where it stands otherwise."""
+    _, found, rest = xml.partition("\n  <input>\n")
+    body, closed, _ = rest.rpartition("\n  </input>\n")
+    if not found:
+        return xml
+    return re.sub(r"(?:(?<=>\n)|\A)    (?= *<)", "", body if closed else rest)
+
+
+def _lines(xml: str) -> Iterator[tuple[str, str]]:
+    """Each line as HTML, and how it changes its object: removed, added or not at all."""
+    how, parts = "", []
+    for kind, text, html in _pieces(xml):
+        first, *others = html.split("\n")
+        parts.append(_element(kind, first))
+        how = how or (kind if kind in _WORDS else "")
+        how = "removed" if kind == "gone" else how
+        for other in others:
+            yield how, "".join(parts)
+            parts = [_element(kind, other)]
+            how = kind if kind in _WORDS and text.strip() else ""
+    yield how, "".join(parts)
+
+
+def _element(kind: str, html: str) -> str:
+    if not html or kind in ("", "gone"):
+        return html
+    tag = {"removed": "del", "added": "ins"}.get(kind)
+    return f"<{tag}>{html}</{tag}>" if tag else f'<span class="{kind}">{html}</span>'
+
+
+def _pieces(xml: str) -> Iterator[tuple[str, str, str]]:
+    """The text in pieces: what each is, as it is, and escaped. ``gone`` is a tag that removes something."""
+    path: list[str] = []
+    for token in _TOKEN.findall(xml):
+        if not token.startswith("<") or token == "<":
+            yield _text_kind(path, token), token, _escaped(token)
+        elif token.startswith(("<!", "<?")):
+            yield "aside", token, _escaped(token)
+        else:
+            found = _TAG.fullmatch(token)
+            if found is None:
+                yield "", token, _escaped(token)
+                continue
+            opening, name, attributes, end = found.groups()
+            yield "gone" if name in ("remove-all-values", "delete") and opening == "<" else "", opening, escape(opening)
+            yield "name", name, _escaped(name)
+            yield from _attributes(attributes)
+            yield "", end, escape(end)
+            if opening == "</":
+                del path[_last(path, name) :]
+            elif end == ">":
+                path.append(name)
+
+
+def _text_kind(path: list[str], text: str) -> str:
+    if not text.strip() and path[-1:] != ["value"]:
+        return ""
+    if "association" in path:
+        return "key"
+    if path[-1:] == ["value"]:
+        return "removed" if any(n in path for n in _REMOVES) else "added" if any(n in path for n in _ADDS) else ""
+    return ""
+
+
+def _attributes(text: str) -> Iterator[tuple[str, str, str]]:
+    place = 0
+    for found in _ATTRIBUTE.finditer(text):
+        if found.start() > place:
+            yield "", "", _escaped(text[place : found.start()])
+        blank, name, equals, value = found.groups()
+        yield "", blank, escape(blank)
+        yield "attribute", name, _escaped(name)
+        yield "", equals, escape(equals)
+        yield "string" if name != "attr-name" else "named", value, _escaped(value)
+        place = found.end()
+    if text[place:]:
+        yield "", "", _escaped(text[place:])
+
+
+def _last(path: list[str], name: str) -> int:
+    """Where the innermost open element of that name stands; the end where there is none."""
+    return next((place for place in reversed(range(len(path))) if path[place] == name), len(path))
+
+
+def _escaped(text: str) -> str:
+    """Captured text as HTML: what does not show, or reorders its neighbours, is shown as an escape; a long text is cut
+    and says so."""
+    cut = ""
+    if len(text) > _TEXT + 20:
+        cut = f'<span class="cut">… {plural(len(text) - _TEXT, "more character")}</span>'
+        text = text[:_TEXT]
+    parts, place = [], 0
+    for found in _UNSEEN.finditer(text):
+        parts += [escape(text[place : found.start()]), f'<span class="unseen">{escape(visible(found.group()))}</span>']
+        place = found.end()
+    return "".join(parts) + escape(text[place:]) + cut
+
+
+def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None) -> str:
+    """Rows of the log as an HTML table with the columns that there are of ``record_id``, ``event`` (if there are
+    several), ``operation``, ``event_type``, and always ``column_name``, ``old_value``, ``new_value``.
+
+    A value that a row does not have at all is not shown; ``asked``: it stands in the table alone. Rows whose
+    ``decision`` is not ``published`` are struck, and say why below the last of those for one reason. ``total``: how
+    many there are in truth.
+    """
+    rows = list(rows)
+    names = [name for name in _COLUMNS if any(name in row for row in rows)]
+    if len({row.get("event") for row in rows} - {None}) < 2:
+        names = [name for name in names if name != "event"]
+    heads = [_COLUMNS[name] for name in names] + ["column", "old value", "new value"]
+    body = ""
+    for row, behind in zip(rows, [*rows[1:], None], strict=True):
+        body += _row(row, names)
+        reason = row.get("reason")
+        if not _stands(row) and (behind is None or _stands(behind) or behind.get("reason") != reason):
+            body += f'<tr class="struck why"><td></td><td colspan="{len(heads) - 1}">{_reason(reason)}</td></tr>'
+    html = (
+        '<div class="cdcwb-scroll"><table class="cdcwb cdcwb-rows"><thead><tr>'
+        + "".join(f'<th scope="col"{_number(head)}>{head}</th>' for head in heads)
+        + f"</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+    if total is not None and total > len(rows):
+        html += f'<p class="cdcwb-note">{count(len(rows))} of {plural(total, "row")} shown.</p>'
+    return html
+
+
+def _reason(text: Any) -> str:
+    return escape(visible(text or "not published", 200))
+
+
+def _stands(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("decision", "published") == "published")
+
+
+def _number(head: str) -> str:
+    return ' class="number"' if head in ("record", "event", "type") else ""
+
+
+def _row(row: Mapping[str, Any], names: list[str]) -> str:
+    cells = [_figure(row.get(name), name) for name in names]
+    cells.append(f'<td class="mono">{_shown(row.get("column_name"))}</td>')
+    if row.get("asked"):
+        cells.append('<td></td><td><span class="asked">asked of the table</span></td>')
+    else:
+        held = row.get("event_type") != _DELETE
+        for name, tag in (("old_value", "del"), ("new_value", "ins")):
+            cells.append(f"<td>{_changed(row[name], tag) if held and name in row else ''}</td>")
+    if _stands(row):
+        return f"<tr>{''.join(cells)}</tr>"
+    return f'<tr class="struck">{"".join(cells)}</tr>'
+
+
+def _figure(value: Any, name: str) -> str:
+    if name == "operation":
+        return f'<td class="word">{_shown(value)}</td>'
+    text = '<span class="null">—</span>' if value is None else count(value) if isinstance(value, int) else _shown(value)
+    return f'<td class="number">{text}</td>'
+
+
+def _shown(value: Any) -> str:
+    return '<span class="null">—</span>' if value is None else escape(visible(value, _CELL))
+
+
+def _changed(value: str | None, tag: str) -> str:
+    if value is None:
+        return '<span class="null">NULL</span>'
+    shown = escape(visible(value, _CELL)) if value else '<span class="null">empty</span>'
+    more = f' <span class="cut">{count(len(value))} characters</span>' if len(value) > _CELL else ""
+    return f'<{tag}><span class="mark">{_SIGNS[tag]}</span>{shown}</{tag}>{more}'
+
+
+def document_html(document: Mapping[str, Any], *, inside: bool = False) -> str:
+    """A document and the rows that it came from, side by side where there is room; ``inside``: without its envelope.
+
+    ``document`` (number), ``events``, ``why`` it is shown, ``xml``, its ``length`` in characters, ``rows`` (as
+    :func:`rows_html` takes them) and ``rows_total``.
+    """
+    rows = list(document["rows"])
+    ids = [row["record_id"] for row in rows if row.get("record_id") is not None and row.get("document") is not None]
+    places = "" if not ids else f"record {count(ids[0])}" if len(ids) == 1 else f"records {_range(ids)}"
+    parts = [plural(document["events"], "event"), places, document.get("why") or ""]
+    about = " · ".join(escape(visible(part, 200)) for part in parts if part)
+    cut = ""
+    if document.get("length", 0) > len(document["xml"]):
+        more = document["length"] - len(document["xml"])
+        cut = f'<p class="cdcwb-note">{plural(more, "more character")} of the document are left out.</p>'
+    return (
+        f'<section class="cdcwb-document"><h3>Document {count(document["document"])} <small>{about}</small></h3>'
+        f'<div class="beside"><div class="from">{rows_html(rows, document.get("rows_total"))}</div>'
+        f'<div class="to">{xml_html(document["xml"], inside=inside)}{cut}</div></div></section>'
+    )
+
+
+def _range(ids: list[int]) -> str:
+    if len(ids) <= 4:
+        return joined([count(number) for number in ids])
+    return f"{count(min(ids))} to {count(max(ids))}"
+
+
+def beside(documents: Iterable[Mapping[str, Any]]) -> None:
+    """Show some documents, each beside its rows; the first one whole, of the others what stands within ``input``."""
+    from IPython.display import display
+
+    documents = list(documents)
+    html = "".join(document_html(document, inside=number > 0) for number, document in enumerate(documents))
+    display({"text/html": html, "text/plain": plural(len(documents), "document")}, raw=True)

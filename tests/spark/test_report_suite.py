@@ -1,0 +1,224 @@
+"""What the notebooks of a suite open: the same capture, read once, and without the values that are to stay inside."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import cdcwb
+from cdcwb import model
+from cdcwb.capture import Capture
+from cdcwb.errors import OptionError
+from cdcwb.report.parameters import check_parameters
+from cdcwb.report.prepare import keep
+from cdcwb.report.redact import REDACTED, Redacted, Target, targets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+DATA = Path(__file__).parents[2] / "data"
+OPTIONS = {"gbase8s": {"labels": str(DATA / "gbase8s.labels.json")}}
+FORMATS = ["gbase8s", "goldengate", "idm-event-log", "qlik-change-table", "qlik-kafka"]
+SECRET = "full_name"
+
+Row = dict[str, Any]
+Kept = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A capture of ``data/`` as it is kept for reports, without the columns named; each is made once."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def keeping(name: str, *hidden: str) -> Path:
+        if (name, *hidden) not in made:
+            place = str(tmp_path_factory.mktemp("kept"))
+            saved = keep(str(DATA / name), "auto", OPTIONS.get(name, {}), hidden, place, place)
+            made[(name, *hidden)] = Path(saved)
+        return made[(name, *hidden)]
+
+    return keeping
+
+
+def opened(name: str) -> Capture:
+    return cdcwb.load(DATA / name, **OPTIONS.get(name, {}))
+
+
+def rows_of(folder: Path, table: str) -> list[Row]:
+    found = pq.read_table(folder / table, coerce_int96_timestamp_unit="us")
+    rows: list[Row] = found.cast(model.TABLES[table]).to_pylist()
+    return rows
+
+
+def images(rows: list[Row]) -> list[tuple[str | None, str, str]]:
+    """Table, column and value of everything in the images and keys of rows; NULLs apart."""
+    return [
+        (row["table_name"], column, value)
+        for row in rows
+        for name in ("key", "before", "after")
+        for column, value in row[name] or ()
+        if value is not None
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_kept_is_the_capture_row_for_row(kept: Kept, spark: SparkSession, name: str) -> None:
+    folder = kept(name)
+    again = cdcwb.load(folder)
+    live = cdcwb.load(DATA / name, spark=spark, **OPTIONS.get(name, {}))
+    for table in model.TABLES:
+        found = sorted(map(repr, rows_of(folder, table)))
+        wanted = sorted(map(repr, getattr(live, table).toArrow().to_pylist()))
+        assert found == wanted, table
+    assert (again.format, again.files, again.facts) == (live.format, live.files, live.facts)
+
+
+def test_a_page_speaks_of_the_files_and_opens_what_was_kept(kept: Kept) -> None:
+    asked = check_parameters(str(kept("gbase8s")))
+    assert asked.shown == str(DATA / "gbase8s")
+    assert asked.path == str(kept("gbase8s"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_column_that_is_taken_out_is_nowhere(kept: Kept, name: str) -> None:
+    secrets = {value for _, column, value in images(rows_of(kept(name), "changes")) if column == SECRET}
+    secrets = {value for value in secrets if len(value) > 5}
+    assert len(secrets) > 20
+    folder = kept(name, f"customer.{SECRET}")
+    for table in model.TABLES:
+        for row in rows_of(folder, table):
+            text = repr({key: value for key, value in row.items() if not isinstance(value, bytes)})
+            binary = b"".join(value for value in row.values() if isinstance(value, bytes)) + bytes.fromhex(
+                row.get("first_bytes") or ""
+            )
+            for secret in secrets:
+                assert secret not in text, table
+                assert secret.encode() not in binary, table
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_everything_else_stays_as_it_is(kept: Kept, name: str) -> None:
+    same = ("position", "operation", "transaction_id", "table_name", "outcome", "change_mask", "column_mask")
+    same += ("changed_columns", "present_columns", "committed_at", "source_events")
+
+    def told(rows: list[Row]) -> list[str]:
+        return sorted(
+            repr([row[column] for column in same])
+            + repr([(t, c, v) for t, c, v in images([row]) if c != SECRET])
+            + repr([[name for name, _ in row[image] or ()] for image in ("key", "before", "after")])
+            for row in rows
+        )
+
+    whole, without = kept(name), kept(name, f"customer.{SECRET}")
+    assert told(rows_of(whole, "changes")) == told(rows_of(without, "changes"))
+    for table in ("transactions", "table_versions"):
+        assert sorted(map(repr, rows_of(whole, table))) == sorted(map(repr, rows_of(without, table)))
+    codes = [Counter((row["code"], row["table"]) for row in rows_of(one, "problems")) for one in (whole, without)]
+    assert codes[0] == codes[1]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_equal_values_share_a_mark_and_others_do_not(kept: Kept, name: str) -> None:
+    def values(folder: Path) -> dict[tuple[str, int, str], str | None]:
+        return {
+            (row["file"], row["offset"], image): dict(row[image]).get(SECRET)
+            for row in rows_of(folder, "changes")
+            for image in ("before", "after")
+            if row["table_name"] == "customer" and SECRET in dict(row[image] or ())
+        }
+
+    whole, without = values(kept(name)), values(kept(name, f"customer.{SECRET}"))
+    assert whole.keys() == without.keys()
+    pairs = {(whole[place], without[place]) for place in whole}
+    assert len(pairs) == len({value for value, _ in pairs}) == len({mark for _, mark in pairs})
+    assert all((value is None) is (mark is None) for value, mark in pairs)
+    assert all(mark.startswith(f"{REDACTED} ") for _, mark in pairs if mark is not None)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_bytes_are_kept_of_tables_that_have_nothing_to_hide(kept: Kept, name: str) -> None:
+    events = rows_of(kept(name, f"customer.{SECRET}"), "events")
+    assert {row["raw"] for row in events if row["table_name"] == "customer" and row["kind"] == "change"} == {None}
+    others = [row for row in events if row["table_name"] == "orders" and row["kind"] == "change"]
+    assert others
+    assert all(row["raw"] for row in others)
+
+
+def test_a_key_that_is_taken_out_is_not_in_what_repeats_it(kept: Kept) -> None:
+    for row in rows_of(kept("qlik-kafka", "shop.customer.customer_id"), "events"):
+        key = dict(row["headers"] or ()).get("kafka.key")
+        if key is not None and row["table_name"] in ("customer", None):
+            assert key.startswith(REDACTED)
+    branches = {value for _, column, value in images(rows_of(kept("idm-event-log"), "changes")) if column == "branch"}
+    branches = {value for value in branches if len(value) > 1}
+    assert "Brekum" in branches
+    marks = set()
+    for row in rows_of(kept("idm-event-log", "order_line.branch"), "events"):
+        text = dict(row["headers"] or ()).get("table_key") or ""
+        assert not any(branch in text for branch in branches)
+        key = dict(row["key"] or ())
+        if row["table_name"] == "order_line" and "branch" in key:
+            assert text.endswith(f"+branch={key['branch']}") or text.startswith(f"branch={key['branch']}+")
+            marks.add(key["branch"])
+    assert len(marks) >= len(branches)
+
+
+def test_a_row_of_a_table_that_is_not_known_hides_the_column_of_every_table(kept: Kept) -> None:
+    rows = [row for row in rows_of(kept("idm-event-log"), "events") if row["table_name"] is None]
+    assert any(dict(row["headers"] or ()).get("column_name") == SECRET for row in rows)
+    for row in rows_of(kept("idm-event-log", f"customer.{SECRET}"), "events"):
+        fields = dict(row["headers"] or ())
+        if row["table_name"] is None and fields.get("column_name") == SECRET:
+            assert fields["new_value"].startswith(REDACTED)
+
+
+def test_a_header_that_repeats_a_value_is_taken_out(spark: SparkSession) -> None:
+    headers = {"TKN-NAME": "name Piet Holm", "TKN-CITY": "Graben", "TKN-SHORT": "Li", "RBA": "Lima", "xid": "1.2.3"}
+    place = {"kind": "change", "schema_name": "HR", "table_name": "EMP"}
+    rows = [
+        place | {"offset": 0, "after": {"NAME": "Piet Holm", "CITY": "Graben"}, "headers": headers},
+        place | {"offset": 1, "after": {"NAME": "Li", "CITY": None}, "headers": headers},
+        place | {"offset": 2, "table_name": "DEPT", "after": {"NAME": "Piet Holm"}, "headers": headers},
+        {"offset": 3, "kind": "filler", "headers": {"reason": "printed before", "TKN-NAME": "Piet Holm"}},
+        {"offset": 4, "kind": "control", "headers": {"STATEMENT": "set NAME = 'Piet Holm'", "TASK": "load"}},
+    ]
+    schema = from_arrow_schema(model.EVENTS)
+    frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
+    tables: Any = SimpleNamespace(format=SimpleNamespace(name="goldengate"), events=lambda _: frame)
+    found = Redacted(Capture(tables), [Target("HR.EMP", "NAME")]).events.orderBy("offset").collect()
+    hidden = [{name for name, text in row.headers.items() if text.startswith(REDACTED)} for row in found]
+    assert hidden == [{"TKN-NAME"}, {"TKN-SHORT"}, set(), {"TKN-NAME"}, {"STATEMENT"}]
+    assert found[0].after["CITY"] == "Graben"
+    assert found[2].after == {"NAME": "Piet Holm"}
+
+
+def test_columns_are_found_whatever_their_case_and_with_or_without_schema() -> None:
+    live = opened("goldengate")
+    wanted = [Target("shop.customer", SECRET)]
+    assert targets(live, ["SHOP.Customer.FULL_NAME"]) == targets(live, ["customer.full_name"]) == wanted
+
+
+def test_a_column_that_is_not_there_is_refused_with_the_nearest_and_all_are_named() -> None:
+    with pytest.raises(OptionError) as caught:
+        targets(opened("goldengate"), ["shop.customer.ful_name", "customer.city", "nothing.at_all"])
+    message = str(caught.value)
+    assert (
+        "there is no column 'shop.customer.ful_name' in the capture. Did you mean 'shop.customer.full_name'?" in message
+    )
+    assert "there is no column 'nothing.at_all' in the capture." in message
+    assert "'customer.city'" not in message
+
+
+def test_the_description_beside_the_tables_names_the_capture_only(kept: Kept) -> None:
+    note = json.loads((kept("gbase8s", f"customer.{SECRET}") / "shown.json").read_text())
+    assert note == {"path": str(DATA / "gbase8s")}

@@ -1,0 +1,147 @@
+"""Decisions as figures: counts that add up, marks that stand where their rows do, text that cannot act as HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcwb import charts
+from cdcwb.charts.decisions import LOOKS, SYMBOLS
+from cdcwb.xds import Decision
+
+NAMES: dict[Any, str] = {
+    1: "1 insert field",
+    2: "2 update field",
+    6: "6 update row (query-back)",
+    None: "none of the 8",
+}
+
+
+def counted(event_type: int | None, decision: str, rows: int) -> dict[str, Any]:
+    return {"event_type": event_type, "decision": decision, "rows": rows}
+
+
+def row(record_id: int | None, place: int = 1, of: int = 1, **changed: Any) -> dict[str, Any]:
+    return {
+        "table_name": "usr",
+        "table_key": "idu=1",
+        "of": of,
+        "place": place,
+        "record_id": record_id,
+        "event_type": 2,
+        "column_name": "fname",
+        "decision": "published",
+        "reason": "published in document 1",
+        "document": 1,
+        "event_time": "2026-11-09 07:15:02",
+    } | changed
+
+
+COUNTS = [
+    counted(1, "published", 1200),
+    counted(1, "skipped", 3),
+    counted(6, "published", 2),
+    counted(None, "invalid", 1),
+]
+
+
+def test_every_decision_has_a_colour_a_pattern_and_a_symbol_of_its_own() -> None:
+    looks = [LOOKS[decision] for decision in Decision]
+    assert len({look.colour for look in looks}) == len({look.pattern for look in looks}) == len(looks)
+    assert set(SYMBOLS) == set(Decision)
+    assert len(set(SYMBOLS.values())) == len(SYMBOLS)
+
+
+def test_bars_are_as_long_as_their_rows_and_say_of_how_many() -> None:
+    figure = charts.decisions(COUNTS, "event_type", NAMES)
+    assert [trace.name for trace in figure.data] == ["published (1,202)", "skipped (3)", "invalid (1)"]
+    assert list(figure.data[0].x) == [1200, 2]
+    assert list(figure.data[0].customdata[0]) == ["1 insert field", "1,200 of 1,203 rows"]
+    texts = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+    assert texts == {2: "1 insert field  1,203", 1: "6 update row (query-back)  2", 0: "none of the 8  1"}
+
+
+def test_what_has_no_words_stands_under_its_own_escaped_name() -> None:
+    figure = charts.decisions(
+        [{"operation": "<b>x", "decision": "left_out", "rows": 1}, {"operation": None, "decision": "<i>", "rows": 1}],
+        "operation",
+        {},
+        "change",
+    )
+    assert list(figure.layout.yaxis.ticktext) == ["&lt;b&gt;x  1", "none  1"]
+    assert [trace.name for trace in figure.data] == ["left out (1)", "&lt;i&gt; (1)"]
+    assert figure.data[0].customdata[0][1] == "1 of 1 change"
+
+
+def test_a_row_stands_at_its_record_id_in_the_lane_of_its_object() -> None:
+    rows = [row(7, 1, 2), row(9, 2, 2, decision="overridden"), row(8, table_key="idu=2")]
+    figure = charts.timelines(rows, NAMES)
+    published, overridden = figure.data
+    assert (list(published.x), list(published.y)) == ([7, 8], [0, 1])
+    assert (list(overridden.x), list(overridden.y)) == ([9], [0])
+    assert list(figure.layout.yaxis.ticktext) == ["usr <b>idu=1</b>  2", "usr <b>idu=2</b>  1"]
+    assert figure.layout.meta == {"drawn": 3, "objects": 2, "in_order": False}
+
+
+def test_rows_without_a_usable_number_are_not_drawn_on_the_axis_of_numbers() -> None:
+    figure = charts.timelines([row(None), row(4)], NAMES)
+    assert figure.layout.meta["drawn"] == 1
+    assert sum(len(trace.x) for trace in charts.histories([row(None), row(4)], NAMES).data) == 2
+
+
+@pytest.mark.parametrize("ids", [(1, 2, 900_000_000), (2**60, 2**60 + 1)])
+def test_numbers_that_would_not_fit_an_axis_stand_in_order(ids: tuple[int, ...]) -> None:
+    figure = charts.timelines([row(number, place, len(ids)) for place, number in enumerate(ids, 1)], NAMES)
+    assert list(figure.data[0].x) == list(range(len(ids)))
+    assert figure.layout.meta["in_order"] is True
+    assert list(figure.layout.xaxis.ticktext) == [f"{number:,}" for number in ids]
+    assert "in order" in figure.layout.xaxis.title.text
+
+
+def test_a_history_has_a_mark_for_every_row_with_its_type_and_ends_in_what_is_left_out() -> None:
+    rows = [row(5, 1, 9, event_type=1), row(6, 2, 9), row(None, 1, event_type=None, table_key="idu=2")]
+    marks, more = charts.histories(rows, NAMES).data
+    assert list(marks.text) == ["1", "2", "?"]
+    assert list(marks.x) == [1, 2, 1]
+    assert list(more.text) == ["+ 7"]
+
+
+def test_hover_text_says_which_row_it_is_what_it_did_and_why() -> None:
+    (trace,) = charts.timelines([row(1234, 2, 3)], NAMES).data
+    assert list(trace.customdata[0]) == [
+        "1,234",
+        "event type 2 update field, column fname",
+        "usr, idu=1, row 2 of 3",
+        "event_time 2026-11-09 07:15:02",
+        "published in document 1",
+    ]
+
+
+def test_captured_text_is_shown_and_not_obeyed() -> None:
+    hostile = '"><img src=x onerror=alert(1)>'
+    names = ("table_name", "table_key", "column_name", "reason", "event_time")
+    rows = [row(1) | dict.fromkeys(names, hostile)]
+    for figure in (charts.timelines(rows, NAMES), charts.histories(rows, NAMES)):
+        assert "<img" not in figure.to_json().replace("\\u003c", "<")
+    cost = {"table": hostile, "category": "per field", "rows": 1, "bytes": 9, "events": 1, "query_backs": 0}
+    assert "<img" not in charts.costs([cost]).to_json().replace("\\u003c", "<")
+
+
+def test_costs_are_bytes_an_event_and_name_the_queries() -> None:
+    of = {"table": "usr", "query_backs": 1}
+    figure = charts.costs(
+        [
+            of | {"category": "per field", "rows": 6, "bytes": 300, "events": 2},
+            of | {"category": "per row, query-back", "rows": 1, "bytes": 40, "events": 1},
+            of | {"category": "per row", "rows": 1, "bytes": 40, "events": 0},
+        ]
+    )
+    assert [list(trace.x) for trace in figure.data] == [[150.0], [40.0]]
+    assert list(figure.data[0].customdata[0]) == ["usr", "150.0", "300 bytes in 6 rows for 2 events", "1 query"]
+
+
+def test_figures_of_nothing_say_so() -> None:
+    for figure in (charts.timelines([], NAMES), charts.histories([], NAMES)):
+        assert figure.layout.annotations[0].text == "no rows"
+    assert list(charts.decisions([], "event_type", NAMES).data) == []

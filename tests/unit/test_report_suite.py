@@ -1,0 +1,204 @@
+"""A suite of reports, with notebooks that are not run: what is checked before, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcwb.cli import main
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.report import notebooks, run_suite, suite
+from cdcwb.report.runner import Opened, Wanted
+
+FACTS: dict[str, dict[str, Any]] = {
+    "transactions": {"title": "Transactions", "verdict": "One is open.", "healthy": False, "transactions_open": 1},
+    "change_masks": {"title": "Masks", "problems": 2, "changes_by_operation": {"INSERT": 3}},
+}
+
+
+class Made:
+    """What stands in the place of notebooks: the facts they would record, and what they were given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.given: list[tuple[str, Opened, dict[str, Any]]] = []
+        self.failing: tuple[str, ...] = ()
+        self.redacted: tuple[str, ...] = ()
+        for name in (*FACTS, "explore", "start_here"):
+            (folder / f"{name}.ipynb").touch()
+
+    def keep(self, wanted: Wanted, *_: Any) -> Opened:
+        self.redacted = wanted.redact
+        return Opened("/kept", "auto", "{}")
+
+    def make(
+        self, notebook: Path, wanted: Wanted, opened: Opened, target: Path, given: dict[str, Any], *_: Any
+    ) -> dict[str, Any]:
+        self.given.append((notebook.stem, opened, given))
+        if notebook.stem in self.failing:
+            raise CaptureError("the notebook stopped")
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(f"report on {wanted.name}")
+        target.with_suffix(".json").write_text(json.dumps(FACTS[notebook.stem]))
+        return FACTS[notebook.stem]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Made:
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    faked = Made(folder)
+    there = {path.stem: path for path in sorted(folder.iterdir())}
+    parameters = {"transactions": ["path", "format", "options", "tables", "time_zone"]}
+    monkeypatch.setattr(suite, "notebooks", lambda: there)
+    monkeypatch.setattr(suite, "notebook_path", lambda name: there[name])
+    monkeypatch.setattr(suite, "parameters_of", lambda path: parameters.get(path.stem, ["path", "format", "options"]))
+    monkeypatch.setattr(suite, "keep", faked.keep)
+    monkeypatch.setattr(suite, "make_report", faked.make)
+    return faked
+
+
+def test_the_suite_is_every_notebook_that_is_about_a_capture_and_needs_no_one() -> None:
+    assert set(suite.members()) == set(notebooks()) - {"start_here", "explore"}
+    assert "transactions" in suite.members()
+    assert set(suite.members(["explore"])) == {"explore"}
+
+
+def test_every_notebook_opens_what_was_kept_and_gets_the_parameters_it_has(made: Made, tmp_path: Path) -> None:
+    said: list[str] = []
+    run_suite(tmp_path, tmp_path / "out", parameters={"tables": ["a"]}, say=said.append)
+    kept = Opened("/kept", "auto", "{}")
+    assert made.given == [("change_masks", kept, {}), ("transactions", kept, {"tables": ["a"]})]
+    assert "change_masks has no parameter 'tables' and goes without" in said
+
+
+def test_the_index_names_every_report_and_what_is_broken(made: Made, tmp_path: Path) -> None:
+    found = run_suite(tmp_path, tmp_path / "out", fail_if=["open_transactions > 0", "problems > 5"])
+    index = (tmp_path / "out" / "index.html").read_text()
+    assert 'href="transactions.html"' in index
+    assert 'href="change_masks.html"' in index
+    assert "open_transactions &gt; 0: it is 1 (transactions)" in index
+    assert "problems &gt; 5" not in index
+    assert found.judgement.broken == ["open_transactions > 0: it is 1 (transactions)"]
+    assert found.facts["transactions"]["open_transactions"] == 1
+
+
+def test_a_notebook_that_fails_leaves_the_others_and_nothing_of_another_day(made: Made, tmp_path: Path) -> None:
+    run_suite(tmp_path, tmp_path / "out")
+    made.failing = ("transactions",)
+    found = run_suite(tmp_path, tmp_path / "out")
+    assert found.failed == {"transactions": "the notebook stopped"}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "change_masks.html",
+        "change_masks.json",
+        "index.html",
+    ]
+    assert "Not made: transactions" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_everything_that_is_wrong_is_said_at_once_before_anything_runs(made: Made, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError) as caught:
+        run_suite(
+            tmp_path / "none",
+            tmp_path / "file",
+            "gbase8",
+            parameters={"table": ["a"], "time_zone": "Mars", "time_from": "noon"},
+            redact=["SALARY"],
+            fail_if=["problems"],
+        )
+    message = str(caught.value)
+    for part in (
+        f"'{tmp_path / 'file'}' is a file; name a folder",
+        "'table' is no parameter of any notebook; there are: tables, time_zone",
+        f"path: there is no file or folder '{tmp_path / 'none'}'",
+        "format: there is no 'gbase8'. Did you mean 'gbase8s'?",
+        "time_zone: expected an IANA name",
+        "time_from: expected a time",
+        "redact: expected a table and a column such as HR.EMP.SALARY, found 'SALARY'",
+        "fail-if: expected a comparison such as open_transactions > 0, found 'problems'",
+    ):
+        assert part in message
+    assert "\n" not in message
+    assert made.given == []
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_broken_threshold_is_exit_code_4_with_the_reports_written(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conditions = ("--fail-if", "open_transactions > 0", "--fail-if", "problems >= 2", "--fail-if", "problems > 2")
+    code, out, err = run(capsys, "report", "all", tmp_path, "--to", tmp_path / "out", *conditions)
+    assert code == 4
+    assert err.splitlines() == [
+        "cdcwb: threshold broken: open_transactions > 0: it is 1 (transactions)",
+        "cdcwb: threshold broken: problems >= 2: it is 2 (change_masks)",
+    ]
+    assert "transactions.html: One is open." in out
+    assert f"{tmp_path / 'out'}: 2 reports, index.html" in out
+    assert (tmp_path / "out" / "transactions.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ((), 0, ""),
+        (("--strict",), 1, ""),
+        (("--fail-if", "open_transaction > 0"), 2, "Did you mean 'open_transactions'?"),
+        (("--fail-if", "open_transaction > 0", "--fail-if", "problems > 0"), 4, "Did you mean 'open_transactions'?"),
+        (("--fail-if", "changes_by_operation.DELETE > 0"), 0, ""),
+        (("--fail-if", "problems"), 2, "fail-if: expected a comparison"),
+        (("--redact", "SALARY"), 2, "redact: expected a table and a column"),
+        (("--time-zone", "Mars"), 2, "time_zone: expected an IANA name"),
+    ],
+)
+def test_how_a_suite_ends(
+    made: Made,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    found, _, err = run(capsys, "report", "all", tmp_path, "--to", tmp_path / "out", *options)
+    assert found == code
+    assert said in err
+    assert bool(err) is bool(said)
+
+
+def test_a_report_that_could_not_be_made_is_exit_code_2_and_named(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.failing = ("transactions",)
+    code, _, err = run(capsys, "report", "all", tmp_path, "--to", tmp_path / "out")
+    assert (code, err) == (2, "cdcwb: transactions was not made: the notebook stopped\n")
+
+
+def test_columns_are_handed_over_to_be_taken_out(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "report", "all", tmp_path, "--to", tmp_path / "out", "--redact", "HR.EMP.SALARY", "--redact", "EMP.A")
+    assert made.redacted == ("HR.EMP.SALARY", "EMP.A")
+
+
+def test_one_report_has_thresholds_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def fake(*_: Any, **options: Any) -> dict[str, Any]:
+        given.update(options)
+        return FACTS["transactions"]
+
+    monkeypatch.setattr("cdcwb.report.run_report", fake)
+    options = ("--fail-if", "open_transactions > 0", "--redact", "HR.EMP.SALARY")
+    code, _, err = run(capsys, "report", "transactions", tmp_path, "--to", tmp_path / "x.html", *options)
+    assert (code, err) == (4, "cdcwb: threshold broken: open_transactions > 0: it is 1 (transactions)\n")
+    assert given["redact"] == ("HR.EMP.SALARY",)
