@@ -47,7 +47,8 @@ def health(facts: Mapping[str, Any]) -> Health:
 
 
 def _what(facts: Mapping[str, Any]) -> str:
-    text = f"A {facts['format']} capture of "
+    article = "An" if facts["format"][0] in "aeiou" else "A"
+    text = f"{article} {facts['format']} capture of "
     if summary_text.is_table(facts["files"]):
         text += f"{plural(facts['events'], 'row')} with "
     else:
@@ -56,7 +57,8 @@ def _what(facts: Mapping[str, Any]) -> str:
     text += plural(facts["changes"] - loaded, "change")
     if facts["tables"]:
         text += f" to {plural(len(facts['tables']), 'table')}"
-    text += f" in {plural(facts['transactions'], 'transaction')}"
+    if facts["transactions"] or not facts["changes"]:
+        text += f" in {plural(facts['transactions'], 'transaction')}"
     if loaded:
         text += f" and {plural(loaded, 'row')} of a full load"
     first, last = facts["first_time"], facts["last_time"]

@@ -1,7 +1,7 @@
 """The tables that many questions are asked of, read from the capture once.
 
 Nothing of a capture is cached: a DataFrame that is used ten times is decoded ten times. A page of questions takes a
-snapshot first, three Parquet tables without images and raw bytes, and asks those.
+snapshot first, three Parquet tables without raw bytes, and asks those.
 """
 
 from __future__ import annotations
@@ -22,19 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot"]
 
-_COLUMNS: Final = {
-    "transactions": ["*"],
-    "changes": [
-        *("file_index", "offset", "operation", "position", "transaction_id", "schema_name", "table_name"),
-        *("outcome", "committed_at"),
-    ],
-    "problems": ["*"],
-}
+_NAMES: Final = ("transactions", "changes", "problems")
+_PLACED: Final = (
+    *("file_index", "offset", "operation", "position", "transaction_id", "schema_name", "table_name"),
+    *("outcome", "committed_at"),
+)
 
 
 class Snapshot:
-    """A capture whose ``transactions``, ``changes`` (only the columns that place a change) and ``problems`` are read
-    once.
+    """A capture whose ``transactions``, ``changes`` and ``problems`` are read once. Of changes it keeps only the
+    columns that place them, or with ``images`` all.
 
     Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a
     temporary folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a
@@ -44,11 +41,12 @@ class Snapshot:
     Raises OptionError where ``folder`` holds something of that name that Spark did not write.
     """
 
-    def __init__(self, capture: Capture, folder: Path | None = None) -> None:
+    def __init__(self, capture: Capture, folder: Path | None = None, images: bool = False) -> None:
         self._capture = capture
+        self._images = images
         self._folder = folder
         if folder is not None:
-            for name in _COLUMNS:
+            for name in _NAMES:
                 place = folder / f"{name}.parquet"
                 if place.exists() and not (place / "_SUCCESS").exists():
                     raise OptionError(f"'{place}' is there already, and is no table that Spark wrote")
@@ -66,7 +64,7 @@ class Snapshot:
 
     @cached_property
     def changes(self) -> DataFrame:
-        """One row per logical change, in the columns that place it."""
+        """One row per logical change."""
         return self._kept("changes")
 
     @cached_property
@@ -75,8 +73,9 @@ class Snapshot:
         return self._kept("problems")
 
     def _kept(self, name: str) -> DataFrame:
-        source = "change_headers" if name == "changes" else name  # what is kept of changes needs no images
-        frame: DataFrame = getattr(self._capture, source).select(*_COLUMNS[name])
+        placed = name == "changes" and not self._images  # which needs no images
+        source = getattr(self._capture, "change_headers" if placed else name)
+        frame: DataFrame = source.select(*_PLACED) if placed else source
         if self._folder is None:
             return frame
         place = str(self._folder / f"{name}.parquet")

@@ -14,6 +14,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdcwb.analysis.frames import small
 from cdcwb.model import Completeness, Outcome, Problem, Severity
 
 __all__ = [
@@ -140,18 +141,18 @@ def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None
     (null without both times). An open transaction counts as long as it lasts until ``until``; one whose duration is not
     known comes last. Equally long ones: more bytes first.
     """
-    return _pandas(_longest(capture, until).limit(limit))
+    return small(_longest(capture, until).limit(limit))
 
 
 def longest(capture: Tables, limit: int = 10, until: datetime | None = None) -> pd.DataFrame:
     """The longest transactions whose duration, or whose duration so far, is known. Columns as :func:`timeline`, and
     ``lasted_us``: for an open transaction its duration until ``until``."""
-    return _pandas(_longest(capture, until).where("lasted_us IS NOT NULL").limit(limit))
+    return small(_longest(capture, until).where("lasted_us IS NOT NULL").limit(limit))
 
 
 def largest(capture: Tables, limit: int = 10) -> pd.DataFrame:
     """The transactions with the most bytes in the capture, largest first. Columns as :func:`timeline`."""
-    return _pandas(_rows(capture).orderBy(F.desc("bytes"), F.desc("changes_total"), "transaction_id").limit(limit))
+    return small(_rows(capture).orderBy(F.desc("bytes"), F.desc("changes_total"), "transaction_id").limit(limit))
 
 
 def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
@@ -168,7 +169,7 @@ def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
     joined = rows.join(told, F.col("transaction_id") == F.col("_transaction"), "left")
     words = F.when(_is_incomplete(), F.translate("completeness", "_", " "))  # a part of a capture has not its problems
     missing = joined.withColumn("missing", F.coalesce("_missing", words)).drop("_transaction", "_missing")
-    return _pandas(missing.orderBy(*order))
+    return small(missing.orderBy(*order))
 
 
 def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120, least_us: int = 1) -> Histogram:
@@ -194,13 +195,13 @@ def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120,
         .groupBy(F.timestamp_micros(start + number * F.lit(width)).alias("began_at"), band.alias("row"))
         .agg(F.count("*").alias("transactions"))
     )
-    return Histogram(_pandas(counted.orderBy("began_at", "row")), width)
+    return Histogram(small(counted.orderBy("began_at", "row")), width)
 
 
 def changes(capture: Tables) -> pd.DataFrame:
     """How many logical changes there are: ``operation``, ``outcome``, ``changes``, a row for every pair that occurs."""
     grouped = capture.changes.groupBy("operation", "outcome").agg(F.count("*").alias("changes"))
-    return _pandas(grouped.orderBy("operation", "outcome"))
+    return small(grouped.orderBy("operation", "outcome"))
 
 
 def undone(capture: Tables, limit: int = 50) -> pd.DataFrame:
@@ -217,7 +218,7 @@ def undone(capture: Tables, limit: int = 50) -> pd.DataFrame:
             F.slice(F.sort_array(F.collect_set(name)), 1, 10).alias("tables"),
         )
     )
-    return _pandas(grouped.orderBy(F.desc("changes"), "first_position").limit(limit))
+    return small(grouped.orderBy(F.desc("changes"), "first_position").limit(limit))
 
 
 def problems(capture: Tables) -> pd.DataFrame:
@@ -233,13 +234,13 @@ def problems(capture: Tables) -> pd.DataFrame:
         )
         .select("severity", "code", "problems", "transactions", "first.*")
     )
-    return _pandas(grouped.orderBy(_rank(), F.desc("problems"), "code"))
+    return small(grouped.orderBy(_rank(), F.desc("problems"), "code"))
 
 
 def problem_places(capture: Tables, limit: int = 50) -> pd.DataFrame:
     """Problems one by one, in the columns of the model: errors first, then warnings, then in file and offset."""
     places = (F.asc_nulls_first("file"), F.asc_nulls_first("offset"), "code")
-    return _pandas(capture.problems.orderBy(_rank(), *places).limit(limit))
+    return small(capture.problems.orderBy(_rank(), *places).limit(limit))
 
 
 def _rows(capture: Tables) -> DataFrame:
@@ -285,8 +286,3 @@ def _last_if_null(name: str) -> Column:
 def _whole(name: str) -> Column:
     """Whether a time is in whole seconds; true where there is none."""
     return F.coalesce(F.unix_micros(name) % _SECOND == 0, F.lit(True))
-
-
-def _pandas(frame: DataFrame) -> pd.DataFrame:
-    """A small answer. ``toPandas`` would turn a 64-bit number with a null among its neighbours into a float."""
-    return frame.toArrow().to_pandas(types_mapper=pd.ArrowDtype)

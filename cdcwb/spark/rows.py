@@ -13,10 +13,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.base import RowFormat, TableRequest, Wanted
+from cdcwb.spark.packing import PACKED, pack, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,9 +135,9 @@ def read_events(rows: RowsOf, format: str, plan: str, images: bool, mode: str) -
         for batch in fmt.read_rows(fmt.plan_from_text(plan), _numbered(batches, starts), wanted):
             if stops:
                 stop_at_malformed(batch)
-            yield batch
+            yield pack(batch)
 
-    return rows.frame.mapInArrow(read, from_arrow_schema(model.EVENTS))
+    return unpack(rows.frame.mapInArrow(read, from_arrow_schema(PACKED)))
 
 
 def read_table(rows: RowsOf, format: str, plan: str, request: TableRequest, schema: pa.Schema) -> DataFrame:

@@ -31,7 +31,6 @@ __all__ = ["driver_memory", "get_spark"]
 _RUNTIME: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",  # PySpark 4.1 and later
 }
 """What cdcwb needs of any session, its own or one that is there already."""
 
@@ -52,10 +51,10 @@ _ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def get_spark(app_name: str = "cdcwb") -> SparkSession:
     """The running Spark session, classic or Connect; where there is none, a new one named ``app_name``.
 
-    A session that is running keeps its settings, but for three that cdcwb needs and that can change at run time: time
-    zone UTC, Arrow, and filter pushdown into Python data sources where its Spark has it. A new one is local unless
-    ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration says otherwise; it runs its workers with this Python, listens
-    on the loopback address only, has no web page, and says nothing but errors.
+    A session that is running keeps its settings, but for two that cdcwb needs and that can change at run time: time
+    zone UTC, and Arrow. A new one is local unless ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration says otherwise;
+    it runs its workers with this Python, listens on the loopback address only, has no web page, and says nothing but
+    errors.
 
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start.
     """
@@ -116,6 +115,8 @@ def _own_settings(master: str) -> dict[str, str]:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(max(16, 8 * machine.cores())),
         }
+        if sys.platform == "linux":  # rows cross from Python a quarter faster than through loopback; from Spark 4.1 on
+            settings["spark.python.unix.domain.socket.enabled"] = "true"
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             settings["spark.driver.memory"] = f"{driver_memory(machine.memory_bytes())}m"
     return settings

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -16,6 +16,7 @@ from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import Plan, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, nearest
+from cdcwb.spark.packing import PACKED, pack
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,14 +31,15 @@ READER_OPTIONS = (
     "plan",
     "images",
     "mode",
-    "pushdown",
+    "packed",
     "table",
     "columns",
     "table_images",
     "table_schema",
 )
 """Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
-:func:`cdcwb.load` all others but ``images`` and ``mode``."""
+:func:`cdcwb.load` all others but ``images`` and ``mode``; with ``packed`` the events are those of
+:data:`cdcwb.spark.packing.PACKED`."""
 
 
 def source_name(format: str) -> str:
@@ -63,6 +65,12 @@ class _Split(InputPartition):
 
 
 class _Reader(DataSourceReader):
+    """Reads the splits of a plan.
+
+    It takes no filters from Spark (``pushFilters``): where a query uses one DataFrame twice, PySpark 4.3 hands the
+    filters of one use to both, and the other would lack rows.
+    """
+
     def __init__(self, format: str, options: dict[str, str]) -> None:
         self.format = format
         self.options = options
@@ -72,6 +80,7 @@ class _Reader(DataSourceReader):
             images=as_bool("images", options.get("images", "true")), drop_malformed=mode == "DROPMALFORMED"
         )
         self.stop_at_malformed = mode == "FAILFAST"
+        self.packed = _is_packed(options)
         self._plan: Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -100,42 +109,7 @@ class _Reader(DataSourceReader):
         for batch in fmt.read(plan, partition.value, self.wanted):
             if self.stop_at_malformed:
                 stop_at_malformed(batch)
-            yield batch
-
-
-class _FilteringReader(_Reader):
-    """Skips events before they are decoded. Spark looks at every filter again, so it may let too many through, never
-    too few."""
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  (Spark's name)
-        """Takes note of equality filters on kind, table_name and transaction_id, and of any that wants a changed_at."""
-        names = {"kind": "kinds", "table_name": "tables", "transaction_id": "transactions"}
-        for one in filters:
-            column: tuple[str, ...] = getattr(one, "attribute", ())
-            target = names.get(column[0]) if len(column) == 1 else None
-            values = _values(one)
-            if column == ("changed_at",) and type(one).__name__ in _WANT_A_VALUE:
-                self.wanted = replace(self.wanted, timed=True)
-            if target is None or values is None:
-                continue
-            before = getattr(self.wanted, target)
-            chosen = values if before is None else before & values
-            changed: dict[str, Any] = {target: chosen}
-            self.wanted = replace(self.wanted, **changed)
-        return filters
-
-
-_WANT_A_VALUE = ("IsNotNull", "EqualTo", "In", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual")
-
-
-def _values(one: Any) -> frozenset[str] | None:
-    """The values that an equality or IN filter lets through, or None for another filter."""
-    kind = type(one).__name__
-    if kind == "EqualTo":
-        return frozenset([str(one.value)])
-    if kind == "In":
-        return frozenset(str(value) for value in one.value if value is not None)
-    return None
+            yield pack(batch) if self.packed else batch
 
 
 def stop_at_malformed(batch: pa.RecordBatch) -> None:
@@ -161,6 +135,10 @@ def _request(options: dict[str, str]) -> TableRequest | None:
         options.get("table_images", "both"),
         options.get("table_schema", "in_force"),
     )
+
+
+def _is_packed(options: dict[str, str]) -> bool:
+    return as_bool("packed", options.get("packed", "false"))
 
 
 def _plan(format: str, options: dict[str, str]) -> Plan:
@@ -208,13 +186,12 @@ def _source_of(format: str) -> type[DataSource]:
             options = dict(self.options)
             request = _request(options)
             if request is None:
-                return from_arrow_schema(model.EVENTS)
+                return from_arrow_schema(PACKED if _is_packed(options) else model.EVENTS)
             fmt = get_format(format)
             return from_arrow_schema(fmt.table_schema(_plan(format, options), request), prefer_timestamp_ntz=True)
 
         def reader(self, schema: StructType) -> DataSourceReader:
             options = dict(self.options)
-            pushes = as_bool("pushdown", options.get("pushdown", "false"))
-            return (_FilteringReader if pushes else _Reader)(format, options)
+            return _Reader(format, options)
 
     return CaptureSource

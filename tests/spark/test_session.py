@@ -50,12 +50,6 @@ def test_the_running_session_keeps_its_settings_but_for_what_cdcwb_needs(spark: 
         spark.conf.set("spark.sql.shuffle.partitions", "4")
 
 
-def test_filter_pushdown_is_on_where_spark_has_it(spark: SparkSession) -> None:
-    has_it = tuple(map(int, spark.version.split(".")[:2])) >= (4, 1)
-    assert spark.conf.isModifiable("spark.sql.python.filterPushdown.enabled") is has_it
-    assert spark.conf.get("spark.sql.python.filterPushdown.enabled", "absent") == ("true" if has_it else "absent")
-
-
 def test_times_are_utc(spark: SparkSession) -> None:
     rows = spark.sql("select timestamp '2025-03-23 10:57:19' at").toArrow().to_pylist()
     assert rows == [{"at": datetime(2025, 3, 23, 10, 57, 19, tzinfo=UTC)}]

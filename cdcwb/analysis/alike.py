@@ -1,0 +1,236 @@
+"""When two captured values are the same although they are written differently, and which changes of one row of two
+captures belong together. Nothing here asks Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+
+__all__ = ["KINDS", "Change", "Matched", "Rules", "canonical", "match", "same"]
+
+KINDS: Final = ("auto", "text", "number", "time", "boolean", "ignore")
+"""How values of a column are compared: as what they look like, as text (blanks at the end do not count), as numbers, as
+times, as truth values, or not at all."""
+
+_NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?")
+_TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T :](\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?")
+_TRUE: Final = frozenset(("true", "t", "1", "yes", "y"))
+_FALSE: Final = frozenset(("false", "f", "0", "no", "n"))
+_MOST_CELLS: Final = 4_000_000  # of a table of all pairs of changes of one row
+_APART: Final = 1.01  # what it costs to leave a change alone; 1 and a little is what a pair with differences costs
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How two captures are compared. ``tables`` and ``columns`` map names of the source to those of the target (columns
+    as ``column`` or ``schema.table.column``), ``types`` columns of the source to one of :data:`KINDS`. Numbers may
+    differ by ``tolerance``; a change that arrives later than ``late_after`` is late (None: none is)."""
+
+    tables: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    tolerance: Decimal = Decimal(0)
+    late_after: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        """Raises OptionError for an unknown kind of comparison or a negative tolerance."""
+        for column, kind in self.types.items():
+            if kind not in KINDS:
+                raise OptionError(
+                    f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
+                )
+        if self.tolerance < 0:
+            raise OptionError(f"tolerance: expected a number from 0 on, found {self.tolerance}")
+
+    def table(self, name: str) -> str:
+        """The target's name of a table of the source."""
+        return self.tables.get(name, name)
+
+    def column(self, table: str, name: str) -> str:
+        """The target's name of a column of the source."""
+        return self.columns.get(f"{table}.{name}", self.columns.get(name, name))
+
+    def kind(self, table: str, name: str) -> str:
+        """How the values of a column of the source are compared."""
+        return self.types.get(f"{table}.{name}", self.types.get(name, "auto"))
+
+
+def canonical(value: str | None, kind: str = "auto") -> str | None:
+    """A text that values which are the same share, tolerance aside; NULL stays None."""
+    if value is None:
+        return None
+    if kind == "boolean":
+        low = value.strip().lower()
+        return "true" if low in _TRUE else "false" if low in _FALSE else value
+    if kind in ("auto", "number"):
+        number = _number(value)
+        if number is not None:
+            return format(number.normalize(), "f") if number else "0"
+    if kind in ("auto", "time"):
+        time = _time(value)
+        if time is not None:
+            return time
+    return value.rstrip(" ") if kind in ("auto", "text") else value
+
+
+def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Decimal = Decimal(0)) -> bool:
+    """Are two values the same?"""
+    if kind == "ignore" or one == other:
+        return True
+    if one is None or other is None:
+        return False
+    if canonical(one, kind) == canonical(other, kind):
+        return True
+    if kind == "auto" and {one.lower(), other.lower()} <= _TRUE | _FALSE and {"true", "false"} & {one, other}:
+        return canonical(one, "boolean") == canonical(other, "boolean")
+    if tolerance and kind in ("auto", "number"):
+        first, second = _number(one), _number(other)
+        return first is not None and second is not None and abs(first - second) <= tolerance
+    return False
+
+
+def _number(text: str) -> Decimal | None:
+    """A plain number; a text with leading zeros is none."""
+    text = text.strip()
+    if not text or _NUMBER.fullmatch(text) is None:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _time(text: str) -> str | None:
+    """A date or time in one form: a time at midnight is the date, zeros at the end of a fraction go, zones become
+    UTC."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    day, clock, zone = match.groups()
+    if clock is None:
+        return day
+    clock, _, fraction = clock.replace(",", ".").partition(".")
+    clock = clock if len(clock) > 5 else f"{clock}:00"
+    if zone is not None:
+        try:
+            moment = datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
+        day, clock = moment.date().isoformat(), moment.time().isoformat()
+    fraction = fraction.rstrip("0")
+    if clock == "00:00:00" and not fraction:
+        return day
+    return f"{day}T{clock}.{fraction}" if fraction else f"{day}T{clock}"
+
+
+# --- which changes belong together ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one row: its operation, the values that it left (empty: a deleted row), its time in microseconds
+    (None: not known), and where it stands."""
+
+    operation: str
+    image: Mapping[str, str | None]
+    time: int | None
+    place: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A change of the source and one of the target that belong together, or one alone. ``columns``: in which they
+    differ, by the source's names."""
+
+    source: Change | None
+    target: Change | None
+    columns: tuple[str, ...] = ()
+
+
+def match(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
+    """The changes of one row in two captures, each in its order, put side by side.
+
+    Pairs keep the order of both sides and have the same operation. Of all ways to do that it is the one that leaves the
+    fewest alone, then the one with the fewest differences, then the one whose pairs lie closest in time. Of thousands
+    of changes of one row what is equal at both ends is put together first, whatever its time; if thousands are left,
+    they stay alone.
+    """
+    first, last = 0, 0
+    if len(source) != len(target) and len(source) * len(target) <= _MOST_CELLS // 16:
+        return _aligned(source, target, table, rules)
+    while first < min(len(source), len(target)) and _equal(source[first], target[first], table, rules):
+        first += 1
+    most = min(len(source), len(target)) - first
+    while last < most and _equal(source[-1 - last], target[-1 - last], table, rules):
+        last += 1
+    head = [Matched(one, other) for one, other in zip(source[:first], target[:first], strict=True)]
+    tail = [
+        Matched(one, other)
+        for one, other in zip(source[len(source) - last :], target[len(target) - last :], strict=True)
+    ]
+    middle = _aligned(source[first : len(source) - last], target[first : len(target) - last], table, rules)
+    return [*head, *middle, *tail]
+
+
+def _differing(one: Change, other: Change, table: str, rules: Rules) -> tuple[str, ...]:
+    """The columns, of those that both captured, in which two changes differ."""
+    found = []
+    for name, value in one.image.items():
+        theirs = rules.column(table, name)
+        if theirs in other.image and not same(value, other.image[theirs], rules.kind(table, name), rules.tolerance):
+            found.append(name)
+    return tuple(found)
+
+
+def _equal(one: Change, other: Change, table: str, rules: Rules) -> bool:
+    return one.operation == other.operation and not _differing(one, other, table, rules)
+
+
+def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
+    if not source or not target or len(source) * len(target) > _MOST_CELLS:
+        return [*(Matched(one, None) for one in source), *(Matched(None, one) for one in target)]
+    rows, columns = len(source) + 1, len(target) + 1
+    cost = [[0.0] * columns for _ in range(rows)]
+    differing: dict[tuple[int, int], tuple[str, ...]] = {}
+    for at in range(rows):
+        for to in range(columns):
+            if not at or not to:
+                cost[at][to] = _APART * (at + to)
+                continue
+            best = min(cost[at - 1][to], cost[at][to - 1]) + _APART
+            one, other = source[at - 1], target[to - 1]
+            if one.operation == other.operation:
+                names = differing[at, to] = _differing(one, other, table, rules)
+                best = min(best, cost[at - 1][to - 1] + _price(one, other, names))
+            cost[at][to] = best
+    found, at, to = [], rows - 1, columns - 1
+    while at or to:
+        if (at, to) in differing:
+            one, other = source[at - 1], target[to - 1]
+            if cost[at][to] == cost[at - 1][to - 1] + _price(one, other, differing[at, to]):
+                found.append(Matched(one, other, differing[at, to]))
+                at, to = at - 1, to - 1
+                continue
+        if at and (not to or cost[at][to] == cost[at - 1][to] + _APART):
+            found.append(Matched(source[at - 1], None))
+            at -= 1
+        else:
+            found.append(Matched(None, target[to - 1]))
+            to -= 1
+    return found[::-1]
+
+
+def _price(one: Change, other: Change, names: tuple[str, ...]) -> float:
+    """What a pair costs: nothing where it is the same, else 1 and a little for each column; and next to nothing for
+    lying far apart in time."""
+    far = 0.0
+    if one.time is not None and other.time is not None:
+        far = min(abs(one.time - other.time) / 1e12, 1.0) * 1e-6
+    return (1.0 + 0.5 * len(names) / max(len(one.image), 1) + far) if names else far

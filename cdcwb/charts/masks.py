@@ -1,0 +1,234 @@
+"""Pictures of which columns change: when, how often, together, and what the bits of a mask stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.words import count, duration, moment, plural
+
+__all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]
+
+Record = Mapping[str, Any]
+
+MOST_COLUMNS: Final = 60
+"""Columns of one table that are drawn; the most changed ones."""
+
+_ROW: Final = 20
+_STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, behind the last column")
+_COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[8])
+
+
+def changed_over_time(records: Iterable[Record], first: datetime, last: datetime, width_us: int) -> go.Figure:
+    """How often each column of one table was changed when: a row for every column, most changed at the top.
+
+    Records: ``column``, ``bin`` (from 0), ``changed`` (int). Bins are ``width_us`` microseconds wide, from ``first`` to
+    ``last``. Colour is linear from 0 to the largest number; the hover text has the number.
+    """
+    cells = list(records)
+    totals: dict[str, int] = {}
+    for cell in cells:
+        totals[cell["column"]] = totals.get(cell["column"], 0) + cell["changed"]
+    names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
+    width = timedelta(microseconds=width_us)
+    times = [first + number * width for number in range((last - first) // width + 1)]
+    by_place = {(cell["column"], cell["bin"]): cell["changed"] for cell in cells}
+    z = [[by_place.get((name, number)) for number in range(len(times))] for name in names]
+    largest = max((cell["changed"] for cell in cells), default=1)
+    words = [
+        [
+            f"{theme.label(name)}<br>changed {plural(number, 'time')}<br>from {moment(time)} for {duration(width_us)}"
+            if number
+            else ""
+            for time, number in zip(times, row, strict=True)
+        ]
+        for name, row in zip(names, z, strict=True)
+    ]
+    trace = go.Heatmap(
+        x=[(time + width / 2).replace(tzinfo=None).isoformat(sep=" ") for time in times],
+        y=[f"{theme.label(name, 30)}  {count(totals[name])}" for name in names],
+        z=z,
+        text=words,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorscale=theme.SCALE,
+        zmin=0,
+        zmax=max(largest, 2),
+        xgap=1,
+        ygap=1,
+        colorbar={"title": {"text": "updates", "side": "right"}, "thickness": 12, "outlinewidth": 0}
+        | ({"dtick": 1} if largest < 6 else {}),
+    )
+    return theme.figure(
+        height=_ROW * max(2, len(names)) + 110,
+        traces=[trace],
+        xaxis={"type": "date", "title": {"text": "time (UTC)"}, "showgrid": False},
+        yaxis={"type": "category", "showgrid": False, "ticks": ""},
+    )
+
+
+def often(records: Iterable[Record]) -> go.Figure:
+    """How many of a table's updates changed each column, and how many set it to NULL; without the columns that none
+    changed.
+
+    Records of one table: ``column``, ``changed``, ``became_null``, ``updates`` (int).
+    """
+    changed = [row for row in records if row["changed"]]
+    rows = sorted(changed, key=lambda row: (row["changed"], row["column"]))[-MOST_COLUMNS:]
+    figure = theme.figure(height=_ROW * max(2, len(rows)) + 110, barmode="stack", bargap=0.3)
+    parts = (
+        ("set to a value", theme.OPERATIONS["UPDATE"], [row["changed"] - row["became_null"] for row in rows]),
+        ("set to NULL", theme.OPERATIONS["DELETE"], [row["became_null"] for row in rows]),
+    )
+    for title, look, numbers in parts:
+        figure.add_bar(
+            orientation="h",
+            name=title,
+            x=numbers,
+            y=list(range(len(rows))),
+            marker=look.bar(),
+            customdata=[
+                [theme.label(row["column"]), count(number), plural(row["updates"], "update")]
+                for row, number in zip(rows, numbers, strict=True)
+            ],
+            hovertemplate="%{customdata[0]}<br>" + title + " in %{customdata[1]} of %{customdata[2]}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"title": {"text": "updates that changed the column"}, "rangemode": "tozero", "tickformat": ",d"},
+        yaxis={
+            "tickvals": list(range(len(rows))),
+            "ticktext": [f"{theme.label(row['column'], 30)}  {count(row['changed'])}" for row in rows],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure
+
+
+def together(records: Iterable[Record], most: int = 24) -> go.Figure:
+    """Which columns of a table change in the same update: colour is the share of updates that changed both among those
+    that changed either.
+
+    Records: ``column``, ``other``, ``together``, ``column_changed``, ``other_changed``, ``likeness`` (0 to 1).
+    """
+    rows = list(records)
+    changed = {row["column"]: row["column_changed"] for row in rows}
+    changed |= {row["other"]: row["other_changed"] for row in rows}
+    names = sorted(changed, key=lambda name: (-changed[name], name))[:most]
+    pairs = {(row["column"], row["other"]): row for row in rows} | {(row["other"], row["column"]): row for row in rows}
+    z: list[list[float | None]] = []
+    words: list[list[str]] = []
+    for one in names:
+        line, texts = [], []
+        for other in names:
+            pair = pairs.get((one, other))
+            line.append(None if pair is None else pair["likeness"])
+            texts.append("" if pair is None else _pair_text(pair))
+        z.append(line)
+        words.append(texts)
+    labels = [theme.label(name, 24) for name in names]
+    trace = go.Heatmap(
+        x=labels,
+        y=labels,
+        z=z,
+        text=words,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorscale=theme.SCALE,
+        zmin=0,
+        zmax=1,
+        xgap=1,
+        ygap=1,
+        colorbar={"title": {"text": "share", "side": "right"}, "thickness": 12, "outlinewidth": 0, "tickformat": ".0%"},
+    )
+    return theme.figure(
+        height=_ROW * max(4, len(names)) + 170,
+        traces=[trace],
+        xaxis={"type": "category", "showgrid": False, "ticks": "", "tickangle": -40},
+        yaxis={"type": "category", "showgrid": False, "ticks": "", "autorange": "reversed"},
+    )
+
+
+def _pair_text(pair: Record) -> str:
+    both = f"{theme.label(pair['column'])} and {theme.label(pair['other'])}"
+    return (
+        f"{both}<br>together in {plural(pair['together'], 'update')}"
+        f"<br>alone {count(pair['column_changed'] - pair['together'])} and "
+        f"{count(pair['other_changed'] - pair['together'])}"
+    )
+
+
+def bits(masks: Sequence[Any]) -> go.Figure:
+    """Masks of one table bit by bit, a row for each: bit 0 at the left, as the bytes are numbered, with the column that
+    a bit stands for above it.
+
+    Masks have ``mask`` (text), ``changes`` (int) and ``bits`` with ``number``, ``column``, ``kind`` (data, header or
+    beyond) and ``is_set``. The hover text names byte, bit and column.
+    """
+    width = max((len(mask.bits) for mask in masks), default=0)
+    names = {bit.number: bit for mask in masks for bit in mask.bits}
+    z, words, marks = [], [], []
+    for mask in masks:
+        states = [_state(bit) for bit in mask.bits] + [0] * (width - len(mask.bits))
+        z.append(states)
+        marks.append(["●" if state in (1, 3, 4) else "" for state in states])
+        words.append([_bit_text(mask, bit) for bit in mask.bits] + [""] * (width - len(mask.bits)))
+    steps = len(_COLOURS)
+    scale = [[edge / steps, colour] for at, colour in enumerate(_COLOURS) for edge in (at, at + 1)]
+    trace = go.Heatmap(
+        x=list(range(width)),
+        y=[f"{theme.label(mask.mask, 20)}  {count(mask.changes)}×" for mask in masks],
+        z=z,
+        text=marks,
+        customdata=words,
+        texttemplate="%{text}",
+        hovertemplate="%{customdata}<extra></extra>",
+        colorscale=scale,
+        zmin=-0.5,
+        zmax=steps - 0.5,
+        showscale=False,
+        xgap=1,
+        ygap=2,
+    )
+    shown = [at for at in range(width) if width <= MOST_COLUMNS or at % (width // MOST_COLUMNS + 1) == 0]
+    return theme.figure(
+        height=(_ROW + 4) * max(2, len(masks)) + 190,
+        traces=[trace],
+        xaxis={
+            "tickvals": shown,
+            "ticktext": [_tick(at, names.get(at)) for at in shown],
+            "tickangle": -60,
+            "side": "top",
+            "showgrid": False,
+            "ticks": "",
+        },
+        yaxis={"type": "category", "showgrid": False, "ticks": "", "autorange": "reversed"},
+        margin={"l": 12, "r": 16, "t": 12, "b": 12},
+    )
+
+
+def _state(bit: Any) -> int:
+    if bit.kind == "header":
+        return 3 if bit.is_set else 2
+    if bit.kind == "beyond":
+        return 4 if bit.is_set else 0
+    return int(bit.is_set)
+
+
+def _tick(at: int, bit: Any) -> str:
+    if bit is None or bit.column is None:
+        return f"{at} header" if bit is not None and bit.kind == "header" else str(at)
+    return f"{at} {theme.label(bit.column, 18)}"
+
+
+def _bit_text(mask: Any, bit: Any) -> str:
+    what = theme.label(bit.column) if bit.column is not None else _STATES[_state(bit)]
+    state = "set" if bit.is_set else "not set"
+    return (
+        f"bit {bit.number} (byte {bit.number // 8}, bit {bit.number % 8} of it, {mask.order} byte order)"
+        f"<br>{what}: {state}"
+    )

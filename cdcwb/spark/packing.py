@@ -1,0 +1,66 @@
+"""``events`` on the way from Python to Spark: lists of names as one text each.
+
+Spark takes every column that a Python worker sends, whether it is asked for or not, and a list costs as much as its
+names. As one text it costs a fraction, and is cut up only where the column is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["PACKED", "pack", "unpack"]
+
+_LISTS: Final = ("changed_columns", "present_columns")
+_BETWEEN: Final = "\x1f"
+_PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
+
+PACKED: Final = pa.schema([*model.EVENTS, *((name, pa.string()) for name in _PACKED_NAMES.values())])
+"""``events`` with a text for each column of lists. A list is in the one or in the other: null in both if it is null."""
+
+
+def pack(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Events as :data:`PACKED`."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name in _LISTS:
+        columns[name], columns[_PACKED_NAMES[name]] = _packed(columns[name])
+    return pa.RecordBatch.from_arrays([columns[name] for name in PACKED.names], schema=PACKED)
+
+
+def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
+    """Lists that stay lists, for they are empty or a name holds what stands between names; and the others as texts."""
+    count = len(lists)
+    if lists.null_count == count:
+        return lists, pa.nulls(count, pa.string())
+    names = lists.flatten()
+    data = names.buffers()[2]
+    if names.null_count or (data is not None and (np.frombuffer(data, np.uint8) == ord(_BETWEEN)).any()):
+        return lists, pa.nulls(count, pa.string())
+    texts = pc.binary_join(lists, _BETWEEN)
+    empty = pc.fill_null(pc.equal(pc.list_value_length(lists), 0), False)
+    if not pc.any(empty).as_py():
+        return pa.nulls(count, lists.type), texts
+    nowhere = np.zeros(count + 1, dtype=np.int32)
+    full = np.append(~empty.to_numpy(zero_copy_only=False), False)
+    kept = pa.ListArray.from_arrays(pa.array(nowhere, mask=full), pa.array([], pa.string()))
+    return kept, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+
+
+def unpack(packed: DataFrame) -> DataFrame:
+    """A DataFrame of :data:`PACKED` as ``events``."""
+    from pyspark.sql import functions as F
+
+    def column(name: str) -> Column:
+        if name not in _LISTS:
+            return F.col(name)
+        return F.coalesce(F.split(_PACKED_NAMES[name], _BETWEEN), F.col(name)).alias(name)
+
+    return packed.select(*[column(name) for name in model.EVENTS.names])

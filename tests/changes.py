@@ -1,0 +1,86 @@
+"""Changes made by hand as a Spark table, for questions that are asked of changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdcwb import model
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["START", "at", "change", "frame", "tables", "version"]
+
+START = datetime(2026, 3, 23, 10, 0, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    """So many seconds after :data:`START`."""
+    return START + timedelta(microseconds=round(seconds * 1e6))
+
+
+def change(number: int, operation: str, table: str = "shop.orders", **facts: Any) -> dict[str, Any]:
+    """A committed change at second ``number``, with the position ``number``; images and keys are dictionaries."""
+    schema, _, name = table.rpartition(".")
+    row = dict.fromkeys(model.CHANGES.names) | {
+        "format": "gbase8s",
+        "file": "capture.bin",
+        "file_index": 0,
+        "offset": number * 100,
+        "length": 100,
+        "kind": "change",
+        "operation": operation,
+        "position": f"{number:016X}",
+        "commit_position": f"{number:016X}",
+        "committed_at": at(number),
+        "transaction_id": f"t{number}",
+        "schema_name": schema or None,
+        "table_name": name,
+        "table_version": f"{table}@1",
+        "outcome": "committed",
+    }
+    row |= facts
+    for image in ("key", "before", "after", "headers"):
+        row[image] = None if row[image] is None else list(row[image].items())
+    return row
+
+
+def version(table: str, number: int, columns: list[str] | list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
+    """A version of a table; columns are names, or what is known of each."""
+    schema, _, name = table.rpartition(".")
+    nothing = dict.fromkeys(("type", "length", "precision", "scale", "key_position", "nullable"))
+    described = [one if isinstance(one, dict) else {"name": one} for one in columns]
+    return (
+        dict.fromkeys(model.TABLE_VERSIONS.names)
+        | {
+            "table_version": f"{table}@{number}",
+            "schema_name": schema or None,
+            "table_name": name,
+            "columns": [nothing | {"ordinal": place} | one for place, one in enumerate(described, 1)],
+            "origin": "record",
+        }
+        | facts
+    )
+
+
+def frame(spark: SparkSession, folder: Path, table: str, rows: list[dict[str, Any]]) -> DataFrame:
+    """A table of the model (:data:`cdcwb.model.TABLES`) with these rows."""
+    place = folder / f"{table}.parquet"
+    number = 1
+    while place.exists():
+        number += 1
+        place = folder / f"{table}-{number}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=model.TABLES[table]), place)
+    return spark.read.parquet(str(place))
+
+
+def tables(spark: SparkSession, folder: Path, **rows: list[dict[str, Any]]) -> Any:
+    """Something that answers like a capture: the tables given, and the session."""
+    made = {name: frame(spark, folder, name, these) for name, these in rows.items()}
+    return SimpleNamespace(spark=spark, **made)

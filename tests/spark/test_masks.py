@@ -1,0 +1,107 @@
+"""Questions about which columns changes touch, asked of a few that are made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdcwb.analysis import masks as ask
+from cdcwb.report.show import records
+from tests.changes import START, at, change, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = "shop.orders"
+
+
+def update(number: int, changed: list[str] | None, **facts: Any) -> dict[str, Any]:
+    source = None if changed is None else facts.pop("change_source", "mask")
+    return change(number, "UPDATE", T, changed_columns=changed, change_source=source, **facts)
+
+
+CHANGES = [
+    change(0, "INSERT", T, after={"id": "1", "a": "x", "b": "y"}),
+    update(1, ["a"], change_mask="02", after={"id": "1", "a": "z", "b": "y"}, key={"id": "1"}, before={"id": "1"}),
+    update(2, ["a", "b"], change_mask="06", after={"id": "1", "a": None}),
+    update(3, [], change_mask="00", after={"id": "1"}),
+    update(4, None, after={"id": "1", "a": "q"}),
+    update(5, ["a", "b"], change_source="images", key={"id": "9"}, before={"id": "1"}, after={"id": "9", "a": "z"}),
+    change(6, "UPDATE", "shop.other", changed_columns=["c"], change_source="log", change_mask="02"),
+]
+PROBLEMS = [
+    {"severity": "warning", "code": "mask_images", "sentence": "disagree about b", "file": "f", "offset": 7},
+    {"severity": "warning", "code": "value", "sentence": "no value", "file": "f", "offset": 3},
+]
+
+
+@pytest.fixture(scope="module")
+def capture(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return tables(spark, tmp_path_factory.mktemp("masks"), changes=CHANGES, problems=PROBLEMS)
+
+
+def test_it_is_told_how_it_is_known_what_changed(capture: Any) -> None:
+    rows = {row["table"]: row for row in records(ask.overview(capture))}
+    mine = rows[T]
+    assert [mine[f"told_by_{how}"] for how in ("mask", "images", "log")] == [3, 1, 0]
+    assert (mine["updates"], mine["not_told"], mine["idle"], mine["with_mask"], mine["columns_changed"]) == (
+        *(5, 1),
+        *(1, 3, 2),
+    )
+    assert rows["shop.other"]["told_by_log"] == 1
+
+
+def test_null_is_told_from_not_captured(capture: Any) -> None:
+    rows = {row["column"]: row for row in records(ask.columns(capture)) if row["table"] == T}
+    assert (rows["a"]["changed"], rows["a"]["updates"], rows["a"]["share"]) == (3, 4, 0.75)
+    assert (rows["a"]["set"], rows["a"]["null"], rows["a"]["not_captured"], rows["a"]["became_null"]) == (3, 1, 1, 1)
+    assert (rows["b"]["set"], rows["b"]["null"], rows["b"]["not_captured"]) == (1, 0, 4)
+    assert (rows["id"]["changed"], rows["id"]["set"]) == (0, 5)
+
+
+def test_columns_that_change_in_one_update_are_paired(capture: Any) -> None:
+    (pair,) = records(ask.together(capture))
+    assert (pair["table"], pair["column"], pair["other"], pair["together"]) == (T, "a", "b", 2)
+    assert (pair["column_changed"], pair["other_changed"], pair["likeness"]) == (3, 2, pytest.approx(2 / 3))
+
+
+def test_updates_that_change_nothing_are_counted_with_the_place_of_the_first(capture: Any) -> None:
+    (row,) = records(ask.idle_updates(capture))
+    assert (row["table"], row["updates"], row["idle"], row["share"], row["offset"]) == (T, 5, 1, 0.2, 300)
+
+
+def test_a_change_of_the_key_is_found(capture: Any) -> None:
+    (row,) = records(ask.key_changes(capture))
+    assert (row["old_key"], row["new_key"], row["position"]) == ("id=1", "id=9", f"{5:016X}")
+
+
+def test_time_is_cut_into_bins_that_hold_every_update_that_is_told(capture: Any) -> None:
+    first, last = ask.time_span(capture)
+    assert (first, last) == (at(1), at(6))
+    assert first is not None
+    assert last is not None
+    frame, width_us = ask.over_time(capture, first, last, bins=5)
+    rows = records(frame)
+    assert width_us == 1_000_001
+    assert sum(row["changed"] for row in rows) == 6
+    assert {row["bin"] for row in rows} == {0, 4} | {row["bin"] for row in rows}
+    assert min(row["began_at"] for row in rows) == first
+    assert all(START <= row["began_at"] <= last for row in rows)
+
+
+def test_masks_are_counted_by_what_they_mean(capture: Any) -> None:
+    rows = [(row["table"], row["change_mask"], row["changes"]) for row in records(ask.masks(capture))]
+    assert rows == [(T, "00", 1), (T, "02", 1), (T, "06", 1), ("shop.other", "02", 1)]
+
+
+def test_disagreements_are_the_problems_of_masks(capture: Any) -> None:
+    assert [row["offset"] for row in records(ask.disagreements(capture))] == [7]
+
+
+def test_a_capture_without_updates_has_empty_answers(spark: SparkSession, tmp_path: Path) -> None:
+    empty = tables(spark, tmp_path, changes=CHANGES[:1], problems=[])
+    assert ask.time_span(empty) == (None, None)
+    for question in (ask.overview, ask.columns, ask.together, ask.idle_updates, ask.key_changes, ask.masks):
+        assert len(question(empty)) == 0

@@ -1,0 +1,87 @@
+"""Two captures side by side."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdcwb.analysis.alike import Rules
+from cdcwb.analysis.reconcile import reconcile
+from cdcwb.errors import OptionError
+from cdcwb.report.show import records
+from tests.changes import at, change, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = "shop.orders"
+
+
+def made(number: int, operation: str, key: int, table: str = T, **columns: str | None) -> dict[str, Any]:
+    image = {"id": str(key), **columns}
+    images = {"before": image} if operation == "DELETE" else {"after": image}
+    return change(number, operation, table, key={"id": str(key)}, **images)
+
+
+def test_planted_differences_are_found_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(6)
+    source, target, planted = [], [], {"missing": 0, "extra": 0, "different": 0, "late": 0}
+    for number in range(3000):
+        key, state = number // 3, f"s{rng.random():.9f}"
+        operation = ("INSERT", "UPDATE", "DELETE")[number % 3]
+        source.append(made(number, operation, key, state=state, total=f"{number}.50"))
+        what = rng.choices(["same", "missing", "extra", "different", "late"], [60, 4, 3, 4, 3])[0]
+        twin = made(number, operation, key, state=state, total=f"{number}.5")
+        twin["committed_at"] = at(number + (60 if what == "late" else 1))
+        if what == "different" and operation != "DELETE":
+            twin["after"] = [(name, "other" if name == "state" else value) for name, value in twin["after"]]
+        elif what == "different":
+            what = "same"
+        if what != "missing":
+            target.append(twin)
+        if what == "extra":
+            target.append(made(number + 100_000, "INSERT", 50_000 + number, state="x"))
+        if what in planted:
+            planted[what] += 1
+    rules = Rules(late_after=timedelta(seconds=30))
+    found = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target), rules)
+    counts = found.counts()
+    assert {name: counts[name] for name in planted} == planted
+    assert counts["same"] == 3000 - planted["missing"] - planted["different"]
+    (column,) = records(found.by_column())
+    assert (column["column"], column["different"]) == ("state", planted["different"])
+    rows = records(found.differences(5000))
+    assert len(rows) == sum(planted.values())
+    assert all([one["column"] for one in row["columns"]] == ["state"] for row in rows if row["what"] == "different")
+
+
+def test_names_and_types_are_mapped(spark: SparkSession, tmp_path: Path) -> None:
+    source = tables(spark, tmp_path, changes=[made(1, "INSERT", 1, flag="t", pay="10.00")])
+    twin = change(1, "INSERT", "dw.sales", key={"order_id": "1"}, after={"order_id": "1", "flag": "1", "pay": "10.004"})
+    target = tables(spark, tmp_path, changes=[twin])
+    rules = Rules({T: "dw.sales"}, {"id": "order_id"}, {"flag": "boolean"})
+    (row,) = records(reconcile(source, target, rules).differences())
+    assert (row["what"], [one["column"] for one in row["columns"]]) == ("different", ["pay"])
+    with pytest.raises(OptionError, match="none is in both"):
+        reconcile(source, target)
+
+
+def test_changes_without_a_key_are_told_and_not_compared(spark: SparkSession, tmp_path: Path) -> None:
+    capture = tables(spark, tmp_path, changes=[change(1, "INSERT", T, after={"id": "1"}), made(2, "INSERT", 2)])
+    found = reconcile(capture, capture)
+    assert found.without_key == [
+        {"side": "source", "table": T, "changes": 1},
+        {"side": "target", "table": T, "changes": 1},
+    ]
+    assert found.counts()["same"] == 1
+
+
+def test_rolled_back_changes_and_full_loads_count_on_neither_side(spark: SparkSession, tmp_path: Path) -> None:
+    source = [made(1, "INSERT", 1), made(2, "INSERT", 2) | {"outcome": "rolled_back"}]
+    target = [made(1, "INSERT", 1), made(3, "REFRESH", 3) | {"outcome": None}]
+    counts = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target)).counts()
+    assert counts == {"same": 1, "missing": 0, "extra": 0, "different": 0, "late": 0}
