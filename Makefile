@@ -9,6 +9,9 @@ VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Tests with Spark run in two processes, a file in one of them, each with a JVM of its own.
+IN_TWO := --numprocesses 2 --dist loadfile
+SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest lint lab bench clean java browser
 
@@ -17,27 +20,28 @@ help: ## print this list
 
 env: $(VENV)/.ready ## make the Python environment in .venv
 
-report: env java ## run the notebooks over data/ and write reports/, with an index page
+report: env java ## run every notebook over every capture in data/ and write reports/, with an index page
 	@$(BIN)/python -m cdcwb.report
 
 test: env java browser lint ## check the code, then run every test at its normal size
 	$(PYTEST) --numprocesses logical --maxprocesses 4 tests/unit
-	$(PYTEST) tests/spark tests/notebooks tests/browser
+	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) tests/spark tests/notebooks tests/browser
 
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full
 
-test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark
+test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without the pages' examples
 	@scripts/ensure.sh $(OLDEST)/bin/python java
-	$(OLDEST)/bin/python -m pytest tests/spark
+	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark --ignore tests/spark/test_docs_cli.py
 
 lint: env ## check style, formatting and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-lab: env java ## open the notebooks in JupyterLab
-	$(BIN)/jupyter lab notebooks
+# The first notebook is the welcome page; without it, the file browser shows all of them.
+lab: env java ## open JupyterLab with the notebooks at hand
+	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(firstword $(wildcard notebooks/00_*.ipynb) notebooks)
 
 bench: env java ## measure the speed of the decoders and of the whole way
 	$(BIN)/python -m benchmarks
