@@ -463,7 +463,7 @@ class Capture:
         windowed = filters.time_from is not None or filters.time_to is not None
         transactions = filters.transactions
         named = self._named_in_window(filters) if windowed and "ended_at" not in frame.columns else None
-        if named is not None:  # a filter that reaches the reader, where a join would not
+        if named is not None:  # a filter, where a join would look for the transactions of the window in every query
             transactions = named if transactions is None else transactions & named
             windowed = False
         return select(

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.idm_event_log.rules import xml_unfit
 from cdcwb.model import Operation, Outcome
-from cdcwb.xds.columns import association, empty, quoted, truth, unfit
+from cdcwb.xds.columns import association, empty, quoted, truth
 from cdcwb.xds.event import ATTRIBUTE, EVENT, Verb
 from cdcwb.xds.settings import Settings
 
@@ -174,7 +175,7 @@ class _Batch:
         for wrong, reason in (
             (~_there(values), "a column of its key is NULL"),
             (_unwritable(keys.name), "the name of a column of its key cannot stand in an association"),
-            (unfit(values) | unfit(keys.name), "its key has a character that XML 1.0 cannot hold"),
+            (xml_unfit(values) | xml_unfit(keys.name), "its key has a character that XML 1.0 cannot hold"),
         ):
             self._leave_out(_rows(keys.row[wrong], len(changes)), reason)
         pairs = pc.binary_join_element_wise(keys.name, quoted(values), "=")
@@ -182,7 +183,7 @@ class _Batch:
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(first, pa.int32()), pairs), "+")
         schemas = pc.coalesce(changes["schema_name"], pa.scalar(self._settings.schema, pa.string()))
         found = association(joined, changes["table_name"], schemas)
-        self._leave_out(unfit(found), "its table or schema has a character that XML 1.0 cannot hold")
+        self._leave_out(xml_unfit(found), "its table or schema has a character that XML 1.0 cannot hold")
         return found
 
     def _attributes(self) -> _Attributes:
@@ -213,7 +214,7 @@ class _Batch:
         for wrong, reason in (
             (~_there(found.name) | empty(found.name), "a column has no name"),
             (
-                unfit(found.name) | unfit(found.remove) | unfit(found.add),
+                xml_unfit(found.name) | xml_unfit(found.remove) | xml_unfit(found.add),
                 "a value or a column name has a character that XML 1.0 cannot hold",
             ),
         ):

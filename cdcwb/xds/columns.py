@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["as_attribute", "as_content", "association", "empty", "offsets_of", "quoted", "truth", "unfit"]
+__all__ = ["as_attribute", "as_content", "association", "empty", "offsets_of", "quoted", "truth"]
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -22,8 +22,6 @@ _AMPERSAND: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;
 _CONTENT: Final = _AMPERSAND
 _ATTRIBUTE: Final = (*_AMPERSAND, ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;"))
 _QUOTED: Final = (("\\", "\\\\"), ('"', '\\"'))
-
-_NONCHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")  # U+FFFE and U+FFFF
 
 
 def _table(characters: bytes) -> npt.NDArray[np.bool_]:
@@ -35,7 +33,6 @@ def _table(characters: bytes) -> npt.NDArray[np.bool_]:
 _OF_CONTENT: Final = _table("".join(mark for mark, _ in _CONTENT).encode())
 _OF_ATTRIBUTE: Final = _table("".join(mark for mark, _ in _ATTRIBUTE).encode())
 _SPECIAL: Final = _table(b",;'+\"=\\<>")
-_CONTROLS: Final = _table(bytes(set(range(32)) - set(b"\t\n\r")))
 
 
 def as_content(texts: pa.StringArray) -> pa.StringArray:
@@ -69,20 +66,6 @@ def association(keys: pa.StringArray, tables: pa.StringArray, schemas: pa.String
     named = pc.binary_join_element_wise(keys, ",table=", quoted(tables), "")
     with_schema = pc.binary_join_element_wise(named, ",schema=", quoted(schemas), "")
     return pc.if_else(pc.is_valid(schemas), with_schema, named)
-
-
-def unfit(texts: pa.StringArray) -> Bools:
-    """True for a text with a character that XML 1.0 cannot hold, not even escaped (§5.9); False for null."""
-    found: Bools = np.zeros(len(texts), dtype=np.bool_)
-    rows = _having(texts, _CONTROLS)
-    if rows is not None:
-        found[rows] = True
-    data = _data(texts)
-    if any(mark in data for mark in _NONCHARACTERS):
-        for mark in _NONCHARACTERS:
-            there = pc.match_substring(texts.cast(pa.binary()), mark)
-            found |= pc.fill_null(there, False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def empty(texts: pa.StringArray) -> Bools:

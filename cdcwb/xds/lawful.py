@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.xds.columns import empty, truth, unfit
+from cdcwb.formats.idm_event_log.rules import xml_unfit
+from cdcwb.xds.columns import empty, truth
 from cdcwb.xds.event import TYPES, Verb
 from cdcwb.xds.markup import Attributes
 
@@ -43,7 +44,7 @@ def _of_events(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple
     yield ~_in(verbs, list(Verb)), f"has a verb that is none of {', '.join(Verb)}"
     yield _null(events["class_name"]) | empty(events["class_name"]), "has no class name"
     for column in ("class_name", "association"):
-        yield unfit(events[column]), f"has a character in its {column} that XML 1.0 cannot hold"
+        yield xml_unfit(events[column]), f"has a character in its {column} that XML 1.0 cannot hold"
     counts = np.diff(attributes.first)
     yield _in(verbs, [Verb.MODIFY]) & (counts == 0), "is a modify without attributes"
     yield _in(verbs, [Verb.DELETE]) & (counts != 0), "is a delete with attributes"
@@ -60,7 +61,7 @@ def _of_attributes(events: pa.RecordBatch, attributes: Attributes) -> Iterator[t
     yield ~(removes | adds | attributes.remove_all), "a modify needs a value to remove or to add, or to remove all"
     yield removes & attributes.remove_all, "it takes away one value and all values"
     for column in (attributes.name, attributes.remove, attributes.add):
-        yield unfit(column), "a character in it cannot stand in XML 1.0"
+        yield xml_unfit(column), "a character in it cannot stand in XML 1.0"
 
 
 def _number(events: pa.RecordBatch, row: int) -> Any:

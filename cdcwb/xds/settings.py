@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
+from cdcwb.formats.idm_event_log.rules import xml_unfit
 from cdcwb.formats.moments import moment
 from cdcwb.words import visible
-from cdcwb.xds.columns import unfit
 from cdcwb.xds.event import TYPES, Verb
 
 __all__ = ["SETTINGS", "Settings", "split_table"]
@@ -137,7 +137,7 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def _fit(option: str, text: str) -> str:
-    if unfit(pa.array([text], pa.string()))[0]:
+    if xml_unfit(pa.array([text], pa.string()))[0]:
         raise OptionError(f"option {option}: {visible(text)!r} holds a character that XML 1.0 cannot hold")
     return text
 

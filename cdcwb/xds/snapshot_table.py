@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.idm_event_log.rules import xml_unfit
 from cdcwb.formats.tabular.rows import is_binary, plain, texts_of
-from cdcwb.xds.columns import unfit
 from cdcwb.xds.vectors import Bools, Ints, coded, numbers
 
 __all__ = ["TableNow", "effective"]
@@ -91,8 +91,8 @@ class TableNow:
     def unfit(self, place: int) -> Bools:
         """The rows whose value in this column XML 1.0 cannot hold; all where it is the column's name."""
         if place not in self._unfit:
-            bad = unfit(self.texts[place])
-            self._unfit[place] = bad | bool(unfit(pa.array([self.names[place]]))[0])
+            bad = xml_unfit(self.texts[place])
+            self._unfit[place] = bad | bool(xml_unfit(pa.array([self.names[place]]))[0])
         return self._unfit[place]
 
     def attributes(self, key_names: Sequence[str]) -> list[int]:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.idm_event_log.rules import xml_unfit
 from cdcwb.xds import EVENT, document, document_batches, documents, documents_plainly, validate
-from cdcwb.xds.columns import association, quoted, unfit
+from cdcwb.xds.columns import association, quoted
 from cdcwb.xds.event import TYPES
 from tests.xds_events import SPECIAL, made
 
@@ -278,7 +279,7 @@ ODD = st.text(st.sampled_from("a\x00\x08\t\n\x0b\r\x1f \x7f\x85\ufffd\ufffe\ufff
 @given(st.lists(st.none() | ODD | st.text(), max_size=8), st.integers(0, 3))
 def test_unfit_is_what_xml_cannot_hold(texts: list[str | None], skipped: int) -> None:
     column = pa.array(texts, pa.string()).slice(skipped)
-    assert unfit(column).tolist() == [not held(text or "") for text in texts[skipped:]]
+    assert xml_unfit(column).tolist() == [not held(text or "") for text in texts[skipped:]]
 
 
 def held(text: str) -> bool:

@@ -29,6 +29,7 @@ from cdcwb.formats.tabular import EVERYTHING, FileProbe, Names, Stretch, cut, ro
 __all__ = ["make_plan", "make_row_plan", "plan_beginning", "run_here"]
 
 _SAMPLE: Final = 200
+_CUT: Final = ("csv", SQL)  # kinds of files that are cut between records, wherever these begin
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
@@ -48,8 +49,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     draft = Draft(options, probes)
     entries = draft.entries()
     stretches = _stretches(entries, options, run)
-    tasks = [ScanTask(stretch, entries[stretch.index]) for stretch in stretches]
-    scans = _scanned(stretches, entries, tasks, run)
+    scans = scan_all(stretches, partial(_scan_of, entries=list(entries)), run, _CUT)
     seen = Seen()
     before = 0
     splits: list[SplitEntry] = []
@@ -58,7 +58,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         entry = entries[stretch.index]
         entry.size = found.size or entry.size
         entry.problem = entry.problem or found.problem
-        is_cut = stretch.file.kind in ("csv", SQL) and stretch.start > 0
+        is_cut = stretch.file.kind in _CUT and stretch.start > 0
         start = found.begin if is_cut else stretch.start
         if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
             splits.append(SplitEntry(stretch.index, start, stretch.stop, before))
@@ -104,44 +104,8 @@ def _stretches(entries: Sequence[FileEntry], options: Options, run: Run) -> list
     return stretches
 
 
-def _scanned(stretches: list[Stretch], entries: Sequence[FileEntry], tasks: Sequence[ScanTask], run: Run) -> list[Scan]:
-    """A scan of every stretch; those of dumps that did not begin where the one before ended are scanned again."""
-    dumps = [at for at, one in enumerate(stretches) if one.file.kind == SQL]
-    others = [at for at, one in enumerate(stretches) if one.file.kind != SQL]
-    scans: dict[int, Scan] = {}
-    if others:
-        mine = [stretches[at] for at in others]
-        found = scan_all(mine, partial(_scan_of, entries=list(entries)), run)
-        scans.update(zip(others, found, strict=True))
-    if dumps:
-        scans.update(zip(dumps, run(scan, [tasks[at] for at in dumps]), strict=True))
-    while True:
-        again = _late(stretches, scans, dumps)
-        if not again:
-            return [scans[at] for at in range(len(stretches))]
-        found = run(scan, [ScanTask(stretches[at], entries[stretches[at].index]) for at in again])
-        scans.update(zip(again, found, strict=True))
-
-
 def _scan_of(stretch: Stretch, entries: Sequence[FileEntry]) -> Scan:
     return scan(ScanTask(stretch, entries[stretch.index]))
-
-
-def _late(stretches: list[Stretch], scans: dict[int, Scan], dumps: Sequence[int]) -> list[int]:
-    """The stretches of dumps that have to be scanned again, from where the one before really ended."""
-    again: list[int] = []
-    expected = 0
-    for at in dumps:
-        stretch = stretches[at]
-        expected = 0 if stretch.start == 0 else expected
-        begin = max(stretch.start, expected)
-        if stretch.start and begin >= stretch.stop:
-            scans[at] = scans[at].nothing(begin)
-        elif stretch.start and scans[at].begin != begin:
-            again.append(at)
-            stretches[at] = replace(stretch, begin=begin)
-        expected = max(begin, scans[at].end)
-    return again
 
 
 # --- tables of rows ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ piece; where an odd quote has misled that, the pieces behind it are scanned agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
@@ -125,15 +125,15 @@ def begin_of(source: Bytewise, stretch: Stretch) -> int:
     return max(found, stretch.file.first)
 
 
-def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run) -> list[F]:
-    """Scans every stretch at once, and again those that did not begin where the one before ended, whose ``begin`` it
-    sets. The records of all stretches are then those of one pass over each file."""
+def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run, chained: Collection[str] = (CSV,)) -> list[F]:
+    """Scans every stretch at once, and again those of the kinds ``chained`` that did not begin where the one before
+    ended, whose ``begin`` it sets. The records of all stretches are then those of one pass over each file."""
     scans: list[F] = run(scan, stretches)
     while True:
         again: list[int] = []
         expected = 0
         for at, stretch in enumerate(stretches):
-            if stretch.file.kind != CSV:
+            if stretch.file.kind not in chained:
                 continue
             expected = 0 if stretch.start == 0 else expected
             begin = max(stretch.start, expected)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdcwb.errors import OptionError
-from cdcwb.synth.compressed import ENDINGS, opened
+from cdcwb.synth.compressed import ENDINGS
 from cdcwb.synth.idm_event_log.options import EventLogOptions
 from cdcwb.synth.idm_event_log.rows import COLUMNS, OLDER_ORDER, LogRow, Place
 from cdcwb.synth.idm_event_log.sheet import MOST_ROWS, Sheet
+from cdcwb.synth.sinks import ByteFile, TableFile
 
 __all__ = ["delimited", "write_rows"]
 
-_BUFFERED: Final = 1 << 18
 _NUMBERS: Final = frozenset(("record_id", "event_type"))
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,14}")
 _NAME: Final = "eventlog"
@@ -84,12 +82,9 @@ class _Bytes(_Sink):
     """A file of bytes: ``_head`` and the rows as ``_render`` writes them."""
 
     def __init__(self, path: Path, options: EventLogOptions) -> None:
-        self._stack = ExitStack()
-        self._put = self._stack.enter_context(opened(path, options.compression))
+        self._file = ByteFile(path, options.compression)
         self._options = options
-        head = self._head()
-        self._parts = [head]
-        self._at = self._pending = len(head)
+        self._file.put(self._head())
 
     def _head(self) -> bytes:
         return b""
@@ -98,22 +93,10 @@ class _Bytes(_Sink):
     def _render(self, row: LogRow, is_last: bool) -> bytes: ...
 
     def add(self, row: LogRow, is_last: bool) -> tuple[int, int]:
-        part = self._render(row, is_last)
-        self._parts.append(part)
-        self._at += len(part)
-        self._pending += len(part)
-        if self._pending > _BUFFERED:
-            self._flush()
-        return self._at - len(part), len(part)
-
-    def _flush(self) -> None:
-        self._put(b"".join(self._parts))
-        self._parts.clear()
-        self._pending = 0
+        return self._file.put(self._render(row, is_last))
 
     def close(self) -> None:
-        self._flush()
-        self._stack.close()
+        self._file.close()
 
 
 class _Delimited(_Bytes):
@@ -172,32 +155,18 @@ class _Parquet(_Sink):
 
     def __init__(self, path: Path, options: EventLogOptions, typed: bool) -> None:
         kinds = {"record_id": pa.int64(), "event_type": pa.int32()} if typed else {}
-        self._schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
-        self._writer = pq.ParquetWriter(path, self._schema, compression=options.compression)
+        schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+        self._file = TableFile(path, options.compression, schema, kept=65_536)
         self._typed = typed
-        self._rows: list[list[Any]] = []
-        self._count = 0
 
     def add(self, row: LogRow, is_last: bool) -> tuple[int, int]:
         values: list[Any] = row.texts()
         if self._typed:
             values[0], values[3] = int(values[0]), int(values[3])
-        self._rows.append(values)
-        self._count += 1
-        if len(self._rows) >= 65_536:
-            self._flush()
-        return self._count - 1, 1
-
-    def _flush(self) -> None:
-        if self._rows:
-            columns = zip(*self._rows, strict=True)
-            arrays = [pa.array(values, one.type) for values, one in zip(columns, self._schema, strict=True)]
-            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._rows.clear()
+        return self._file.add(values)
 
     def close(self) -> None:
-        self._flush()
-        self._writer.close()
+        self._file.close()
 
 
 class _Excel(_Sink):

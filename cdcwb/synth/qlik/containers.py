@@ -6,19 +6,19 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb.synth.compressed import ENDINGS, opened
+from cdcwb.synth.compressed import ENDINGS
 from cdcwb.synth.qlik.avro import data, long, string
 from cdcwb.synth.qlik.options import KafkaOptions
 from cdcwb.synth.qlik.rendering import Message, renderer
 from cdcwb.synth.qlik.schemas import ENVELOPE
 from cdcwb.synth.qlik.sequence import iso_milliseconds
+from cdcwb.synth.sinks import ByteFile
 
 __all__ = ["Facts", "Sink", "file_ending", "is_row_based", "sink"]
 
@@ -99,29 +99,14 @@ class _Bytes(Sink):
     """A file of messages as bytes, each as ``render`` writes it."""
 
     def __init__(self, path: Path, compression: str, render: Callable[[Message], bytes]) -> None:
-        self._stack = ExitStack()
-        self._put = self._stack.enter_context(opened(path, compression))
+        self._file = ByteFile(path, compression)
         self._render = render
-        self._parts: list[bytes] = []
-        self._pending = self._at = 0
 
     def add(self, message: Message) -> tuple[int, int]:
-        part = self._render(message)
-        self._parts.append(part)
-        self._pending += len(part)
-        self._at += len(part)
-        if self._pending > _BUFFERED:
-            self._flush()
-        return self._at - len(part), len(part)
-
-    def _flush(self) -> None:
-        self._put(b"".join(self._parts))
-        self._parts.clear()
-        self._pending = 0
+        return self._file.put(self._render(message))
 
     def close(self) -> None:
-        self._flush()
-        self._stack.close()
+        self._file.close()
 
 
 class _Avro(Sink):

@@ -5,25 +5,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from cdcwb.synth.compressed import ENDINGS, opened
+from cdcwb.synth.compressed import ENDINGS
 from cdcwb.synth.instants import EPOCH
 from cdcwb.synth.qlik.avro import double_text, float_text
 from cdcwb.synth.qlik.cells import Cell, Cells, csv_cells, json_cells, spelled_cells
 from cdcwb.synth.qlik.columns import Described, plain, typed
 from cdcwb.synth.qlik.options import ChangeTableOptions
+from cdcwb.synth.sinks import ByteFile, TableFile
 
 __all__ = ["CsvStyle", "JsonStyle", "ParquetStyle", "Sheet", "Style", "style_of"]
 
-_BUFFERED: Final = 1 << 18
 _QUOTED: Final = frozenset('"\r\n')
 
 
@@ -44,55 +42,27 @@ class Sheet(ABC):
 
 class _Lines(Sheet):
     def __init__(self, path: Path, compression: str, begin: str, between: str, end: str) -> None:
-        self._stack = ExitStack()
-        self._put = self._stack.enter_context(opened(path, compression))
+        self._file = ByteFile(path, compression)
         self._begin, self._between, self._end = begin, between, end
-        self._parts: list[bytes] = []
-        self._pending = self._at = 0
 
     def add(self, fields: Sequence[Any]) -> tuple[int, int]:
-        line = (self._begin + self._between.join(fields) + self._end).encode()
-        self._parts.append(line)
-        self._pending += len(line)
-        self._at += len(line)
         self.rows += 1
-        if self._pending > _BUFFERED:
-            self._flush()
-        return self._at - len(line), len(line)
-
-    def _flush(self) -> None:
-        self._put(b"".join(self._parts))
-        self._parts.clear()
-        self._pending = 0
+        return self._file.put((self._begin + self._between.join(fields) + self._end).encode())
 
     def close(self) -> None:
-        self._flush()
-        self._stack.close()
+        self._file.close()
 
 
 class _Table(Sheet):
     def __init__(self, path: Path, compression: str, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(path, schema, compression=compression)
-        self._schema = schema
-        self._kept: list[Sequence[Any]] = []
+        self._file = TableFile(path, compression, schema, kept=10_000)
 
     def add(self, fields: Sequence[Any]) -> tuple[int, int]:
-        self._kept.append(fields)
         self.rows += 1
-        if len(self._kept) >= 10_000:
-            self._flush()
-        return self.rows - 1, 1
-
-    def _flush(self) -> None:
-        if self._kept:
-            columns = zip(*self._kept, strict=True)
-            arrays = [pa.array(values, one.type) for values, one in zip(columns, self._schema, strict=True)]
-            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._kept.clear()
+        return self._file.add(fields)
 
     def close(self) -> None:
-        self._flush()
-        self._writer.close()
+        self._file.close()
 
 
 class Style(ABC):
