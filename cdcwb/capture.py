@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Paths, choose, choose_rows, get_format
 from cdcwb.formats.base import Format, Pairing, Plan, Recognition, RowFormat, TableRequest
+from cdcwb.formats.continued import Stamps, divide, marks_of, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, as_choice, nearest, parse_keys
 
@@ -31,7 +34,10 @@ __all__ = ["Capture", "load", "register", "saved_format"]
 SAVED: Final = "cdcwb.json"
 """The file that tells a saved capture from a folder of raw files."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_VERSIONS: Final = (1, 2)  # that are opened; the first does not say what is needed to go on
+_PARTIAL: Final = "only some of its rows or values were saved"
+_DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
 _MOST_NAMED: Final = 1000  # transactions that a filter names one by one
 
 
@@ -48,6 +54,12 @@ def load(
     """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, a
     folder that :meth:`Capture.save` wrote, or a Spark DataFrame (a topic as Spark reads it, a change table).
 
+    A saved capture may also stand among several paths: it goes on with the files of the others (those that it has
+    already may be among them). The result equals loading all files at once, row for row in every table. Of the files
+    that it was saved of, which have to be there still, only what has changed or is seen in another light by the new
+    ones is decoded anew; a file counts as unchanged where its size and time of modification are the same. ``format``
+    and ``options`` are those that it was saved with, and may be left out.
+
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
@@ -56,15 +68,21 @@ def load(
 
     A first pass over the files runs in Spark before this returns; the DataFrames are read when they are used.
 
-    Raises CaptureError where the files cannot be read or are not recognised, an option is wrong, or (FAILFAST) for the
-    first bytes that cannot be understood; MissingDependencyError without a usable Java.
+    Raises CaptureError where the files cannot be read or are not recognised, a saved capture cannot go on, an option is
+    wrong, or (FAILFAST) for the first bytes that cannot be understood; MissingDependencyError without a usable Java.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
-    saved = _saved_at(path)
-    if saved is not None:
-        return _open_saved(saved, spark, options)
-    files = list_files(path)
+    saved, others = _saved_among(path)
+    if saved is None:
+        return Capture(_open_files(list_files(path), format, spark, options))
+    return _continue(saved, others, format, spark, options) if others else _open_saved(saved, spark, options)
+
+
+def _open_files(files: list[str], format: str, spark: SparkSession | None, options: dict[str, Any]) -> _Live:
+    """The tables of a capture of files."""
+    origin = _Origin(files, format, {name: _plain(one) for name, one in options.items() if one is not None})
+    stamps = stamps_of(files)  # before they are read: of what changes meanwhile nothing is kept
     fmt, recognition = choose(files, format, options)
     if recognition.refusal is not None:
         raise recognition.refusal
@@ -77,7 +95,73 @@ def load(
 
     plan = fmt.plan(files, {name: value for name, value in options.items() if value is not None}, runner(session))
     _check_keys(fmt, plan, keys)
-    return Capture(_Live(session, fmt, plan, _detected(fmt, recognition, format, plan), images, mode, keys))
+    live = _Live(session, fmt, plan, _detected(fmt, recognition, format, plan), images, mode, keys)
+    live.origin, live.stamps = origin, stamps
+    return live
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a capture was opened from: its files, and the format (or ``auto``) and options that were given, as JSON
+    holds them."""
+
+    files: list[str]
+    format: str
+    options: dict[str, Any]
+
+
+def _plain(value: Any) -> Any:
+    """The value of an option as JSON holds it; every spelling of a number or a truth value is the same text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [_plain(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else os.fspath(value) if _is_path(value) else str(value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, os.PathLike)
+
+
+def _continue(
+    saved: Path, others: list[Any], format: str, spark: SparkSession | None, options: dict[str, Any]
+) -> Capture:
+    """A saved capture that goes on with more files."""
+    about = _description(saved)
+    told = about.get("continue") or {"not": "it was saved by an earlier version, without what is needed for that"}
+    if "not" in told:
+        advice = "load all files at once"
+        raise CaptureError(f"a saved capture cannot go on where {told['not']}: {advice}", path=str(saved))
+    _check_options(about["format"], told, format, options)
+    for path in told["files"]:
+        if not Path(path).is_file():
+            raise CaptureError(
+                f"is gone, and the capture saved at {saved} goes on only with all its files: put it back, or load the "
+                "new files without the saved capture",
+                path=path,
+            )
+    live = _open_files(list_files([*told["files"], *others]), told["format"], spark, told["options"])
+    if live.format.name != about["format"]:
+        raise CaptureError(
+            f"was saved as {about['format']}, and with the new files it is taken for {live.format.name}: name the "
+            "format and load all files at once",
+            path=str(saved),
+        )
+    return Capture(_Together(live, saved, about["files"], told["splits"]))
+
+
+def _check_options(name: str, told: dict[str, Any], format: str, options: dict[str, Any]) -> None:
+    """Raises OptionError for a format or an option that is not what a capture was saved with."""
+    if format not in ("auto", name):
+        raise OptionError(f"the capture was saved as {name}, and cannot go on as {format}: load all files at once")
+    for option, value in options.items():
+        had = told["options"].get(option)
+        if value is not None and _plain(value) != had:
+            with_ = "without it" if had is None else f"with {had!r}"
+            raise OptionError(
+                f"option {option}: the capture was saved {with_}, found {_plain(value)!r}; leave it out, or load all "
+                "files at once"
+            )
 
 
 def _detected(fmt: Format, recognition: Recognition, format: str, plan: Plan) -> list[dict[str, Any]]:
@@ -152,6 +236,8 @@ class _Live:
         self.keys = keys
         self.files = fmt.files(plan)
         self.facts = plan.facts
+        self.origin: _Origin | None = None
+        self.stamps: Stamps = {}
 
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
@@ -164,6 +250,26 @@ class _Live:
         decoded = images and self.with_images
         options = {"images": str(decoded).lower(), "mode": mode or self.mode}
         return unpack(self._read(packed="true", **options))
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        """The events with the number of the split that each is from, which saved ones have besides."""
+        from cdcwb.spark.packing import unpack
+
+        options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
+        return unpack(self._read(packed="true", **options), split=True)
+
+    @cached_property
+    def marks(self) -> list[list[str]]:
+        """What tells whether the events of each split still hold when the capture goes on."""
+        return marks_of(self.format, self.plan, self.stamps)
+
+    def continuation(self) -> dict[str, Any]:
+        """What a saved capture needs to go on, or why it cannot."""
+        if self.mode == "DROPMALFORMED":
+            return {"not": "what could not be understood was left out"}
+        if self.origin is None:
+            return {"not": "it was saved of a table of rows, not of files"}
+        return {**asdict(self.origin), "splits": self.marks}
 
     def changes(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
@@ -253,11 +359,67 @@ class _LiveRows(_Live):
 
         return read_events(self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode)
 
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        return self.events(True, mode)  # its rows are in no splits
+
     def table(self, request: TableRequest) -> DataFrame:
         from cdcwb.spark.rows import read_table
 
         schema = self.format.table_schema(self.plan, request)
         return read_table(self.rows, self.format.name, self.text, request, schema)
+
+
+class _Decoded(_Live):
+    """The tables of a capture whose events are decoded already, and stand in a Parquet table."""
+
+    def __init__(self, live: _Live, place: Path) -> None:
+        vars(self).update(vars(live))
+        self._place = place
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        return _stored(self.spark, self._place)
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        return _stored(self.spark, self._place, split=True)
+
+
+class _Together(_Live):
+    """The tables of a saved capture that goes on: its events as far as they still hold, and those that are decoded."""
+
+    def __init__(self, live: _Live, saved: Path, files: list[dict[str, Any]], splits: list[list[str]]) -> None:
+        vars(self).update(vars(live))
+        self._saved = saved
+        self.divided = divide(splits, live.plan, live.marks)
+        places = {entry["file"]: entry["file_index"] for entry in self.files}
+        self._files = [places.get(entry["file"], -1) for entry in sorted(files, key=lambda one: one["file_index"])]
+
+    @cached_property
+    def marks(self) -> list[list[str]]:
+        return self.divided.marks
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        return self.numbered(mode).drop(_split_name())  # saved ones have their images, and so halves must be alike
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        from cdcwb.spark.kept import kept_rows
+        from cdcwb.spark.packing import SPLIT
+
+        parts: list[DataFrame] = []
+        divided = self.divided
+        if divided.first_fresh:
+            saved = _stored(self.spark, self._saved / "events", split=True)
+            parts.append(kept_rows(saved, SPLIT, divided.kept, self._files))
+        if divided.fresh.splits or not parts:
+            decoded = self._fresh.numbered(mode)
+            parts.append(decoded.withColumn(SPLIT, F.col(SPLIT) + F.lit(divided.first_fresh)))
+        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+
+    @cached_property
+    def _fresh(self) -> _Live:
+        """The capture with only what is decoded."""
+        return _Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
 
 
 class _Saved:
@@ -270,10 +432,20 @@ class _Saved:
         self.files: list[dict[str, Any]] = facts["files"]
         self.facts: dict[str, Any] = facts["facts"]
 
+        self._about = facts
+
     def _read(self, table: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return self.spark.read.schema(from_arrow_schema(model.TABLES[table])).parquet(str(self.folder / table))
+
+    def numbered(self) -> DataFrame:
+        """The events with the number of the split that each is from."""
+        return _stored(self.spark, self.folder / "events", split=True)
+
+    def continuation(self) -> dict[str, Any]:
+        """What it needs to go on, or why it cannot, as it was saved."""
+        return dict(self._about.get("continue") or {})
 
     def events(self, images: bool) -> DataFrame:
         return self._read("events")
@@ -343,6 +515,16 @@ class Capture:
     def has_images(self) -> bool:
         """False where it was loaded with ``images=False``, so that its values were never looked at."""
         return getattr(self._tables, "with_images", True)
+
+    @property
+    def committed_only(self) -> bool:
+        """Does its format hand over committed work only, so that nothing in it is open?"""
+        return not self._tables.format.commits
+
+    @property
+    def stored(self) -> bool:
+        """Is it read from the tables that :meth:`save` wrote, as they are?"""
+        return isinstance(self._tables, _Saved) and not self._filters
 
     @property
     def format(self) -> str:
@@ -422,6 +604,39 @@ class Capture:
         return self._looked_at(
             self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
         )
+
+    # --- one row, one moment ------------------------------------------------------------------------------------------
+
+    def history(self, table: str, key: Mapping[str, str | None]) -> DataFrame:
+        """Every change of one row in the order of the log: that of ``table`` (``schema.table``, or ``table``) whose
+        columns have the values ``key`` (as text; None: NULL), also under the keys it had before and after.
+
+        The columns of ``changes``, with ``user`` and ``differences`` (``column``, ``old``, ``new``, ``old_known``) of
+        each (:func:`cdcwb.spark.history.history`). Changes that were rolled back or undone are among them; ``outcome``
+        says so. Raises OptionError for a table, or a column of ``key``, that no change has.
+        """
+        from cdcwb.spark.history import history
+
+        self._needs_images("the history of a row")
+        return history(self.changes, self.transactions, table, key)
+
+    def state(self, table: str, position: str | None = None, time: str | dt.datetime | None = None) -> DataFrame:
+        """The rows of ``table`` as they stood after the changes that were committed at or before ``position`` (a log
+        position) and ``time`` (ISO 8601, UTC unless it says otherwise); without either, at the end of the capture.
+
+        ``key`` and ``row`` (maps of text), ``partial`` (the row's beginning is not in the capture, and not all of its
+        columns are known), ``changes``, ``table_version``, ``position``, ``commit_position`` and ``committed_at`` of
+        the last change (:func:`cdcwb.spark.replay.state`). Raises OptionError for a table without changes, or without
+        a key.
+        """
+        from cdcwb.spark.replay import state
+
+        self._needs_images("the state of a table")
+        return state(self.changes, self.table_versions, table, position or None, _moment("time", time))
+
+    def _needs_images(self, what: str) -> None:
+        if not self.has_images:
+            raise OptionError(f"{what} needs images, and the capture was loaded with images=False")
 
     # --- looking at a part --------------------------------------------------------------------------------------------
 
@@ -503,9 +718,21 @@ class Capture:
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
+            whole = type(self) is Capture and not self._filters
+            decoded = self.decoded(beside / ("events" if whole else _DECODED))
+            if whole and decoded is self:
+                self._tables.numbered().write.parquet(str(beside / "events"))
             for name in model.TABLES:
-                getattr(self, name).write.mode("overwrite").parquet(str(beside / name))
-            facts = {"version": _VERSION, "format": self.format, "files": self.files, "facts": self.facts}
+                if not (whole and name == "events"):
+                    getattr(decoded, name).write.mode("overwrite").parquet(str(beside / name))
+            shutil.rmtree(beside / _DECODED, ignore_errors=True)
+            facts = {
+                "version": _VERSION,
+                "format": self.format,
+                "files": self.files,
+                "facts": self.facts,
+                "continue": self._tables.continuation() if whole else {"not": _PARTIAL},
+            }
             (beside / SAVED).write_text(json.dumps(facts, indent=1), encoding="utf-8")
             if target.exists():
                 target.rmdir()
@@ -514,6 +741,22 @@ class Capture:
         finally:
             shutil.rmtree(beside, ignore_errors=True)
         return target
+
+    def decoded(self, place: str | os.PathLike[str]) -> Self:
+        """The same capture, with its events decoded into a Parquet table at ``place``, from which all its tables are
+        made from now on. ``place`` must stay for as long as the result is used.
+
+        The capture itself, and nothing at ``place``, where that is so already (a saved one), and in the mode
+        DROPMALFORMED, which keeps problems of what it drops.
+        """
+        tables = self._tables
+        if not isinstance(tables, _Live) or isinstance(tables, _Decoded) or tables.mode == "DROPMALFORMED":
+            return self
+        where = Path(place).absolute()
+        tables.numbered().write.parquet(str(where))
+        again = copy.copy(self)  # filters stay, and what a kind of capture of its own adds
+        again._tables = _Decoded(tables, where)
+        return again
 
     @cached_property
     def description(self) -> str:
@@ -542,6 +785,35 @@ def _saved_at(path: Paths) -> Path | None:
     return None
 
 
+def _saved_among(path: Paths) -> tuple[Path | None, list[Any]]:
+    """The saved capture among some paths, None where there is none, and the other paths. Raises CaptureError for a
+    second one."""
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    found = [folder for one in paths if (folder := _saved_at(one)) is not None]
+    if len(found) > 1:
+        raise CaptureError(
+            f"{found[0]} is a saved capture too, and only one can go on with more files", path=str(found[1])
+        )
+    return found[0] if found else None, [one for one in paths if _saved_at(one) is None]
+
+
+def _stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
+    """Events in a Parquet table, with the number of the split or without."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import IntegerType, StructType
+
+    from cdcwb.spark.packing import SPLIT
+
+    schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
+    return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(place))
+
+
+def _split_name() -> str:
+    from cdcwb.spark.packing import SPLIT
+
+    return SPLIT
+
+
 def saved_format(path: Paths) -> str | None:
     """The format of a saved capture; None where ``path`` is none. Raises CaptureError where it cannot be opened."""
     folder = _saved_at(path)
@@ -554,7 +826,7 @@ def _description(folder: Path) -> dict[str, Any]:
         version = facts["version"]
     except (OSError, ValueError, KeyError, TypeError) as reason:
         raise CaptureError(f"not the description of a saved capture ({reason})", path=str(folder / SAVED)) from None
-    if version != _VERSION:
+    if version not in _VERSIONS:
         raise CaptureError(f"saved in version {version}; this one reads version {_VERSION}", path=str(folder))
     return facts
 

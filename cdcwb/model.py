@@ -18,6 +18,7 @@ __all__ = [
     "EVENTS",
     "PROBLEM",
     "PROBLEMS",
+    "SEVERAL",
     "SOURCE_EVENT",
     "TABLES",
     "TABLE_VERSIONS",
@@ -354,6 +355,9 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "detected": DETECTED,
 }
 """Every table of a capture by the name of its property."""
+
+SEVERAL: Final = "several"
+"""What stands for the format where captures of several formats are looked at as one."""
 
 
 def describe(table: str) -> str:

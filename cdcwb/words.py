@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
-__all__ = ["count", "duration", "joined", "moment", "plural", "size", "tally", "visible"]
+__all__ = [
+    "clock",
+    "count",
+    "duration",
+    "joined",
+    "local",
+    "moment",
+    "plural",
+    "show_times_in",
+    "size",
+    "tally",
+    "visible",
+    "zone_name",
+]
 
 _UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
 # C0 and C1 controls, DEL, separators that end a line, and the marks that reorder the text around them.
@@ -63,12 +77,72 @@ def duration(microseconds: int) -> str:
     return sign + " ".join([*(f"{value:,} {unit}" for value, unit in parts), f"{second}{fraction} s"])
 
 
+@dataclass(slots=True)
+class _Display:
+    """The zone in which a page shows its times, and the one of its axes."""
+
+    zone: tzinfo = UTC
+    name: str = "UTC"
+    axis: tzinfo = UTC
+    axis_name: str = "UTC"
+
+
+_display: Final = _Display()
+
+
+def show_times_in(
+    zone: tzinfo = UTC, name: str = "UTC", first: datetime | None = None, last: datetime | None = None
+) -> None:
+    """From now on times are told in ``zone``, which is called ``name``; in this process, until it is called again.
+
+    An axis cannot set its clock back. Where the zone's offset is not the same at ``first`` and ``last`` (aware), axes
+    keep the one of ``first``, and say so.
+    """
+    _display.zone, _display.name = zone, name
+    _display.axis, _display.axis_name = zone, name
+    offset = (first or datetime.now(UTC)).astimezone(zone).utcoffset() or timedelta()
+    if first is not None and last is not None and offset != last.astimezone(zone).utcoffset():
+        _display.axis = timezone(offset)
+        _display.axis_name = f"UTC{_offset(first.astimezone(zone))}, the offset of {name} at the beginning"
+
+
 def moment(time: datetime | None, missing: str = "not known") -> str:
-    """A time as ``2025-03-23 10:57:19 UTC``, with its six digits of a second where they are not zero."""
+    """A time as ``2025-03-23 10:57:19 UTC``, or ``2025-03-23 11:57:19 +01:00`` where times are shown in another zone
+    (:func:`show_times_in`), with its six digits of a second where they are not zero. One without a zone is UTC."""
     if time is None:
         return missing
-    utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    return utc.replace(tzinfo=None).isoformat(sep=" ") + " UTC"
+    wall, zone = clock(time)
+    return f"{wall} {zone}"
+
+
+def clock(time: datetime) -> tuple[str, str]:
+    """The two parts of :func:`moment`: what a clock shows, and its zone, ``UTC`` or an offset such as ``+01:00``."""
+    shown = _in(_display.zone, time)
+    return shown.replace(tzinfo=None, fold=0).isoformat(sep=" "), "UTC" if shown.tzinfo is UTC else _offset(shown)
+
+
+def local(time: datetime) -> datetime:
+    """A time in the zone of the axes, without it, as plotly takes times."""
+    return _in(_display.axis, time).replace(tzinfo=None, fold=0)
+
+
+def zone_name(axis: bool = True) -> str:
+    """The zone in which times are shown, for headings and (``axis``) for the titles of axes: ``UTC``,
+    ``Europe/Berlin``."""
+    return _display.axis_name if axis else _display.name
+
+
+def _in(zone: tzinfo, time: datetime) -> datetime:
+    aware = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+    try:
+        return aware.astimezone(zone)
+    except OverflowError:  # on the first or the last day of all
+        return aware.astimezone(UTC)
+
+
+def _offset(time: datetime) -> str:
+    """``+01:00``."""
+    return time.isoformat()[-6:]
 
 
 def tally(numbers: Mapping[str, int] | Sequence[tuple[str, int]] | None) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from cdcwb.analysis import summary_text
-from cdcwb.model import Operation, Severity
+from cdcwb.model import SEVERAL, Operation, Severity
 from cdcwb.words import moment, plural, size
 
 __all__ = ["Health", "Tone", "health"]
@@ -48,7 +48,7 @@ def health(facts: Mapping[str, Any]) -> Health:
 
 def _what(facts: Mapping[str, Any]) -> str:
     article = "An" if facts["format"][0] in "aeiou" else "A"
-    text = f"{article} {facts['format']} capture of "
+    text = "Captures of " if facts["format"] == SEVERAL else f"{article} {facts['format']} capture of "
     if summary_text.is_table(facts["files"]):
         text += f"{plural(facts['events'], 'row')} with "
     else:
@@ -64,5 +64,6 @@ def _what(facts: Mapping[str, Any]) -> str:
     first, last = facts["first_time"], facts["last_time"]
     if first is not None and last is not None:
         begin, end = (moment(datetime.fromisoformat(time)) for time in (first, last))
-        text += f", from {begin.removesuffix(' UTC')} to {end}" if begin != end else f", at {begin}"
+        zone = end.rpartition(" ")[2]
+        text += f", from {begin.removesuffix(f' {zone}')} to {end}" if begin != end else f", at {begin}"
     return text + "."

@@ -18,6 +18,7 @@ from cdcwb.errors import OptionError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from cdcwb.analysis.together import Together
     from cdcwb.capture import Capture
 
 __all__ = ["Snapshot"]
@@ -35,16 +36,18 @@ class Snapshot:
 
     Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a
     temporary folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a
-    ``folder`` that all of them see, nothing is written and every question reads the capture. Everything else is the
-    capture's own.
+    ``folder`` that all of them see, nothing is written and every question reads the capture; nor is a saved capture,
+    which is tables already. Everything else is the capture's own.
 
     Raises OptionError where ``folder`` holds something of that name that Spark did not write.
     """
 
-    def __init__(self, capture: Capture, folder: Path | None = None, images: bool = False) -> None:
+    def __init__(self, capture: Capture | Together, folder: Path | None = None, images: bool = False) -> None:
         self._capture = capture
         self._images = images
         self._folder = folder
+        if folder is None and capture.stored:
+            return  # it is in Parquet already
         if folder is not None:
             for name in _NAMES:
                 place = folder / f"{name}.parquet"

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.order import ordered, with_file_index
-from cdcwb.formats import get_format
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural
 
@@ -57,7 +56,7 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
     """
-    facts: Facts = {"format": capture.format, "committed_only": not get_format(capture.format).commits}
+    facts: Facts = {"format": capture.format, "committed_only": capture.committed_only}
     say("counting events")
     facts |= _events(capture, whole)
     say("counting changes")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.words import count, duration, moment, plural
+from cdcwb.words import count, duration, local, moment, plural, zone_name
 
 __all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]
 
@@ -49,7 +49,7 @@ def changed_over_time(records: Iterable[Record], first: datetime, last: datetime
         for name, row in zip(names, z, strict=True)
     ]
     trace = go.Heatmap(
-        x=[(time + width / 2).replace(tzinfo=None).isoformat(sep=" ") for time in times],
+        x=[local(time + width / 2).isoformat(sep=" ") for time in times],
         y=[f"{theme.label(name, 30)}  {count(totals[name])}" for name in names],
         z=z,
         text=words,
@@ -66,7 +66,7 @@ def changed_over_time(records: Iterable[Record], first: datetime, last: datetime
     return theme.figure(
         height=_ROW * max(2, len(names)) + 110,
         traces=[trace],
-        xaxis={"type": "date", "title": {"text": "time (UTC)"}, "showgrid": False},
+        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}, "showgrid": False},
         yaxis={"type": "category", "showgrid": False, "ticks": ""},
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.words import count, duration, moment, plural
+from cdcwb.words import count, duration, local, moment, plural, zone_name
 
 __all__ = ["heatmap", "operations"]
 
@@ -69,7 +69,7 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int) -> go
     return theme.figure(
         height=34 * max(1, len(shown)) + 90,
         traces=[trace],
-        xaxis={"type": "date", "title": {"text": "begin (UTC)"}, "showgrid": False},
+        xaxis={"type": "date", "title": {"text": f"begin ({zone_name()})"}, "showgrid": False},
         yaxis={"type": "category", "showgrid": False, "ticks": ""},
     )
 
@@ -117,4 +117,4 @@ def operations(records: Iterable[Record]) -> go.Figure:
 
 
 def _middle(time: datetime, width_us: int) -> str:
-    return (time + width_us * _MICROSECOND / 2).replace(tzinfo=None).isoformat(sep=" ")
+    return local(time + width_us * _MICROSECOND / 2).isoformat(sep=" ")

@@ -16,15 +16,46 @@ from plotly.colors import qualitative
 from cdcwb.model import Operation, Outcome
 from cdcwb.words import visible
 
-__all__ = ["CONFIG", "INK", "MUTED", "OPERATIONS", "OUTCOMES", "SCALE", "Look", "figure", "label", "look", "nice_ticks"]
+__all__ = [
+    "CONFIG",
+    "DARK",
+    "INK",
+    "MUTED",
+    "OPERATIONS",
+    "OUTCOMES",
+    "SCALE",
+    "Look",
+    "darkened",
+    "figure",
+    "label",
+    "look",
+    "nice_ticks",
+]
 
 SAFE: Final[list[str]] = qualitative.Safe
 INK: Final = "#1f2933"
 MUTED: Final = "#66727f"
 GRID: Final = "#e4e8ec"
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif"
-SCALE: Final = [[0.0, "#dbe6f1"], [0.35, "#8fb0d3"], [0.7, "#4a6fa5"], [1.0, "#1d2f6f"]]
+SCALE: Final[list[tuple[float, str]]] = [(0.0, "#dbe6f1"), (0.35, "#8fb0d3"), (0.7, "#4a6fa5"), (1.0, "#1d2f6f")]
 """One hue from light to dark for counts: told apart by lightness alone, so by every eye and on paper."""
+
+DARK: Final[dict[str, str]] = {
+    "white": "#161b21",
+    INK: "#e4e9ee",
+    MUTED: "#9caab6",
+    GRID: "#303a44",
+    **dict(zip((colour for _, colour in SCALE), ("#22324a", "#37639c", "#6fa3e0", "#d3e6ff"), strict=True)),
+    "#eef1f4": "#252d36",
+    "#d5dae0": "#4a5560",
+    SAFE[3]: "rgb(74, 178, 112)",
+    SAFE[4]: "rgb(143, 132, 232)",
+    SAFE[5]: "rgb(205, 116, 190)",
+    SAFE[8]: "rgb(214, 110, 158)",
+    SAFE[9]: "rgb(206, 118, 84)",
+    SAFE[10]: "rgb(158, 165, 172)",
+}
+"""What takes the place of a colour on a dark page. Patterns, and the digits in marks, stay as they are."""
 
 CONFIG: Final[dict[str, Any]] = {
     "displaylogo": False,
@@ -129,6 +160,17 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
         }
     )
     return go.Figure(traces, layout={"template": template, "height": height, "autosize": True, **layout})
+
+
+def darkened(value: Any, key: str = "") -> Any:
+    """A figure's content (as its JSON has it) with the colours of a dark page. Only what is a colour by its name is
+    touched, never a text; ``charts.js`` does the same where the reader's system asks for a dark page."""
+    if isinstance(value, dict):
+        return {name: part if name in ("textfont", "fgcolor") else darkened(part, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [darkened(part, key) for part in value]
+    coloured = isinstance(value, str) and (key.endswith("color") or key in ("colorscale", "colorway"))
+    return DARK.get(value, value) if coloured else value
 
 
 def nice_ticks(largest: int) -> tuple[list[float], list[str]]:

@@ -9,7 +9,7 @@ transaction: ``transaction_id``, ``outcome``, ``completeness``, ``first_position
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -32,7 +32,7 @@ from cdcwb.charts.spans import (
     whole_seconds,
 )
 from cdcwb.model import OffsetUnit, Outcome
-from cdcwb.words import count, plural
+from cdcwb.words import count, local, plural, zone_name
 
 __all__ = ["timeline"]
 
@@ -113,10 +113,12 @@ def _domains(heights: list[int]) -> list[list[float]]:
 def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int) -> None:
     _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(int(x)))
     low, high = _range(spans, 1_000_000)
+    first = time_at(min(s.start for s in spans))
+    shift = (local(first) - first.replace(tzinfo=None)) / timedelta(milliseconds=1)
     figure.update_layout(
         xaxis={
             "type": "date",
-            "range": [low / 1000, high / 1000],
+            "range": [low / 1000 + shift, high / 1000 + shift],
             "title": {"text": _time_title(spans)},
             "anchor": "y",
         },
@@ -126,9 +128,9 @@ def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes:
 
 def _time_title(spans: list[Span]) -> str:
     """The days are in the title because plotly writes them below the first tick only, which may be out of sight."""
-    first, last = (time_at(pick(s.start for s in spans)).date().isoformat() for pick in (min, max))
+    first, last = (local(time_at(pick(s.start for s in spans))).date().isoformat() for pick in (min, max))
     days = first if first == last else f"{first} to {last}"
-    return f"time, {days} (UTC)" + (", in whole seconds" if whole_seconds(spans) else "")
+    return f"time, {days} ({zone_name()})" + (", in whole seconds" if whole_seconds(spans) else "")
 
 
 def _draw_positions(
@@ -229,4 +231,4 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
 
 
 def _text(micros: int) -> str:
-    return time_at(micros).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return local(time_at(micros)).isoformat(sep=" ", timespec="microseconds")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cdcwb.explore.marks import marks_of
+from cdcwb.analysis.marks import marks_of
 
 if TYPE_CHECKING:
     import os

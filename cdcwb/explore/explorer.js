@@ -69,9 +69,10 @@ class Panes {
     this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
     this.thumb = make("div", { class: "thumb" });
     this.track = make("div", { class: "track", onpointerdown: (event) => this.drag(event) }, this.thumb);
-    const head = ["record", "", "time (UTC)", "what", "table", "transaction", "position", "offset", "length", "problem"];
+    const head = ["record", "", "time", "what", "table", "transaction", "position", "offset", "length", "problem"];
     const numbers = new Set(["record", "offset", "length"]);
     const heads = head.map((name) => make("span", { class: numbers.has(name) ? "number" : "" }, name));
+    this.timeHead = heads[2];
     this.tabs = make("div", { class: "tabs", role: "tablist" });
     this.notes = make("div", { class: "notes" });
     this.body = make("div", { class: "body", tabindex: "-1", onkeydown: (event) => this.inFields(event) });
@@ -139,7 +140,10 @@ class Panes {
   }
 
   hear(message) {
-    if (message.about) { this.about = message.about; }
+    if (message.about) {
+      this.about = message.about;
+      this.timeHead.textContent = `time (${this.about.zone})`;
+    }
     if (message.error !== undefined) this.wrong(message);
     else if (message.state && message.id >= this.answered) this.say("");
     if (message.detail) this.showDetail(message.detail);

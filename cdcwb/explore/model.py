@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks, Place
 from cdcwb.errors import OptionError
 from cdcwb.explore import places
 from cdcwb.explore.columns import Bools, Column, mask_of_texts
@@ -19,7 +20,6 @@ from cdcwb.explore.copying import COPIES, Change, change_of
 from cdcwb.explore.filters import Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
 from cdcwb.explore.index import Index
-from cdcwb.explore.marks import FILTERS, MARKS, Filters, Marks, Place
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.source import Source, open_source
 from cdcwb.explore.views import record_view, row_view

@@ -6,6 +6,7 @@ Everything captured passes :func:`cdcwb.words.visible` here and is put on the pa
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any, Final
 
 from cdcwb.explore.copying import Change
@@ -13,7 +14,7 @@ from cdcwb.explore.index import Index
 from cdcwb.explore.records import Record
 from cdcwb.formats.base import Field
 from cdcwb.model import Kind, Problem, Severity
-from cdcwb.words import plural, visible
+from cdcwb.words import clock, plural, visible
 
 __all__ = ["MOST_BYTES", "MOST_FIELDS", "masks_of", "record_view", "row_view", "schema_of", "tree_of", "values_of"]
 
@@ -28,12 +29,18 @@ _BIT: Final = re.compile(r"bit (\d+)\b")
 _COLUMNS: Final = ("time", "kind", "operation", "type", "table", "transaction", "position", "offset", "length")
 
 
+def _told(time: datetime) -> str:
+    """A time in the zone of the page, with all its microseconds."""
+    wall = clock(time)[0]
+    return wall if "." in wall else f"{wall}.000000"
+
+
 def row_view(index: Index, row: int, mark: str | None) -> dict[str, Any]:
     """A line of the list of records."""
     found = index.row(row, [name for name in _COLUMNS if name in index.columns])
     time = found["time"]
     shown = {name: None if value is None else visible(value, 80) for name, value in found.items()}
-    shown["time"] = None if time is None else time.replace(tzinfo=None).isoformat(" ", "microseconds")
+    shown["time"] = None if time is None else _told(time)
     halves = (Kind.BEFORE, Kind.AFTER)
     parts = [shown["operation"]] if found["kind"] == Kind.CHANGE else [shown["kind"]]
     parts = [shown["operation"], shown["kind"]] if found["kind"] in halves else parts

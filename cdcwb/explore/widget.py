@@ -14,7 +14,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.explore.copying import COPIES
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.places import places
-from cdcwb.words import count, plural
+from cdcwb.words import count, plural, zone_name
 
 __all__ = ["ExplorerWidget"]
 
@@ -85,7 +85,8 @@ class ExplorerWidget(anywidget.AnyWidget):
     def _fallback(self) -> str:
         explorer = self.explorer
         rows = [{**one, "record": count(one["row"] + 1)} for one in explorer.page(0, _FALLBACK)]
-        head = "".join(f'<th scope="col">{name}</th>' for name in _SHOWN)
+        names = [f"time ({zone_name(axis=False)})" if name == "time" else name for name in _SHOWN]
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(str(row[name] or ''))}</td>" for name in _SHOWN) + "</tr>" for row in rows
         )
@@ -102,6 +103,7 @@ class ExplorerWidget(anywidget.AnyWidget):
 def _open(explorer: Explorer, _message: Message, reply: Message) -> bool:
     reply["about"] = {
         "format": explorer.index.format,
+        "zone": zone_name(axis=False),
         "files": plural(len(explorer.index.files), "file"),
         "columns": {name: column.kind for name, column in explorer.columns.items()},
         "places": places(explorer.index),

@@ -20,6 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.show import FIGURE_MIME, STYLE
@@ -60,6 +61,8 @@ def page(notebook: Mapping[str, Any], about: Page) -> str:
         made=moment(about.made.replace(microsecond=0)),
         blocks=blocks,
         contents=[block for block in blocks if block["kind"] == "heading"],
+        theme=_theme(notebook),
+        dark=_script_json(DARK),
         before=_BEFORE,
         scripts=scripts[1:],
         policy=_policy(scripts),
@@ -67,6 +70,13 @@ def page(notebook: Mapping[str, Any], about: Page) -> str:
     if len(html.encode()) > SIZE_LIMIT:
         raise CaptureError(f"the report would be larger than {size(SIZE_LIMIT)}; choose fewer tables or a shorter time")
     return html
+
+
+def _theme(notebook: Mapping[str, Any]) -> str:
+    """The theme that the notebook was asked for."""
+    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
+    about = [output.get("metadata", {}) for output in outputs]
+    return next((str(one["theme"]) for one in about if one.get("cdcwb") == STYLE and "theme" in one), "auto")
 
 
 def title_of(notebook: Mapping[str, Any]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,23 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.zones import parse_zone
 from cdcwb.words import visible
 
-__all__ = ["SHOWN", "Parameters", "check_parameters"]
+__all__ = ["SHOWN", "THEMES", "Other", "Parameters", "check_parameters"]
+
+THEMES = ("auto", "light", "dark")
+"""How a page looks; auto: as the reader's system has it."""
 
 SHOWN = "shown.json"
 """The file beside the tables of a capture that was saved for reports: which path they speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A further capture: ``path`` is what is opened, ``shown`` what the page calls it."""
+
+    path: str
+    format: str
+    options: dict[str, Any]
+    shown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +41,7 @@ class Parameters:
     """What a notebook was asked for. ``path`` is absolute; times are aware; None and empty mean: no limit.
 
     ``path`` is what is opened, ``shown`` what the page calls it: the same, but for a capture that was saved for several
-    reports. ``time_zone`` is the zone in which times are displayed.
+    reports. ``time_zone`` is the zone in which times are displayed. ``others`` are looked at together with it.
     """
 
     path: str
@@ -40,6 +55,27 @@ class Parameters:
     """What was left out by ``tables`` and the times, in words; empty where the whole capture is looked at."""
     shown: str = ""
     time_zone: str = "UTC"
+    others: list[Other] = field(default_factory=list)
+    theme: str = "auto"
+
+    @property
+    def zone(self) -> tzinfo:
+        """The zone ``time_zone``."""
+        if self.time_zone == "UTC":
+            return UTC
+        found = parse_zone(self.time_zone)
+        return timezone(found) if isinstance(found, timedelta) else found
+
+    @property
+    def captures(self) -> dict[str, Other]:
+        """Everything that is looked at, by a name: that of the file or folder, with a number where it is not the
+        first of its name."""
+        found: dict[str, Other] = {}
+        for one in (Other(self.path, self.format, self.options, self.shown), *self.others):
+            base = Path(one.shown).stem or "capture"
+            name = next(n for n in chain([base], (f"{base}-{k}" for k in count(2))) if n not in found)
+            found[name] = one
+        return found
 
 
 def check_parameters(
@@ -51,13 +87,16 @@ def check_parameters(
     time_to: str = "",
     folder: str = "",
     time_zone: str = "UTC",
+    others: Sequence[str | Mapping[str, Any]] = (),
+    theme: str = "auto",
 ) -> Parameters:
     """The parameters of a notebook as its cell has them (plain texts and lists), understood.
 
     A relative ``path`` is looked for in the working folder and then beside the folder of the notebooks, so that the
     examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
-    8601, UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00. Raises
-    OptionError that names everything that is wrong.
+    8601, UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00.
+    ``others`` are paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`.
+    Raises OptionError that names everything that is wrong.
     """
     wrong: list[str] = []
     found = _find(path, wrong)
@@ -69,6 +108,9 @@ def check_parameters(
     if target is not None and target.exists() and not target.is_dir():
         wrong.append(f"folder: '{visible(target, 400)}' is a file")
     understood = _options(options, wrong)
+    further = _others(others, wrong)
+    if theme not in THEMES:
+        wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
     if format not in ("", "auto", *FORMATS):
         wrong.append(
             f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
@@ -79,19 +121,42 @@ def check_parameters(
     limits = [f"tables {', '.join(names)}"] if names else []
     limits += [f"from {begin.isoformat()}"] if begin is not None else []
     limits += [f"to {end.isoformat()}"] if end is not None else []
-    return Parameters(found, format or "auto", understood, names, begin, end, target, limits, _shown(found), zone)
+    return Parameters(
+        *(found, format or "auto", understood, names, begin, end, target, limits, _shown(found), zone, further, theme)
+    )
 
 
-def _find(path: Any, wrong: list[str]) -> str:
+def _others(others: Any, wrong: list[str]) -> list[Other]:
+    if not isinstance(others, list | tuple):
+        wrong.append(f"others: expected a list of paths, found {visible(repr(others))}")
+        return []
+    found = []
+    for one in others:
+        given = one if isinstance(one, dict) else {"path": one}
+        unknown = sorted(set(given) - {"path", "format", "options"})
+        if unknown:
+            wrong.append(f"others: expected path, format and options, found {visible(', '.join(map(str, unknown)))}")
+        path = _find(given.get("path"), wrong, "others")
+        options = given.get("options", {})
+        understood = options if isinstance(options, dict) else _options(options, wrong)
+        found.append(Other(path, str(given.get("format") or "auto"), understood, _shown(path) if path else ""))
+        if found[-1].format not in ("auto", *FORMATS):
+            wrong.append(
+                f"others: there is no format '{visible(found[-1].format)}'.{nearest(found[-1].format, FORMATS)}"
+            )
+    return found
+
+
+def _find(path: Any, wrong: list[str], name: str = "path") -> str:
     if not isinstance(path, str) or not path:
-        wrong.append("path: name a file or folder")
+        wrong.append(f"{name}: name a file or folder")
         return ""
     given = Path(path).expanduser()
     beside = Path(__file__).parents[2] / given
     for place in (given.absolute(), beside):
         if place.exists():
             return str(place)
-    wrong.append(f"path: there is no file or folder '{visible(given.absolute(), 400)}'")
+    wrong.append(f"{name}: there is no file or folder '{visible(given.absolute(), 400)}'")
     return ""
 
 

@@ -26,7 +26,7 @@ from cdcwb.words import visible
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["REDACTED", "Redacted", "Target", "check_names", "redact", "targets"]
+__all__ = ["REDACTED", "Redacted", "Target", "check_known", "check_names", "redact", "targets"]
 
 REDACTED: Final = "[redacted]"
 
@@ -93,6 +93,18 @@ def targets(capture: Capture, names: Sequence[str]) -> list[Target]:
     if wrong:
         raise OptionError("; ".join(wrong))
     return list(dict.fromkeys(found))
+
+
+def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[str]]:
+    """Of each capture, which of the names are columns of it. Raises OptionError for a name that is one of none."""
+    if len(captures) == 1 or not names:
+        return [list(names) for _ in captures]
+    spellings = [{spelling for one in _columns(capture) for spelling in _spellings(one)} for capture in captures]
+    found = [[name for name in names if name.lower() in known] for known in spellings]
+    missing = [name for name in names if not any(name in mine for mine in found)]
+    if missing:
+        targets(captures[0], missing)  # says what there is
+    return found
 
 
 def redact(capture: Capture, names: Sequence[str]) -> Capture:

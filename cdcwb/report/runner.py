@@ -20,7 +20,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
 from cdcwb.report.html import Page, page, write_whole
-from cdcwb.words import size, visible
+from cdcwb.words import joined, size, visible
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -94,7 +94,7 @@ def run_report(
         raise OptionError(f"'{target}' is a folder; name the HTML file")
     if target.suffix == ".json":
         raise OptionError(f"'{target}' is where the facts would be; name the HTML file")
-    wanted = Wanted.of(path, format, options, redact)
+    wanted = Wanted.of(path, format, options, redact, (parameters or {}).get("others", ()))
     values = dict(parameters or {})
     with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
         opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
@@ -103,35 +103,60 @@ def run_report(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a notebook opens: the capture, its format and reader options as its parameters have them."""
+    """What a notebook opens: the capture, its format and reader options as its parameters have them, and the captures
+    that are looked at together with it."""
 
     path: str
     format: str
     options: str
+    others: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
-    columns ``redact`` are not to be in the report."""
+    columns ``redact`` are not to be in the report. ``others`` are looked at together with it: paths, or objects with
+    ``path``, ``format`` and ``options``."""
 
     name: str
     path: str
     format: str
     options: dict[str, Any]
     redact: tuple[str, ...] = ()
+    others: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, path: str | Path, format: str, options: Mapping[str, Any] | None, redact: Sequence[str] = ()) -> Wanted:
+    def of(
+        cls,
+        path: str | Path,
+        format: str,
+        options: Mapping[str, Any] | None,
+        redact: Sequence[str] = (),
+        others: Sequence[Any] = (),
+    ) -> Wanted:
         """What the arguments of a report say."""
         place = str(Path(path).expanduser().absolute())
-        return cls(str(path), place, format, dict(options or {}), tuple(redact))
+        named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
+        name = joined([str(path), *named])
+        return cls(name, place, format, dict(options or {}), tuple(redact), tuple(others))
+
+    @property
+    def captures(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Path, format and reader options of each capture, the others behind."""
+        found = [(self.path, self.format, self.options)]
+        for one in self.others:
+            given = one if isinstance(one, Mapping) else {"path": one}
+            place = str(Path(given["path"]).expanduser().absolute())
+            found.append((place, given.get("format") or "auto", dict(given.get("options") or {})))
+        return found
 
     @property
     def small(self) -> bool:
         """Is starting Spark and asking it more work than reading the capture?"""
-        place = Path(self.path)
-        files = [place] if place.is_file() else (file for file in place.rglob("*") if file.is_file())
+        places = [Path(path) for path, _, _ in self.captures]
+        files = [
+            file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()
+        ]
         left = _SMALL
         for file in files:
             left -= file.stat().st_size
@@ -142,7 +167,7 @@ class Wanted:
     @property
     def opened(self) -> Opened:
         """The capture itself."""
-        return Opened(self.path, self.format, json.dumps(self.options))
+        return Opened(self.path, self.format, json.dumps(self.options), self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +189,10 @@ def make_report(
     """One report in a kernel that stays: as :func:`run_report`, with ``opened`` in the place of the capture."""
     made = datetime.now(UTC)
     started = time.monotonic()
-    given = {"path": opened.path, "format": opened.format, "options": opened.options}
+    given: dict[str, Any] = {"path": opened.path, "format": opened.format, "options": opened.options}
+    if opened.others and "others" in parameters_of(notebook):
+        given["others"] = list(opened.others)
+        parameters = {name: value for name, value in parameters.items() if name != "others"}
     if "snapshot" in parameters_of(notebook):
         beside = Path(wanted.path).with_name(f"{Path(wanted.path).name}.snapshot")
         # What a table held bears the values that were taken out of its changes.
@@ -185,11 +213,11 @@ def make_report(
 
 
 def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]) -> Opened:
-    """Save the capture for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
+    """Save the captures for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
     import nbformat
 
     say("reading the capture")
-    arguments = json.dumps([wanted.path, wanted.format, wanted.options, wanted.redact, str(folder), str(shared)])
+    arguments = json.dumps([wanted.captures, wanted.redact, str(folder), str(shared)])
     code = (
         "import json\nfrom cdcwb.report import record\nfrom cdcwb.report.prepare import keep\n"
         f"record({{'kept': keep(*json.loads({arguments!r}))}})"
@@ -197,7 +225,7 @@ def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callab
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
     kept = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
-    return Opened(str(kept), "auto", "{}")
+    return Opened(kept[0], "auto", "{}", tuple(kept[1:]))
 
 
 def parameters_of(notebook: Path) -> list[str]:

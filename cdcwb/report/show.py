@@ -6,23 +6,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from cdcwb.charts.theme import CONFIG
-from cdcwb.words import count, duration, moment, plural, size, tally, visible
+from cdcwb.charts.theme import CONFIG, darkened
+from cdcwb.words import clock, count, duration, plural, show_times_in, size, tally, visible, zone_name
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
     from cdcwb.analysis.health import Health
+    from cdcwb.report.parameters import Parameters
 
-__all__ = ["FIGURE_MIME", "STYLE", "cards", "chart", "note", "records", "style", "table", "table_html", "verdict"]
+__all__ = [
+    "FIGURE_MIME",
+    "STYLE",
+    "cards",
+    "chart",
+    "note",
+    "records",
+    "style",
+    "table",
+    "table_html",
+    "verdict",
+    "widget",
+]
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
@@ -40,12 +54,26 @@ _NUMBERS: Final = ("number", "duration", "size")
 _TEXTS: Final = ("position", "transaction_id", "code", "setting")
 
 
-def style() -> None:
-    """The look of what the functions of this module put out, for JupyterLab; a report has it in its head."""
+@dataclass(slots=True)
+class _Look:
+    """How the page that is being made looks."""
+
+    theme: str = "auto"
+
+
+_look: Final = _Look()
+
+
+def style(asked: Parameters | None = None) -> None:
+    """The look of what the functions of this module put out, for JupyterLab; a report has it in its head. From here on
+    times are shown in the zone that was ``asked`` for (None: UTC), and in its theme."""
     from IPython.display import display
 
+    _look.theme = "auto" if asked is None else asked.theme
+    show_times_in(*((UTC, "UTC") if asked is None else (asked.zone, asked.time_zone)))
     css = resources.files("cdcwb.report").joinpath("show.css").read_text(encoding="utf-8")
-    display({"text/html": f"<style>{css}</style>", "text/plain": ""}, raw=True, metadata={"cdcwb": STYLE})
+    about = {"cdcwb": STYLE, "theme": _look.theme}
+    display({"text/html": f"<style>{css}</style>", "text/plain": ""}, raw=True, metadata=about)
 
 
 def verdict(health: Health) -> None:
@@ -108,7 +136,16 @@ def chart(figure: go.Figure, instead: str) -> None:
     from IPython.display import display
 
     content = json.loads(figure.to_json()) | {"config": CONFIG}
+    if _look.theme == "dark":
+        content = darkened(content)
     display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"}, raw=True)
+
+
+def widget(shown: Any) -> None:
+    """An ipywidget."""
+    from IPython.display import display
+
+    display(shown)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -118,17 +155,17 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    """Rows as an HTML table: numbers with separators and to the right, times in UTC (a day that all of a column share
-    is in its heading), counts by name largest first.
+    """Rows as an HTML table: numbers with separators and to the right, times in the zone of the page (it and a day that
+    all of a column share are in its heading), counts by name largest first.
 
     The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place.
     """
     rows = list(rows)
     kinds = {name: _kind(name, [row[name] for row in rows]) for name in columns}
-    days = {name: _day([row[name] for row in rows]) for name in columns if kinds[name] == "time"}
-    kinds |= {name: "clock" for name, day in days.items() if day}
+    heads = {name: _when([row[name] for row in rows]) for name in columns if kinds[name] == "time"}
+    kinds |= {name: kind for name, (kind, _) in heads.items()}
     head = "".join(
-        f'<th scope="col"{_class(kinds[name])}>{escape(visible(heading))}{_zone(days.get(name))}</th>'
+        f'<th scope="col"{_class(kinds[name])}>{escape(visible(heading))}{heads.get(name, ("", ""))[1]}</th>'
         for name, heading in columns.items()
     )
     body = "".join(
@@ -139,17 +176,17 @@ def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
     return f'<div class="cdcwb-scroll">{table}</div>'
 
 
-def _day(times: list[datetime | None]) -> str:
-    """The day that several times share; empty where they share none."""
-    shared = {time.date() for time in times if time is not None}
-    return str(shared.pop()) if len(shared) == 1 and len(times) > 1 else ""
-
-
-def _zone(day: str | None) -> str:
-    """What the heading of a column of times says besides its name; nothing (None) for other columns."""
-    if day is None:
-        return ""
-    return f"<small>{day} UTC</small>" if day else " (UTC)"
+def _when(times: list[datetime | None]) -> tuple[str, str]:
+    """How times of a column are told, and what its heading says of them: ``clock`` (they share a day), ``time``, or
+    ``moment`` (they have several offsets, each its own)."""
+    told = [clock(time) for time in times if time is not None]
+    if len({offset for _, offset in told}) > 1:
+        return "moment", ""
+    zone = escape(zone_name(axis=False))
+    days = {wall.partition(" ")[0] for wall, _ in told}
+    if len(days) == 1 and len(times) > 1:
+        return "clock", f"<small>{days.pop()} {zone}</small>"
+    return "time", f" ({zone})"
 
 
 def _kind(name: str, values: list[Any]) -> str:
@@ -183,6 +220,7 @@ def _class(kind: str) -> str:
         "tally": ' class="text tally"',
         "time": ' class="mono"',
         "clock": ' class="mono"',
+        "moment": ' class="mono"',
         "path": ' class="text path"',
         "reason": ' class="text reason"',
         "flag": "",
@@ -194,10 +232,11 @@ def _class(kind: str) -> str:
 def _cell(value: Any, kind: str) -> str:
     if value is None:
         return '<span class="null">—</span>'
-    if kind in ("time", "clock"):
-        text = moment(value).removesuffix(" UTC").rpartition(" " if kind == "clock" else "\0")[2]
+    if kind in ("time", "clock", "moment"):
+        text, offset = clock(value)
         if not value.microsecond % 1000 and value.microsecond:
             text = text[:-3]
+        text = f"{text} {offset}" if kind == "moment" else text.rpartition(" " if kind == "clock" else "\0")[2]
     elif kind == "duration":
         text = duration(value)
     elif kind == "size":

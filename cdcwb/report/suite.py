@@ -102,7 +102,7 @@ def run_suite(
     say = say or (lambda _: None)
     chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
     folder = Path(to).expanduser().absolute()
-    wanted = Wanted.of(path, format, options, redact)
+    wanted = Wanted.of(path, format, options, redact, (parameters or {}).get("others", ()))
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     entries: list[Entry] = []
@@ -163,7 +163,7 @@ def check_wanted(
     )
     unknown = [name for name in given if name not in known] if chosen else []
     wrong += [f"'{name}' is no parameter of any notebook; there are: {', '.join(known)}" for name in unknown]
-    checked = ("tables", "time_from", "time_to", "time_zone")
+    checked = ("tables", "time_from", "time_to", "time_zone", "others", "theme")
     try:
         place = str(Path(path).expanduser().absolute())
         common = {name: given[name] for name in checked if name in given}

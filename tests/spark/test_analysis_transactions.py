@@ -99,6 +99,7 @@ def capture(spark: SparkSession) -> SimpleNamespace:
     return SimpleNamespace(
         spark=spark,
         format="gbase8s",
+        stored=False,
         transactions=frame(TRANSACTIONS, model.TRANSACTIONS),
         changes=frame(CHANGES, model.CHANGES),
         change_headers=frame(CHANGES, model.CHANGES),
@@ -265,6 +266,7 @@ def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: A
     class Counted:
         spark = capture.spark
         format = capture.format
+        stored = False
 
         def __getattr__(self, name: str) -> Any:
             reads.append(name)

@@ -43,7 +43,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     def keeping(name: str, *hidden: str) -> Path:
         if (name, *hidden) not in made:
             place = str(tmp_path_factory.mktemp("kept"))
-            saved = keep(str(DATA / name), "auto", OPTIONS.get(name, {}), hidden, place, place)
+            (saved,) = keep([(str(DATA / name), "auto", OPTIONS.get(name, {}))], hidden, place, place)
             made[(name, *hidden)] = Path(saved)
         return made[(name, *hidden)]
 

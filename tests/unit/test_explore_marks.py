@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks
 from cdcwb.errors import CaptureError
 from cdcwb.explore import marks_of
-from cdcwb.explore.marks import FILTERS, MARKS, Filters, Marks
 
 ABOUT = {"type": "INSERT", "table": "HR.EMP", "position": "0A", "length": 80, "kind": "change", "transaction": None}
 

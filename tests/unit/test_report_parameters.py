@@ -90,3 +90,37 @@ def test_a_page_speaks_of_the_capture_and_not_of_what_was_saved_for_it(tmp_path:
     (tmp_path / "cdcwb.json").touch()
     asked = check_parameters(str(tmp_path))
     assert (asked.path, asked.shown) == (str(tmp_path), "/data/shop")
+
+
+def test_further_captures_have_names_of_their_own(tmp_path: Path) -> None:
+    for name in ("a/log.csv", "b/log.csv", "c"):
+        place = tmp_path / name
+        place.parent.mkdir(exist_ok=True)
+        place.mkdir() if name == "c" else place.touch()
+    options = {"charset": "gb18030"}
+    other = {"path": str(tmp_path / "b" / "log.csv"), "format": "gbase8s", "options": options}
+    asked = check_parameters(str(tmp_path / "a" / "log.csv"), others=[other, str(tmp_path / "c")])
+    assert list(asked.captures) == ["log", "log-2", "c"]
+    second = asked.captures["log-2"]
+    assert (second.path, second.format, second.options) == (other["path"], "gbase8s", options)
+    assert asked.captures["c"].format == "auto"
+
+
+def test_everything_wrong_with_further_captures_and_the_theme_is_said_at_once(tmp_path: Path) -> None:
+    others = ["nowhere", {"path": str(tmp_path), "fromat": "x"}, {"path": str(tmp_path), "format": "goldengat"}, 3]
+    with pytest.raises(OptionError) as caught:
+        check_parameters(str(tmp_path), others=others, theme="drak")  # type: ignore[list-item]
+    message = str(caught.value)
+    assert f"others: there is no file or folder '{Path('nowhere').absolute()}'" in message
+    assert "others: expected path, format and options, found fromat" in message
+    assert "others: there is no format 'goldengat'. Did you mean 'goldengate'?" in message
+    assert "others: name a file or folder" in message
+    assert "theme: expected one of auto, light, dark, found 'drak'" in message
+    with pytest.raises(OptionError, match="others: expected a list of paths, found 'x'"):
+        check_parameters(str(tmp_path), others="x")
+
+
+def test_a_zone_is_a_region_or_an_offset(tmp_path: Path) -> None:
+    noon = datetime(2025, 3, 23, 12, tzinfo=UTC)
+    for text, hour in (("UTC", 12), ("Europe/Berlin", 13), ("+08:00", 20)):
+        assert noon.astimezone(check_parameters(str(tmp_path), time_zone=text).zone).hour == hour

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.analysis.health import Health, Tone
+from cdcwb.charts import theme
 from cdcwb.report import show
+from cdcwb.words import show_times_in
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&\u202e"
 
@@ -123,3 +126,28 @@ def test_a_chart_carries_its_numbers_for_those_who_cannot_run_script(shown: list
     figure = output[show.FIGURE_MIME]
     assert set(figure) == {"data", "layout", "config"}
     assert figure["data"][0]["type"] == "bar"
+
+
+def test_times_in_a_table_are_in_the_zone_of_the_page() -> None:
+    rows = [{"at": datetime(2025, 10, 25, 22, tzinfo=UTC)}, {"at": datetime(2025, 10, 26, 8, tzinfo=UTC)}]
+    show_times_in(ZoneInfo("Europe/Berlin"), "Europe/<Berlin>")
+    try:
+        same, different = (show.table_html(part, {"at": "begin"}) for part in (rows[:1], rows))
+    finally:
+        show_times_in()
+    assert "begin (Europe/&lt;Berlin&gt;)</th>" in same
+    assert cells(same) == ["2025-10-26 00:00:00"]
+    assert "begin</th>" in different  # clocks are changed between the two: each has its offset
+    assert cells(different) == ["2025-10-26 00:00:00 +02:00", "2025-10-26 09:00:00 +01:00"]
+
+
+def test_a_dark_page_has_dark_charts(shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = theme.figure(100, [go.Bar(x=[1], y=["white"], name="white", marker={"color": theme.INK})])
+    monkeypatch.setattr(show._look, "theme", "dark")
+    show.chart(figure, "")
+    content = shown[0][show.FIGURE_MIME]
+    (bar,) = content["data"]
+    assert bar["marker"]["color"] == theme.DARK[theme.INK]
+    assert (bar["name"], bar["y"]) == ("white", ["white"])  # texts stay
+    assert content["layout"]["template"]["layout"]["paper_bgcolor"] == theme.DARK["white"]
+    assert not set(theme.DARK) & set(theme.DARK.values())  # so that a chart may be darkened twice

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from cdcwb.words import count, duration, joined, moment, plural, size, tally, visible
+from cdcwb.words import (
+    clock,
+    count,
+    duration,
+    joined,
+    local,
+    moment,
+    plural,
+    show_times_in,
+    size,
+    tally,
+    visible,
+    zone_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +91,39 @@ def test_long_text_ends_in_an_ellipsis_and_never_exceeds_its_limit() -> None:
     assert visible("x" * 60, 60) == "x" * 60
     assert visible("x" * 61, 60) == "x" * 59 + "…"
     assert len(visible("\u202e" * 10**6, 60)) == 60
+
+
+@pytest.fixture
+def berlin() -> Iterator[ZoneInfo]:
+    zone = ZoneInfo("Europe/Berlin")
+    yield zone
+    show_times_in()
+
+
+def test_times_are_told_in_the_zone_that_is_asked_for_and_it_is_named(berlin: ZoneInfo) -> None:
+    noon = datetime(2025, 3, 23, 12, 0, 0, 25, tzinfo=UTC)
+    show_times_in(berlin, "Europe/Berlin", noon, noon + timedelta(hours=5))
+    assert moment(noon) == "2025-03-23 13:00:00.000025 +01:00"
+    assert moment(noon.replace(tzinfo=None)) == moment(noon)
+    assert clock(noon) == ("2025-03-23 13:00:00.000025", "+01:00")
+    assert local(noon) == datetime(2025, 3, 23, 13, 0, 0, 25)
+    assert (zone_name(), zone_name(axis=False)) == ("Europe/Berlin", "Europe/Berlin")
+    show_times_in()
+    assert (moment(noon), zone_name()) == ("2025-03-23 12:00:00.000025 UTC", "UTC")
+
+
+def test_an_axis_keeps_its_offset_where_clocks_are_changed_on_the_way(berlin: ZoneInfo) -> None:
+    evening, morning = datetime(2025, 10, 25, 20, tzinfo=UTC), datetime(2025, 10, 26, 8, tzinfo=UTC)
+    show_times_in(berlin, "Europe/Berlin", evening, morning)
+    assert moment(evening) == "2025-10-25 22:00:00 +02:00"
+    assert moment(morning) == "2025-10-26 09:00:00 +01:00"
+    assert local(morning) - local(evening) == morning - evening
+    assert zone_name() == "UTC+02:00, the offset of Europe/Berlin at the beginning"
+    # the hour that comes twice
+    first, second = (datetime(2025, 10, 26, hour, 30, tzinfo=UTC) for hour in (0, 1))
+    assert (moment(first), moment(second)) == ("2025-10-26 02:30:00 +02:00", "2025-10-26 02:30:00 +01:00")
+
+
+def test_the_ends_of_time_are_told_in_utc(berlin: ZoneInfo) -> None:
+    show_times_in(berlin, "Europe/Berlin")
+    assert moment(datetime.max.replace(tzinfo=UTC)) == "9999-12-31 23:59:59.999999 UTC"

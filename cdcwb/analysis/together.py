@@ -1,0 +1,131 @@
+"""Several captures looked at as one: the tables of all of them, in which everything bears the name of its capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from cdcwb import model
+from cdcwb.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from cdcwb.capture import Capture
+
+__all__ = ["Together"]
+
+_NUMBERED: Final = ("position", "commit_position", "begin_position", "end_position", "first_position", "table_version")
+
+
+class Together:
+    """The union of captures by name: what a page of questions asks of a capture, asked of all at once.
+
+    What is unique within a capture only bears its name: transactions, positions and table versions as ``NAME/…``,
+    tables as ``NAME.schema.table``. Files are numbered through, in the order of the captures. Positions of two captures
+    cannot be compared: all of one stand before all of the next.
+
+    Raises OptionError for fewer than one capture.
+    """
+
+    format = model.SEVERAL
+
+    def __init__(self, captures: Mapping[str, Capture]) -> None:
+        if not captures:
+            raise OptionError("there is no capture to look at")
+        self._captures = dict(captures)
+        self._first: dict[str, int] = {}  # the number of a capture's first file
+        self.files: list[dict[str, Any]] = []
+        for name, capture in self._captures.items():
+            self._first[name] = len(self.files)
+            self.files += [{**one, "file_index": one["file_index"] + self._first[name]} for one in capture.files]
+        self.facts: dict[str, Any] = {}
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that all belong to."""
+        return next(iter(self._captures.values())).spark
+
+    @property
+    def has_images(self) -> bool:
+        """False where the values of one of them were never looked at."""
+        return all(capture.has_images for capture in self._captures.values())
+
+    @property
+    def committed_only(self) -> bool:
+        """Do all hand over committed work only?"""
+        return all(capture.committed_only for capture in self._captures.values())
+
+    @property
+    def stored(self) -> bool:
+        """Are all read from tables that were saved?"""
+        return all(capture.stored for capture in self._captures.values())
+
+    @property
+    def events(self) -> DataFrame:
+        """One row per wire record."""
+        return self._all(lambda capture: capture.events)
+
+    @property
+    def headers(self) -> DataFrame:
+        """``events`` without images and raw bytes."""
+        return self._all(lambda capture: capture.headers)
+
+    @property
+    def changes(self) -> DataFrame:
+        """One row per logical change."""
+        return self._all(lambda capture: capture.changes)
+
+    @property
+    def change_headers(self) -> DataFrame:
+        """``changes`` without images."""
+        return self._all(lambda capture: capture.change_headers)
+
+    @property
+    def transactions(self) -> DataFrame:
+        """One row per transaction."""
+        return self._all(lambda capture: capture.transactions)
+
+    @property
+    def table_versions(self) -> DataFrame:
+        """One row per version of a table."""
+        return self._all(lambda capture: capture.table_versions)
+
+    @property
+    def problems(self) -> DataFrame:
+        """One row per problem."""
+        return self._all(lambda capture: capture.problems)
+
+    @property
+    def detected(self) -> DataFrame:
+        """What was concluded about each of them."""
+        return self._all(lambda capture: capture.detected)
+
+    def _all(self, view: Callable[[Capture], DataFrame]) -> DataFrame:
+        frames = [self._named(view(capture), name) for name, capture in self._captures.items()]
+        return reduce(lambda one, other: one.unionByName(other), frames)
+
+    def _named(self, frame: DataFrame, name: str) -> DataFrame:
+        prefix, base = F.lit(f"{name}/"), self._first[name]
+        changed: dict[str, Column] = {one: F.concat(prefix, F.col(one)) for one in _NUMBERED}
+        # a transaction without its begin bears its first position in its id
+        changed["transaction_id"] = F.concat(prefix, F.replace("transaction_id", F.lit("~"), F.lit(f"~{name}/")))
+        schema = F.concat_ws(".", F.lit(name), F.col("schema_name"))
+        changed["schema_name"] = F.when(F.col("table_name").isNotNull(), schema)
+        changed["table"] = F.concat(F.lit(f"{name}."), F.col("table"))
+        changed["tables"] = F.transform("tables", lambda table: F.concat(F.lit(f"{name}."), table))
+        changed["scope"] = F.concat(F.lit(f"{name}: "), F.col("scope"))
+        changed["file_index"] = F.col("file_index") + F.lit(base)
+        changed["first_event"] = F.when(F.col("first_event").isNotNull(), _moved(F.col("first_event"), base))
+        changed["source_events"] = F.transform("source_events", lambda event: _moved(event, base))
+        return frame.withColumns({one: column for one, column in changed.items() if one in frame.columns})
+
+
+def _moved(event: Column, base: int) -> Column:
+    """The place of an event with its file numbered through."""
+    index = (event["file_index"] + F.lit(base)).alias("file_index")
+    others = [event[one.name].alias(one.name) for one in model.SOURCE_EVENT if one.name != "file_index"]
+    return F.struct(index, *others)

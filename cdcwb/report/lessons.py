@@ -1,0 +1,260 @@
+"""What the notebook for beginners puts on its page, a method for each thing. Where a capture is not there, a sentence
+that says so stands in the place of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb.analysis.expected import FILE, actual, compare, read_expected, words
+from cdcwb.analysis.health import Health, Tone
+from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, open_lesson, options_of
+from cdcwb.analysis.lesson_traps import traps
+from cdcwb.charts.log import log
+from cdcwb.charts.masks import bits
+from cdcwb.errors import CaptureError
+from cdcwb.model import Kind
+from cdcwb.report import show
+from cdcwb.report.bytes import show_record
+from cdcwb.words import count, joined, plural, visible
+
+__all__ = ["Checked", "Lessons"]
+
+_SKIP: Final = {
+    # Logdump prints the header as bytes and in words, and the data as a whole and column by column.
+    "goldengate": (
+        *("header tokens", "columns"),
+        *("Hdr-Ind", "OrigNode", "SyskeyLen", "Incomplete", "Continued", "RecCount"),
+    )
+}
+_AROUND: Final = 6
+"""Records that the picture shows before and behind its transaction."""
+_COLUMNS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What has to be counted beside what is counted. ``rows``: those of :func:`cdcwb.analysis.expected.compare` by
+    capture; ``missing``: captures that have numbers and no folder; ``wrong``: why a capture could not be counted."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    missing: list[str]
+    wrong: dict[str, str]
+
+    @property
+    def agrees(self) -> bool:
+        """Is there something to compare, and is all of it as it has to be?"""
+        return any(self.rows.values()) and all(row["agrees"] for rows in self.rows.values() for row in rows)
+
+    @property
+    def facts(self) -> list[list[Any]]:
+        """Capture, quantity, expected and actual number of every comparison."""
+        return [
+            [name, row["quantity"], row["expected"], row["actual"]] for name, rows in self.rows.items() for row in rows
+        ]
+
+    @property
+    def health(self) -> Health:
+        """The two sentences about it."""
+        what = "What change data capture is, and how five formats write it down: the bytes, the masks, the traps."
+        compared = sum(map(len, self.rows.values()))
+        differ = [
+            f"{name}: {words(row['quantity'])}: expected {count(row['expected'])}, found {count(row['actual'])}"
+            for name, rows in self.rows.items()
+            for row in rows
+            if not row["agrees"]
+        ]
+        absent = f" Not there: {joined(self.missing)}." if self.missing else ""
+        broken = "".join(f" {name} cannot be read: {reason}" for name, reason in self.wrong.items())
+        if not compared:
+            return Health(Tone.BAD, what, f"There is no number to compare with: {FILE} names no capture here.{absent}")
+        if differ:
+            more = f" and {plural(len(differ) - 2, 'more number')}" if len(differ) > 2 else ""
+            verdict = f"{len(differ)} of {plural(compared, 'number')} disagree: {'; '.join(differ[:2])}{more}."
+            return Health(Tone.BAD, what, f"{verdict}{broken}{absent}")
+        inside = plural(sum(map(bool, self.rows.values())), "capture")
+        verdict = f"All {count(compared)} numbers that are known of the {inside} agree with what is counted in them."
+        return Health(Tone.GOOD, what, f"{verdict}{absent}")
+
+
+class Lessons:
+    """The captures below a folder, one for each format, each read when it is first asked for."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.found = captures_of(folder)
+        self._opened: dict[str, Lesson | str] = {}
+
+    def _open(self, name: str) -> Lesson | str:
+        """A capture, or the sentence that says why there is none."""
+        if name not in self._opened:
+            self._opened[name] = f"There is no folder '{name}' in '{self.folder}': nothing to show of this format."
+            if name in self.found:
+                try:
+                    self._opened[name] = open_lesson(self.found[name], name)
+                except CaptureError as error:
+                    self._opened[name] = f"{name} cannot be read: {error}"
+        return self._opened[name]
+
+    @property
+    def captures(self) -> dict[str, Lesson]:
+        """The captures that could be read, by the names of their formats."""
+        return {name: one for name in FORMATS if isinstance(one := self._open(name), Lesson)}
+
+    def _lesson(self, name: str) -> Lesson | None:
+        """A capture; where it is missing, the page says so."""
+        opened = self._open(name)
+        if isinstance(opened, Lesson):
+            return opened
+        show.note(opened)
+        return None
+
+    @cached_property
+    def checked(self) -> Checked:
+        """The numbers of ``expected.json`` beside those that are counted; this asks Spark."""
+        import cdcwb
+
+        expected = read_expected(self.folder)
+        loaded, wrong = {}, {}
+        for name, path in self.found.items():
+            try:
+                loaded[name] = cdcwb.load(str(path), name, **options_of(path))
+            except CaptureError as error:
+                wrong[name] = str(error)
+        counted = actual(loaded)
+        rows = {name: compare(expected.get(name, {}), counted.get(name, {})) for name in self.found}
+        return Checked(rows, [name for name in expected if name not in self.found], wrong)
+
+    def numbers(self, name: str) -> None:
+        """Expected and actual numbers of a capture."""
+        if self._lesson(name) is None:
+            return
+        rows = [row | {"quantity": words(row["quantity"])} for row in self.checked.rows.get(name, ())]
+        heads = {"quantity": "quantity", "expected": "expected", "actual": "actual", "agrees": "agrees"}
+        show.table(rows, heads, none=f"{FILE} does not name this capture: there is nothing to compare with.")
+
+    def picture(self) -> list[Any] | None:
+        """One transaction among others over the log, of the first capture that has some: capture, transaction, and how
+        many records it has; None where there is none."""
+        for name, lesson in self.captures.items():
+            story = lesson.story()
+            if not story or story[0]["transaction_id"] is None:
+                continue
+            chosen = story[0]["transaction_id"]
+            rows = _around(lesson, story)
+            heads = {"number": "record", "lane": "transaction", "name": "what", "what": "what it says"}
+            show.chart(log(rows, chosen), show.table_html(rows, heads))
+            mine = plural(len(story), "record")
+            show.note(
+                f"{name}: {count(len(rows))} of {plural(len(lesson.events), 'record')} shown, {mine} of transaction "
+                f"{chosen} at the top, beginning at {lesson.place(story[0])}."
+            )
+            return [name, chosen, len(story)]
+        show.note("No capture here has transactions that could be drawn.")
+        return None
+
+    def record(self, name: str) -> list[Any] | None:
+        """The chosen record of a capture, taken apart: its file, place, type and the rule that chose it."""
+        lesson = self._lesson(name)
+        event = lesson.chosen() if lesson is not None else None
+        if lesson is None or event is None:
+            return None
+        found = lesson.inspect(event)
+        note = f" {found.note[:1].upper()}{found.note[1:]}." if found.note else ""
+        show.note(f"Shown is {lesson.rule}: {lesson.place(event)}.{note}")
+        show_record(found.field, as_text=name != "gbase8s", skip=_SKIP.get(name, ()))
+        return [lesson.file(event), event["offset"], event["record_type"], lesson.rule]
+
+    def changed(self, name: str) -> list[str] | None:
+        """What the chosen record changed, column by column, and its mask bit by bit where it bears one; the columns
+        that changed."""
+        lesson = self._lesson(name)
+        event = lesson.chosen() if lesson is not None else None
+        if lesson is None or event is None:
+            return None
+        mask = lesson.mask(event)
+        if mask is not None:
+            chosen = [bit for bit in mask.bits if bit.is_set]
+            named = joined([f"bit {bit.number} is {bit.column or f'no column ({bit.kind})'}" for bit in chosen])
+            total = " + ".join(f"2^{bit.number}" for bit in reversed(chosen)) or "0"
+            show.note(
+                f"The mask {mask.mask} is a number in hexadecimal digits, {int(mask.mask, 16):,} = {total}: "
+                f"{named or 'no bit is set'}. The first column of the table is bit {mask.offset}."
+            )
+            heads = {"number": "bit", "column": "column", "kind": "kind", "is_set": "set"}
+            show.chart(bits([mask]), show.table_html([{n: getattr(bit, n) for n in heads} for bit in mask.bits], heads))
+        rows = lesson.compared(event)
+        heads = {"column": "column", "before": "before", "after": "after", "changed": "changed"}
+        show.table(rows[:_COLUMNS], heads, total=len(rows))
+        return [row["column"] for row in rows if row["changed"]]
+
+    def transaction(self, name: str) -> list[list[Any]] | None:
+        """The records of one transaction, or of one change where there are none, in order: file and place of each."""
+        lesson = self._lesson(name)
+        if lesson is None:
+            return None
+        story = lesson.story()
+        heads = {"record": "record", "table": "table", "what": "what it says", "position": "position"}
+        show.table(lesson.told(story), heads | {"file": "file", "offset": "at byte"}, none="There are no changes.")
+        if story and story[0]["transaction_id"] is not None:
+            among = plural(len(lesson.transactions()), "transaction")
+            which = f"transaction {story[0]['transaction_id']}, one of {among}"
+        else:
+            which = "one change; the log has no transactions"
+        show.note(f"{plural(len(story), 'record')} of {which}.")
+        return [[lesson.file(event), event["offset"]] for event in story]
+
+    def traps(self, name: str) -> list[list[str | None]] | None:
+        """Where the format misleads, with what this capture shows of it: title and example of each."""
+        from IPython.display import display
+
+        lesson = self._lesson(name)
+        if lesson is None:
+            return None
+        found = traps(lesson)
+        page = f"docs/formats/{name}.md"
+        items = "".join(
+            f"<li><h4>{escape(one.title)}</h4>"
+            f'<p>{escape(one.why)} <a href="../{page}">{page} §{one.section}</a></p>'
+            f'<p class="seen">{_seen(one.seen)}</p></li>'
+            for one in found
+        )
+        text = "\n".join(f"{one.title}: {one.seen or 'no example here'}" for one in found)
+        display({"text/html": f'<ol class="cdcwb-traps">{items}</ol>', "text/plain": text}, raw=True)
+        return [[one.title, one.seen] for one in found]
+
+
+def _seen(text: str | None) -> str:
+    if text is None:
+        return "This capture has no example."
+    return f"<b>In this capture</b> {escape(visible(text, 600))}"
+
+
+def _around(lesson: Lesson, story: list[Event]) -> list[dict[str, Any]]:
+    """The records of transactions around those of a story, in the order of the log."""
+    known = {id(event): event for events in lesson.transactions().values() for event in events}
+    if any(event["kind"] == Kind.BEGIN for event in lesson.events):
+        order = [event for event in lesson.events if id(event) in known]
+    else:
+        order = sorted(known.values(), key=lambda event: (event["position"] or "", event["kind"] != Kind.BEFORE))
+    numbers = {id(event): number for number, event in enumerate(order, 1)}
+    first, last = (numbers[id(story[at])] for at in (0, -1))
+    return [
+        {
+            "number": numbers[id(event)],
+            "lane": event["transaction_id"],
+            "kind": event["kind"],
+            "operation": event["operation"],
+            "name": _name(event),
+            "what": f"{lesson.table(event) or ''} {lesson.sentence(event)}".strip(),
+        }
+        for event in order[max(0, first - 1 - _AROUND) : last + _AROUND]
+    ]
+
+
+def _name(event: Event) -> str:
+    half = f" {event['kind']}" if event["kind"] in (Kind.BEFORE, Kind.AFTER) else ""
+    return f"{event['operation'] or event['kind']}{half}"

@@ -1,0 +1,124 @@
+"""The beginning that notebooks share: the captures are opened, and the page says what they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcwb.analysis.health import Health, health
+from cdcwb.analysis.marks import marks_of
+from cdcwb.report import show
+from cdcwb.report.facts import record
+from cdcwb.report.parameters import Parameters
+from cdcwb.words import joined, plural, show_times_in, zone_name
+
+if TYPE_CHECKING:
+    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.together import Together
+    from cdcwb.capture import Capture
+
+__all__ = ["SUMMARY", "Page", "open_page"]
+
+SUMMARY: Final = "summary.json"
+"""The file beside the tables of a capture that was saved for reports: what is counted in each of them."""
+
+_COMMON: Final = (
+    *("format", "bytes", "rows", "healthy", "changes", "changes_by_operation", "transactions", "open_transactions"),
+    *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
+)
+_MARKED: Final = {
+    "note": "note",
+    "table": "table",
+    "type": "record",
+    "position": "position",
+    "file": "file",
+    "offset": "at offset",
+    "marked_at": "marked at",
+}
+_MARKS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a notebook asks its questions of.
+
+    ``captures``: each capture that was named, whole. ``whole`` is all of them as one, ``part`` what ``tables`` and
+    times leave of it, ``capture`` the same with the tables that are asked often read once. ``summary`` holds the facts
+    of :func:`cdcwb.analysis.summary.summarize`, ``health`` what they come to.
+    """
+
+    asked: Parameters
+    captures: dict[str, Capture]
+    whole: Capture | Together
+    part: Capture | Together
+    capture: Snapshot
+    summary: dict[str, Any]
+    health: Health
+
+    def begin(self, title: str, **facts: Any) -> None:
+        """Put the verdict on the page, and what limits it; record the facts that every page has, and ``facts``."""
+        show.verdict(self.health)
+        if len(self.captures) > 1:
+            show.note(
+                f"{joined(list(self.captures))} are looked at together; tables and transactions bear the name of their "
+                "capture. Positions of two captures cannot be compared: all of one stand before all of the next."
+            )
+        if self.asked.limits:
+            show.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
+        if zone_name(axis=False) != "UTC":
+            show.note(f"Times are shown in {zone_name(axis=False)}.")
+        marks = self._marks()
+        said = {"title": title, "what": self.health.what, "verdict": self.health.verdict, "tone": self.health.tone}
+        record({**said, **{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts})
+        if marks:
+            show.note(f"{plural(len(marks), 'record')} marked in the explorer:")
+            show.table(marks[:_MARKS], _MARKED, total=len(marks), folder=self.asked.shown)
+
+    def _marks(self) -> list[dict[str, Any]]:
+        """The marks on records of the captures, where these are saved ones."""
+        saved = [place for one in self.asked.captures.values() if (place := Path(one.path)).is_dir()]
+        return [{name: row.get(name) for name in _MARKED} for place in saved for row in marks_of(place)]
+
+
+def open_page(asked: Parameters, images: bool = False) -> Page:
+    """Open what was asked for. ``images``: the questions are about values, so changes are kept with their images.
+
+    Raises CaptureError (or a child) as :func:`cdcwb.load` does.
+    """
+    import cdcwb
+    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.together import Together
+
+    captures = {name: cdcwb.load(one.path, one.format, **one.options) for name, one in asked.captures.items()}
+    parts = captures
+    if asked.limits:
+        parts = {
+            name: capture.filter(asked.tables, time_from=asked.time_from, time_to=asked.time_to)
+            for name, capture in captures.items()
+        }
+    one = len(captures) == 1
+    whole = next(iter(captures.values())) if one else Together(captures)
+    part = next(iter(parts.values())) if one else Together(parts)
+    capture = Snapshot(part, asked.folder, images)
+    summary = _summary(asked, capture)
+    first, last = (None if (time := summary[name]) is None else _time(time) for name in ("first_time", "last_time"))
+    show_times_in(asked.zone, asked.time_zone, first, last)
+    return Page(asked, captures, whole, part, capture, summary, health(summary))
+
+
+def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
+    """What is counted in the capture: read, where it was counted when the capture was saved."""
+    from cdcwb.analysis.summary import summarize
+
+    counted = Path(asked.path) / SUMMARY
+    if not asked.limits and not asked.others and capture.stored and counted.is_file():
+        facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
+        return facts
+    return summarize(capture, whole=not asked.limits)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
