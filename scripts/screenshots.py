@@ -1,55 +1,126 @@
-"""Makes the pictures in ``docs/images/``: ``python -m scripts.screenshots [REPORT.html]``.
+"""Makes the pictures in ``docs/images/``: ``python -m scripts.screenshots [NAME …]``, all of them or those named.
 
-Without an argument the report on ``data/gbase8s`` is made first.
+One of each report, on the capture in ``data/`` that shows most of it, and one of the explorer in JupyterLab.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from cdcwb.report import run_report
+from selenium.webdriver import Chrome
+
+from cdcwb.report import notebook_path, run_report
 from tests.browser.chrome import opened, settled
+from tests.browser.lab import PANES, lab, run_all
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LARGEST: Final = 300_000
 """No picture is larger, in bytes: the README is read on slow lines too."""
 
+_WIDTH: Final = 1180
 _MARGIN: Final = 8
+_OTHER: Final = ROOT / "data" / "qlik-change-table"
+_LABELS: Final = {"labels": str(ROOT / "data" / "gbase8s.labels.json")}
 
 
-def take(report: Path, to: Path) -> int:
-    """A picture of the top of a report, down to the end of its timeline; returns its size in bytes."""
-    with opened(1180, 1000) as chrome:
-        settled(chrome, report, charts=2)
-        # The buttons show while the pointer is over the chart, which in a headless browser is always.
-        chrome.execute_script("document.querySelectorAll('.modebar-container').forEach(bar => bar.remove())")
-        bottom = chrome.execute_script("return document.querySelector('#chart-1').getBoundingClientRect().bottom")
-        clip = {"x": 0, "y": 0, "width": 1180, "height": bottom + _MARGIN, "scale": 1}
-        shot = chrome.execute_cdp_cmd(
-            "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True, "clip": clip}
-        )
-    picture = base64.b64decode(shot["data"])
-    if len(picture) > LARGEST:
-        raise SystemExit(f"{to.name} would have {len(picture):,} bytes; {LARGEST:,} are allowed")
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_bytes(picture)
-    return len(picture)
+@dataclass(frozen=True)
+class Picture:
+    """A report: its notebook, the capture, and how far down the picture reaches: to the end of the chart ``to``."""
+
+    notebook: str
+    capture: str
+    to: str
+    options: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+
+
+PICTURES: Final = {
+    "start_here": Picture("start_here", "data", "chart-1"),
+    "capture": Picture("capture", "data/goldengate", "chart-1"),
+    "transactions": Picture("transactions", "data/gbase8s", "chart-1", _LABELS),
+    "change_masks": Picture("change_masks", "data/qlik-kafka", "chart-2"),
+    "schema_drift": Picture("schema_drift", "data/qlik-kafka", "chart-1"),
+    "event_log_xds": Picture("event_log_xds", "data/idm-event-log", "chart-2"),
+    "replay_and_reconcile": Picture(
+        "replay_and_reconcile",
+        "data/qlik-kafka",
+        "chart-2",
+        None,
+        {"others": [str(ROOT / "data" / "qlik-change-table")]},
+    ),
+}
 
 
 def main() -> None:
-    """Make every picture."""
-    target = ROOT / "docs" / "images" / "transactions.png"
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(folder) / "report.html"
-        if len(sys.argv) == 1:
-            labels = ROOT / "data" / "gbase8s.labels.json"
-            run_report("transactions", "data/gbase8s", report, options={"labels": str(labels)})
-        size = take(report, target)
-    sys.stdout.write(f"{target}: {size:,} bytes\n")
+    """Make every picture, or those that are named."""
+    wanted = sys.argv[1:] or [*PICTURES, "explorer"]
+    for name in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            picture = _explorer(Path(folder)) if name == "explorer" else _report(PICTURES[name], Path(folder))
+        target = ROOT / "docs" / "images" / f"{name}.png"
+        if len(picture) > LARGEST:
+            raise SystemExit(f"{target.name} would have {len(picture):,} bytes; {LARGEST:,} are allowed")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(picture)
+        sys.stdout.write(f"{target.relative_to(ROOT)}: {len(picture):,} bytes\n")
+
+
+def _report(picture: Picture, folder: Path) -> bytes:
+    """The top of a report."""
+    page = folder / "report.html"
+    run_report(picture.notebook, picture.capture, page, options=picture.options, parameters=picture.parameters)
+    with _light(_WIDTH, 1000) as chrome:
+        settled(chrome, page, charts=int(picture.to.rpartition("-")[2]))
+        # The buttons show while the pointer is over the chart, which in a headless browser is always.
+        chrome.execute_script("document.querySelectorAll('.modebar-container').forEach(bar => bar.remove())")
+        script = "return document.getElementById(arguments[0]).getBoundingClientRect().bottom"
+        return _clipped(chrome, 0, 0, _WIDTH, chrome.execute_script(script, picture.to) + _MARGIN)
+
+
+def _explorer(folder: Path) -> bytes:
+    """The panes of the explorer, with the first update of a table chosen."""
+    content = json.loads(notebook_path("explore").read_text(encoding="utf-8"))
+    cell = next(one for one in content["cells"] if "parameters" in one["metadata"].get("tags", ()))
+    source = "".join(cell["source"]).replace('"data/gbase8s"', repr(str(ROOT / "data" / "gbase8s")))
+    cell["source"] = source.replace('options: str = "{}"', f"options: str = {json.dumps(_LABELS)!r}")
+    (folder / "notebooks").mkdir()
+    (folder / "home").mkdir()
+    (folder / "notebooks" / "explore.ipynb").write_text(json.dumps(content), encoding="utf-8")
+    with lab(folder / "notebooks", folder / "home") as url, _light(1400, 1100) as chrome:
+        run_all(chrome, url, "explore.ipynb")
+        chrome.execute_script(f"document.querySelector('{PANES}').scrollIntoView()")
+        box = f"const box = document.querySelector('{PANES}').getBoundingClientRect();"
+        chosen = "document.querySelectorAll('.cdcwb-explorer .list .line')[7].click();"
+        chrome.execute_script(chosen)
+        chrome.implicitly_wait(2)
+        settle = "const done = arguments[0]; setTimeout(() => done(true), 1500)"
+        chrome.execute_async_script(settle)
+        x, y, width, height = chrome.execute_script(f"{box} return [box.x, box.y, box.width, box.height]")
+        return _clipped(chrome, x, y, width, height)
+
+
+@contextmanager
+def _light(width: int, height: int) -> Iterator[Chrome]:
+    with opened(width, height) as chrome:
+        preference = {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", preference)
+        yield chrome
+
+
+def _clipped(chrome: Chrome, x: float, y: float, width: float, height: float) -> bytes:
+    clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+    shot = chrome.execute_cdp_cmd(
+        "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True, "clip": clip}
+    )
+    return base64.b64decode(shot["data"])
 
 
 if __name__ == "__main__":

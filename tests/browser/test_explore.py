@@ -6,12 +6,7 @@ The capture is hostile: its values, a table and a file are named like HTML that 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,66 +18,12 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.explore import marks_of
 from tests.browser.chrome import WAIT, errors, opened, requests
-from tests.explore_captures import DATA, saved
+from tests.browser.lab import PANES, lab, run_all
+from tests.explore_captures import saved
+from tests.hostile_messages import LOADS, RUNS, hostile
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "notebooks" / "07_explore.ipynb"
-RUNS = "<script>document.title='owned'</script>"
-LOADS = '"><img src=x onerror="document.title=\'owned\'">'
-TOKEN = "explorer-of-the-tests"
-PANES = ".cdcwb-explorer"
-
-
-def hostile(folder: Path) -> Path:
-    """A capture of messages in which names of customers, a table and a file are markup."""
-    folder.mkdir()
-    for path in (DATA / "qlik-kafka").iterdir():
-        text = path.read_text(encoding="utf-8")
-        for word, instead in (("Edda Grauwinkel", RUNS), ("Zeno Østerby", LOADS), ('"Hollin"', json.dumps(LOADS))):
-            written = instead if instead.startswith('"\\') else json.dumps(instead)[1:-1]
-            text = text.replace(word, written)
-        name = path.name.replace("customer", f"customer{LOADS.replace('/', '')}")
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
-
-
-@contextmanager
-def lab(folder: Path, home: Path) -> Iterator[str]:
-    """JupyterLab over a folder, on this machine alone; ended by its process."""
-    places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    setting = home / "config" / "labconfig" / "page_config.json"
-    setting.parent.mkdir(parents=True)
-    setting.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}))
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, **places, "IPYTHONDIR": str(home / "ipython"), "PATH": path, "PYTHONPATH": str(ROOT)}
-    given = {
-        "ServerApp.ip": "127.0.0.1",
-        "ServerApp.port": "0",
-        "ServerApp.root_dir": str(folder),
-        "IdentityProvider.token": TOKEN,
-        "LabApp.expose_app_in_browser": "True",
-        "LabApp.extension_manager": "readonly",
-        "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
-    }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, *(f"--{name}={value}" for name, value in given.items())],
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        about = home / "runtime" / f"jpserver-{process.pid}.json"
-        until = time.monotonic() + WAIT
-        while not about.exists():
-            assert process.poll() is None, (home / "log").read_text()
-            assert time.monotonic() < until, (home / "log").read_text()
-            time.sleep(0.1)
-        yield json.loads(about.read_text())["url"]
-    finally:
-        process.terminate()
-        process.wait(WAIT)
 
 
 class Page:
@@ -147,16 +88,8 @@ def page(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with lab(folder / "lab", home) as url:
         browser.get("about:blank")
         errors(browser), requests(browser)
-        browser.get(f"{url}lab/tree/explore.ipynb?token={TOKEN}")
+        run_all(browser, url, "explore.ipynb")
         made = Page(browser, url, capture)
-        made.until(
-            "(() => { const app = window.jupyterapp; const open = app && app.shell && app.shell.currentWidget;"
-            " const session = open && open.sessionContext && open.sessionContext.session;"
-            " return open && open.context && open.context.isReady && session && session.kernel.status === 'idle' })()"
-        )
-        browser.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
-        browser.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        made.until(f"document.querySelectorAll('{PANES} .list .line').length > 5")
         made.settled()
         browser.execute_script(f"document.querySelector('{PANES}').scrollIntoView()")
         yield made
