@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.html import SIZE_LIMIT, Page, page, render, title_of, write_whole
 from cdcwb.report.index import Entry, write_index
@@ -158,3 +159,11 @@ def test_the_index_links_every_report_and_escapes_what_it_says(tmp_path: Path) -
 
 def test_an_index_of_nothing_says_so() -> None:
     assert "No reports." in render("index.html", entries=[], broken=[], failed=[], made="now", version="0")
+
+
+def test_a_page_has_the_theme_that_its_notebook_was_asked_for(whole: str) -> None:
+    assert '<html lang="en" data-theme="auto">' in whole
+    dark = made(code(output({"cdcwb": STYLE, "theme": "dark"}, **{"text/html": "<style></style>"})))
+    assert '<html lang="en" data-theme="dark">' in dark
+    (colours,) = re.findall(r'<script type="application/json" id="dark">(.*?)</script>', whole)
+    assert json.loads(colours) == DARK
