@@ -138,7 +138,8 @@ def _table(root: Field, numbered: Sequence[Part]) -> str:
     by_field = {id(part.field): part for part in numbered}
     rows = "".join(_rows(root, by_field, 0))
     head = "".join(f'<th scope="col">{name}</th>' for name in ("", "bytes", "field", "value", "what it is"))
-    return f'<div class="cdcwb-scroll"><table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div class="cdcwb-scroll">{table}</div>'
 
 
 def _rows(field: Field, by_field: dict[int, Part], depth: int) -> Iterator[str]:

@@ -121,7 +121,8 @@ class Lessons:
         loaded, wrong = {}, {}
         for name, path in self.found.items():
             try:
-                loaded[name] = cdcwb.load(str(path), name, **options_of(path))
+                given: dict[str, Any] = dict(options_of(path))
+                loaded[name] = cdcwb.load(str(path), name, **given)
             except CaptureError as error:
                 wrong[name] = str(error)
         counted = actual(loaded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import chain, count
@@ -89,6 +89,7 @@ def check_parameters(
     time_zone: str = "UTC",
     others: Sequence[str | Mapping[str, Any]] = (),
     theme: str = "auto",
+    also: Sequence[Callable[[], object]] = (),
 ) -> Parameters:
     """The parameters of a notebook as its cell has them (plain texts and lists), understood.
 
@@ -96,7 +97,8 @@ def check_parameters(
     examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
     8601, UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00.
     ``others`` are paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`.
-    Raises OptionError that names everything that is wrong.
+    ``also``: checks of a notebook's own parameters, which raise OptionError. Raises OptionError that names everything
+    that is wrong.
     """
     wrong: list[str] = []
     found = _find(path, wrong)
@@ -116,6 +118,11 @@ def check_parameters(
             f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
         )
     zone = _zone(time_zone, wrong)
+    for check in also:
+        try:
+            check()
+        except OptionError as error:
+            wrong.append(str(error))
     if wrong:
         raise OptionError("; ".join(wrong))
     limits = [f"tables {', '.join(names)}"] if names else []

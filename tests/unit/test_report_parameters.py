@@ -124,3 +124,11 @@ def test_a_zone_is_a_region_or_an_offset(tmp_path: Path) -> None:
     noon = datetime(2025, 3, 23, 12, tzinfo=UTC)
     for text, hour in (("UTC", 12), ("Europe/Berlin", 13), ("+08:00", 20)):
         assert noon.astimezone(check_parameters(str(tmp_path), time_zone=text).zone).hour == hour
+
+
+def test_what_a_notebook_checks_itself_is_said_with_the_rest(tmp_path: Path) -> None:
+    def own() -> None:
+        raise OptionError("batch_size: expected 1 to 128")
+
+    with pytest.raises(OptionError, match=r"^theme: .*; batch_size: expected 1 to 128$"):
+        check_parameters(str(tmp_path), theme="red", also=[own])
