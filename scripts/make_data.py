@@ -1,13 +1,17 @@
 """Makes the small captures in ``data/``, the same bytes every time: ``python scripts/make_data.py``.
 
-``--to FOLDER`` writes them elsewhere (a test compares the two).
+``--to FOLDER`` writes them elsewhere (a test compares the two). Beside them lies ``expected.json``: what has to be
+counted in each, from the truth that was written down while it was made and from the damage that was done to it here.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import tempfile
+from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,7 +54,12 @@ REFUSED = (
 """The control table ``attrep_apply_exceptions``: a change that the target refused."""
 
 
-def make_gbase8s(to: Path) -> None:
+Rows = list[dict[str, Any]]
+Expected = dict[str, Any]
+"""What has to be counted in a capture, under the names of ``cdcwb summary --json``."""
+
+
+def make_gbase8s(to: Path) -> Expected:
     """``gbase8s/`` (three files that continue one stream) and ``gbase8s.labels.json``."""
     with tempfile.TemporaryDirectory() as place:
         made = generate(
@@ -70,16 +79,17 @@ def make_gbase8s(to: Path) -> None:
             errors=1,
             reversed_updates=0.01,
         )
-        rows = pq.read_table(made / "truth" / "changes.parquet").to_pylist()
+        rows = _truth(made, "changes")
         places = [row["offset"] for row in rows if row["file_index"] == 1 and row["operation"] == "INSERT"]
         damaged = made / "capture" / "stream-2.bin"
         data, at = damaged.read_bytes(), places[len(places) // 2]
         damaged.write_bytes(data[:at] + Random(1).randbytes(NOISE_BYTES) + data[at:])
         _replace(made / "capture", to / "gbase8s")
         shutil.copyfile(made / "labels.json", to / "gbase8s.labels.json")
+        return _expected(made, to / "gbase8s", rows, malformed=NOISE_BYTES)
 
 
-def make_kafka(to: Path) -> None:
+def make_kafka(to: Path) -> Expected:
     """``qlik-kafka/``: what a console consumer printed of ten partitions, one message lost and one line cut off."""
     with tempfile.TemporaryDirectory() as place:
         made = generate(
@@ -94,8 +104,9 @@ def make_kafka(to: Path) -> None:
             **STORY,
         )
         files = sorted((made / "capture").iterdir())
-        rows = pq.read_table(made / "truth" / "changes.parquet").to_pylist()
+        rows = _truth(made, "changes")
         lost = next(row for row in rows if row["event_no"] == 3 and not row["last_in_transaction"])
+        cut, left = (files[-1].name, 0), 0
         for path in files:
             data = path.read_bytes()
             if path.name == Path(lost["file"]).name:
@@ -103,11 +114,15 @@ def make_kafka(to: Path) -> None:
             if path is files[-1]:
                 last = data.rindex(b"\n", 0, -1) + 1
                 data = data[: (last + len(data)) // 2]
+                cut, left = (path.name, last), len(data) - last
             path.write_bytes(data)
         _replace(made / "capture", to / "qlik-kafka")
+        gone = {_place(lost), cut}
+        kept = [row for row in rows if _place(row) not in gone]
+        return _expected(made, to / "qlik-kafka", kept, malformed=left, lacking=_lacking(rows, gone))
 
 
-def make_change_tables(to: Path) -> None:
+def make_change_tables(to: Path) -> Expected:
     """``qlik-change-table/``: the folders of a file target, with the control tables."""
     with tempfile.TemporaryDirectory() as place:
         made = generate("qlik-change-table", to=Path(place) / "made", unknown_times=0.01, **STORY)
@@ -115,9 +130,10 @@ def make_change_tables(to: Path) -> None:
         refused.mkdir()
         (refused / "20260203-080115102.csv").write_text(REFUSED, encoding="utf-8")
         _replace(made / "capture", to / "qlik-change-table")
+        return _expected(made, to / "qlik-change-table", _truth(made, "changes"))
 
 
-def make_goldengate(to: Path) -> None:
+def make_goldengate(to: Path) -> Expected:
     """``goldengate/``: Logdump's text of three trail files; a record is missing, one came twice, the end is cut."""
     with tempfile.TemporaryDirectory() as place:
         made = generate(
@@ -145,7 +161,7 @@ def make_goldengate(to: Path) -> None:
             lobs=False,
             null_share=0.1,
         )
-        rows = pq.read_table(made / "truth" / "changes.parquet").to_pylist()
+        rows = _truth(made, "changes")
         inside = [dict(row["headers"])["TransInd"] == "1" for row in rows]
         _, second, third = sorted((made / "capture").iterdir())
         lost = next(row for row, is_inside in zip(rows, inside, strict=True) if is_inside and row["file_index"] == 1)
@@ -157,9 +173,12 @@ def make_goldengate(to: Path) -> None:
         data = data[: twice["offset"]] + again + data[twice["offset"] :]
         third.write_bytes(data[: data.rindex(b"Partition x0c   G") + 60])
         _replace(made / "capture", to / "goldengate")
+        kept = [row for row in rows if row is not lost]
+        # The record that is cut off has lost values and tokens; it still says that it is the last of its transaction.
+        return _expected(made, to / "goldengate", kept, lacking={lost["transaction_id"]: "gaps"})
 
 
-def make_event_log(to: Path) -> None:
+def make_event_log(to: Path) -> Expected:
     """``idm-event-log/``: rows that triggers logged, and ``idm-event-log.snapshot/``: what the tables held then, of all
     of them but one. The last row is cut off."""
     with tempfile.TemporaryDirectory() as place:
@@ -189,10 +208,65 @@ def make_event_log(to: Path) -> None:
         )
         (log,) = (made / "capture").iterdir()
         data = log.read_bytes()
-        log.write_bytes(data[: data.rindex(b",", 0, data.rindex(b",") - 3)])
+        begin = data.rindex(b"\n", 0, -1) + 1
+        data = data[: data.rindex(b",", 0, data.rindex(b",") - 3)]
+        log.write_bytes(data)
         _replace(made / "capture", to / "idm-event-log")
         (made / "truth" / "snapshot" / f"{UNKNOWN_TABLE}.csv").unlink()
         _replace(made / "truth" / "snapshot", to / "idm-event-log.snapshot")
+        rows = _truth(made, "changes")
+        kept = [row for row in rows if any(part["offset"] != begin for part in row["source_events"])]
+        return _expected(made, to / "idm-event-log", kept, malformed=len(data) - begin)
+
+
+def _truth(made: Path, name: str) -> Rows:
+    """A table of the truth; empty where the format has no such thing."""
+    path = made / "truth" / f"{name}.parquet"
+    return pq.read_table(path).to_pylist() if path.exists() else []
+
+
+def _place(row: dict[str, Any]) -> tuple[str, int]:
+    return Path(row["file"]).name, row["offset"]
+
+
+def _lacking(rows: Rows, gone: Collection[tuple[str, int]]) -> dict[str, str]:
+    """What is missing of the transactions whose events at the places ``gone`` are lost."""
+
+    def what(row: dict[str, Any]) -> str:
+        if row["event_no"] == 1:
+            return "no_begin"
+        return "no_end" if row["last_in_transaction"] else "gaps"
+
+    lost = [row for row in rows if _place(row) in gone and row["transaction_id"] is not None]
+    return {row["transaction_id"]: what(row) for row in lost}
+
+
+def _expected(
+    made: Path, capture: Path, changes: Rows, malformed: int = 0, lacking: dict[str, str] | None = None
+) -> Expected:
+    """What has to be counted in a capture: ``changes`` are those that are left in it, ``lacking`` the transactions of
+    which something was taken away, with what that makes of them."""
+    transactions, versions = _truth(made, "transactions"), _truth(made, "table_versions")
+    left = lacking or {}
+    files = [path for path in capture.rglob("*") if path.is_file() and path.suffix != ".dfm"]  # which only describe
+    whole = [left.get(row["transaction_id"], row["completeness"]) for row in transactions]
+    return {
+        "bytes": sum(path.stat().st_size for path in files),
+        "malformed_bytes": malformed,
+        "tables": len({(row["schema_name"], row["table_name"]) for row in versions}),
+        "table_versions": len(versions),
+        "changes": len(changes),
+        "changes_by_operation": _counts([row["operation"] for row in changes]),
+        "changes_by_outcome": _counts([row["outcome"] for row in changes]),
+        "transactions": len(transactions),
+        "transactions_by_outcome": _counts([row["outcome"] for row in transactions]),
+        "transactions_by_completeness": _counts(whole),
+    }
+
+
+def _counts(names: list[str | None]) -> dict[str, int]:
+    counted = Counter(name for name in names if name is not None)
+    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _replace(made: Path, folder: Path) -> None:
@@ -207,11 +281,14 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=DATA, help="folder to write into")
     to: Path = parser.parse_args().to
     to.mkdir(parents=True, exist_ok=True)
-    make_gbase8s(to)
-    make_kafka(to)
-    make_change_tables(to)
-    make_goldengate(to)
-    make_event_log(to)
+    expected = {
+        "gbase8s": make_gbase8s(to),
+        "qlik-kafka": make_kafka(to),
+        "qlik-change-table": make_change_tables(to),
+        "goldengate": make_goldengate(to),
+        "idm-event-log": make_event_log(to),
+    }
+    (to / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

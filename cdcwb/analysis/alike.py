@@ -3,7 +3,9 @@ captures belong together. Nothing here asks Spark."""
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,14 +15,18 @@ from typing import Any, Final
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 
-__all__ = ["KINDS", "Change", "Matched", "Rules", "canonical", "match", "same"]
+__all__ = ["KINDS", "Change", "Matched", "Rules", "canonical", "match", "read_rules", "same"]
 
-KINDS: Final = ("auto", "text", "number", "time", "boolean", "ignore")
+KINDS: Final = ("auto", "text", "number", "float", "time", "boolean", "ignore")
 """How values of a column are compared: as what they look like, as text (blanks at the end do not count), as numbers, as
-times, as truth values, or not at all."""
+floating numbers of single precision (``0.1`` is ``0.10000000149011612``), as times, as truth values, or not at all."""
 
 _NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?")
-_TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T :](\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?")
+_TIME: Final = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[T :](\d{2}(?::\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)?)(Z|[+-]\d{2}:?\d{2})?)?"
+)
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
+_UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _TRUE: Final = frozenset(("true", "t", "1", "yes", "y"))
 _FALSE: Final = frozenset(("false", "f", "0", "no", "n"))
 _MOST_CELLS: Final = 4_000_000  # of a table of all pairs of changes of one row
@@ -43,9 +49,7 @@ class Rules:
         """Raises OptionError for an unknown kind of comparison or a negative tolerance."""
         for column, kind in self.types.items():
             if kind not in KINDS:
-                raise OptionError(
-                    f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
-                )
+                raise OptionError(_no_kind(column, kind))
         if self.tolerance < 0:
             raise OptionError(f"tolerance: expected a number from 0 on, found {self.tolerance}")
 
@@ -62,6 +66,61 @@ class Rules:
         return self.types.get(f"{table}.{name}", self.types.get(name, "auto"))
 
 
+def read_rules(text: str) -> Rules:
+    """Rules from a JSON object: ``tables``, ``columns`` and ``types`` (objects of text), ``tolerance`` (a number) and
+    ``late_after`` (seconds, or a text such as ``"30s"``, ``"5 min"``, ``"250 ms"``); none is needed.
+
+    Raises OptionError that names everything that is wrong.
+    """
+    try:
+        given = json.loads(text or "{}", parse_float=Decimal)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"rules: expected a JSON object, found {text!r} ({error})") from None
+    if not isinstance(given, dict):
+        raise OptionError(f"rules: expected a JSON object, found {text!r}")
+    wrong = [
+        f"rules: there is no '{name}'.{nearest(name, _RULES)} There are: {', '.join(_RULES)}"
+        for name in given
+        if name not in _RULES
+    ]
+    for name in ("tables", "columns", "types"):
+        found = given.get(name, {})
+        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+            wrong.append(f"rules, {name}: expected an object of texts, found {found!r}")
+            given.pop(name)
+    for name, kind in given.get("types", {}).items():
+        if kind not in KINDS:
+            wrong.append(_no_kind(name, kind))
+    tolerance = given.get("tolerance", 0)
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | Decimal) or tolerance < 0:
+        wrong.append(f"rules, tolerance: expected a number from 0 on, found {tolerance!r}")
+    late_after = _span(given.get("late_after"), wrong)
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    maps = {name: given.get(name, {}) for name in ("tables", "columns", "types")}
+    return Rules(**maps, tolerance=Decimal(tolerance), late_after=late_after)
+
+
+_RULES: Final = ("tables", "columns", "types", "tolerance", "late_after")
+
+
+def _no_kind(column: str, kind: str) -> str:
+    return f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
+
+
+def _span(given: Any, wrong: list[str]) -> timedelta | None:
+    found = None if isinstance(given, bool) or given is None else _SPAN.fullmatch(str(given).strip())
+    if found is None:
+        if given is not None:
+            wrong.append(f"rules, late_after: expected seconds, or a text such as '30s' or '5 min', found {given!r}")
+        return None
+    try:
+        return timedelta(microseconds=int(Decimal(found[1]) * _UNITS[found[2] or "s"]))
+    except OverflowError:
+        wrong.append(f"rules, late_after: {given!r} is longer than any delay")
+        return None
+
+
 def canonical(value: str | None, kind: str = "auto") -> str | None:
     """A text that values which are the same share, tolerance aside; NULL stays None."""
     if value is None:
@@ -69,6 +128,8 @@ def canonical(value: str | None, kind: str = "auto") -> str | None:
     if kind == "boolean":
         low = value.strip().lower()
         return "true" if low in _TRUE else "false" if low in _FALSE else value
+    if kind == "float":
+        return _single(value)
     if kind in ("auto", "number"):
         number = _number(value)
         if number is not None:
@@ -90,7 +151,7 @@ def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Deci
         return True
     if kind == "auto" and {one.lower(), other.lower()} <= _TRUE | _FALSE and {"true", "false"} & {one, other}:
         return canonical(one, "boolean") == canonical(other, "boolean")
-    if tolerance and kind in ("auto", "number"):
+    if tolerance and kind in ("auto", "number", "float"):
         first, second = _number(one), _number(other)
         return first is not None and second is not None and abs(first - second) <= tolerance
     return False
@@ -107,6 +168,17 @@ def _number(text: str) -> Decimal | None:
         return None
 
 
+def _single(text: str) -> str:
+    """A number rounded to single precision; other texts, and what is too large for it, as they are."""
+    number = _number(text)
+    if number is None:
+        return text
+    try:
+        return repr(struct.unpack(">f", struct.pack(">f", float(number)))[0] + 0.0)
+    except OverflowError:
+        return text
+
+
 def _time(text: str) -> str | None:
     """A date or time in one form: a time at midnight is the date, zeros at the end of a fraction go, zones become
     UTC."""
@@ -117,7 +189,7 @@ def _time(text: str) -> str | None:
     if clock is None:
         return day
     clock, _, fraction = clock.replace(",", ".").partition(".")
-    clock = clock if len(clock) > 5 else f"{clock}:00"
+    clock += ":00:00"[len(clock) - 2 :]
     if zone is not None:
         try:
             moment = datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(UTC)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["AvroType", "avro_type", "reads"]
+__all__ = ["AvroType", "avro_type", "holds", "reads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +88,25 @@ _PROMOTED: Final = {
 
 
 def reads(reader: AvroType, writer: AvroType) -> str | None:
-    """Why a reader of one type cannot read what was written as another; None where it can."""
-    if _DECIMAL in (reader.logical, writer.logical):
-        if reader.logical != writer.logical:
-            return f"{writer} cannot be read as {reader}"
-        if reader.scale != writer.scale:
-            return f"{writer} cannot be read as {reader}: the scales differ"
-        if reader.precision is not None and writer.precision is not None and reader.precision < writer.precision:
-            return f"{writer} cannot be read as {reader}: the reader has fewer digits"
-        return None
+    """Why a reader of one type cannot read what was written as another, by Avro's rules; None where it can."""
     if reader.logical != writer.logical:
         return f"{writer} cannot be read as {reader}"
+    if reader.logical == _DECIMAL:
+        differ = [name for name in ("precision", "scale") if getattr(reader, name) != getattr(writer, name)]
+        both = f"{' and '.join(differ)} of decimals have to be the same" if differ else ""
+        return f"{writer} cannot be read as {reader}: {both}" if differ else None
     if reader.name == writer.name or reader.name in _PROMOTED.get(writer.name, ()):
         return None
     return f"{writer} cannot be read as {reader}"
+
+
+def holds(new: AvroType, old: AvroType) -> str | None:
+    """Why not every value of the old type is one of the new; None where it is. Other than for a reader of Avro, a
+    decimal may get more digits, in front of the point and behind it."""
+    if old.logical != _DECIMAL or new.logical != _DECIMAL:
+        return reads(new, old)
+    if None in (old.precision, new.precision):
+        return None if (old.precision, old.scale) == (new.precision, new.scale) else f"{old} may not fit {new}"
+    whole, fraction = (old.precision or 0) - (old.scale or 0), old.scale or 0
+    fits = (new.precision or 0) - (new.scale or 0) >= whole and (new.scale or 0) >= fraction
+    return None if fits else f"{new} has fewer digits than {old}, in front of the point or behind it"

@@ -1,7 +1,7 @@
 """How the tables of a capture changed their columns, and what that did to their rows.
 
 What versions say of themselves is compared (:mod:`cdcwb.analysis.versions`); whether a column goes on under another
-name is asked of the rows: the last value of a row's old column and the first of its new one. Answers are small.
+name is asked of DDL records and of the rows (:mod:`cdcwb.analysis.continuing`). Answers are small.
 """
 
 from __future__ import annotations
@@ -15,28 +15,42 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import table_name, when
-from cdcwb.analysis.profiles import ALIKE, distance, profiles_of
-from cdcwb.analysis.versions import Compatibility, Rule, candidates, compatibility, differences
-from cdcwb.model import Kind, Severity
-from cdcwb.words import plural
+from cdcwb.analysis.continuing import Pair, Statement, continuing, told_by
+from cdcwb.analysis.frames import table_name
+from cdcwb.analysis.version_order import Stretch, Version, stretches, versions, whole
+from cdcwb.analysis.versions import (
+    Compatibility,
+    Difference,
+    Rule,
+    candidates,
+    compatibility,
+    differences,
+    former_names,
+)
+from cdcwb.model import Kind, Operation, Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-__all__ = ["Finding", "Step", "Version", "findings", "newest_schema", "steps", "versions", "without_version"]
+__all__ = [
+    "Drift",
+    "Finding",
+    "Step",
+    "drift",
+    "findings",
+    "newest_schema",
+    "steps_between",
+]
 
 _ROWS: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
-_SHARE: Final = 0.9  # of the rows that both versions show: so many have the same value in a column that was renamed
-_VALUES: Final = 0.5  # of the distinct values: so many were there before
-_LEAST: Final = 2
+_MOST_STATEMENTS: Final = 10_000
 
 
 class Tables(Protocol):
     """What is asked of a capture (:mod:`cdcwb.model`)."""
 
     @property
-    def events(self) -> DataFrame: ...
+    def headers(self) -> DataFrame: ...
     @property
     def changes(self) -> DataFrame: ...
     @property
@@ -44,25 +58,9 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a table, and its rows: ``changes`` (how many), ``first_position``, ``first_at`` and ``last_at``
-    (UTC) of these, None where there are none or they bear no time. ``columns``: rows of
-    :data:`cdcwb.model.COLUMN`."""
-
-    table: str
-    table_version: str
-    columns: list[Mapping[str, Any]]
-    origin: str
-    first_position: str | None
-    first_event: Mapping[str, int] | None
-    changes: int
-    first_at: datetime | None
-    last_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
-    """One difference between a version and the next. ``first_position`` is that of the first row of the new one."""
+    """One difference between a version and the next. ``first_position`` is that of the first row of the new one, None
+    where it has none."""
 
     rule: str
     severity: str
@@ -79,71 +77,164 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one version to the next, and whether a reader of one reads the other by Avro's rules."""
+    """From one version to the next, and whether a reader of one reads the other by Avro's rules. ``again``: the new one
+    was in force before."""
 
     old: Version
     new: Version
+    differences: list[Difference]
     findings: list[Finding]
     compatibility: Compatibility
+    first_position: str | None
+    first_at: datetime | None
+    again: bool
 
 
-def versions(capture: Tables) -> list[Version]:
-    """The versions of every table, by table, each in the order in which their rows begin; those without rows behind, in
-    the order of the events that brought them."""
-    rows = capture.table_versions.toArrow().to_pylist()
-    used = (
-        capture.changes.filter(F.col("table_version").isNotNull())
-        .withColumns({"table": table_name(), "_when": when()})
-        .groupBy("table", "table_version")
-        .agg(
-            F.count("*").alias("changes"),
-            F.min("position").alias("first_position"),
-            F.min("_when").alias("first_at"),
-            F.max("_when").alias("last_at"),
-        )
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """All that versions tell. ``mixed``: tables in which rows of an older version stand behind those of a newer one,
+    without that it had come back, and how often. ``without_version``: rows whose version is not known, by table, with
+    the place of the first (``position``, ``file``, ``offset``)."""
+
+    versions: list[Version]
+    stretches: list[Stretch]
+    steps: list[Step]
+    findings: list[Finding]
+    mixed: list[tuple[str, int]]
+    statements: list[Statement]
+    without_version: list[dict[str, Any]]
+
+
+def drift(capture: Tables) -> Drift:
+    """What the versions of a capture tell, in at most seven jobs, whatever their number."""
+    known = versions(capture)
+    told, lacking = _events(capture, [version.table_version for version in known])
+    told += _of_versions(known)
+    parts, mixed = stretches(capture, known)
+    pairs = [(old, new) for old, new in pairwise(parts) if old.version.table == new.version.table]
+    found = _steps(capture, pairs, told)
+    return Drift(known, parts, found, findings(found), mixed, told, lacking)
+
+
+# --- what events say --------------------------------------------------------------------------------------------------
+
+
+def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], list[dict[str, Any]]]:
+    """The source's records of DDL, in log order, and the rows whose version is not known."""
+    spark = capture.changes.sparkSession
+    known = spark.createDataFrame([(name,) for name in sorted(set(names))], "_known STRING")
+    is_ddl = F.coalesce(F.col("operation") == str(Operation.DDL), F.lit(False))
+    rows = (
+        capture.headers.filter(F.col("kind").isin(*_ROWS) | is_ddl)
+        .withColumns({"table": table_name(), "_ddl": is_ddl})
+        .join(F.broadcast(known), F.col("table_version") == F.col("_known"), "left")
+        .filter("_known IS NULL OR _ddl")
+    )
+    text = F.expr("coalesce(try_element_at(headers, 'statement'), try_element_at(headers, 'DETAILS'))")
+    place = F.struct("file_index", "offset")
+    first = F.struct("position", "changed_at", "file", "offset", text.alias("text"))
+    told = (
+        rows.groupBy("table", "_ddl", F.when(F.col("_ddl"), place).alias("_place"))
+        .agg(F.count("*").alias("events"), F.min_by(first, place).alias("_first"))
+        .select("table", "_ddl", "events", "_first.*")
+        .orderBy("_ddl", F.desc("events"), "table", "position")
+        .limit(_MOST_STATEMENTS)
         .toArrow()
         .to_pylist()
     )
-    of_rows = {(row["table"], row["table_version"]): row for row in used}
-    found = []
-    for row in rows:
-        table = ".".join(filter(None, (row["schema_name"], row["table_name"]))) or "(no table)"
-        mine = of_rows.get((table, row["table_version"]), {})
-        found.append(
-            Version(
-                *(table, row["table_version"], row["columns"] or [], row["origin"]),
-                *(mine.get("first_position"), row["first_event"], mine.get("changes", 0)),
-                *(mine.get("first_at"), mine.get("last_at")),
-            )
+    statements = [
+        Statement(row["table"], row["text"], row["position"], row["changed_at"], row["file"], row["offset"])
+        for row in told
+        if row["_ddl"] and row["text"]
+    ]
+    facts = ("table", "events", "position", "file", "offset")
+    return statements, [{name: row[name] for name in facts} for row in told if not row["_ddl"]]
+
+
+def _of_versions(known: Iterable[Version]) -> list[Statement]:
+    """The statements that versions were made by."""
+    return [
+        Statement(one.table, one.schema_text, (one.lineage or {}).get("change_seq"), None, "", 0)
+        for one in known
+        if one.origin == str(Operation.DDL) and one.schema_text
+    ]
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def steps_between(capture: Tables, chosen: Sequence[tuple[Version, Version]], told: Iterable[Statement]) -> list[Step]:
+    """From one version straight to another, whatever lies between; ``told`` are the statements of a :class:`Drift`."""
+    return _steps(capture, [(whole(old), whole(new)) for old, new in chosen], told)
+
+
+def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], told: Iterable[Statement]) -> list[Step]:
+    """What differs in each step from a stretch to the next; also steps without a difference."""
+    said: dict[str, list[Statement]] = defaultdict(list)
+    for one in sorted(told, key=lambda one: (one.position or "", one.file, one.offset)):
+        said[one.table].append(one)
+    by_ddl: list[dict[tuple[str, str], str]] = []
+    open_pairs = []
+    for number, (old, new) in enumerate(pairs):
+        names = [{str(column["name"]) for column in one.version.columns} for one in (old, new)]
+        gone, come = sorted(names[0] - names[1]), sorted(names[1] - names[0])
+        between = [one for one in said[new.version.table] if _between(one, old, new)] if gone and come else []
+        by_ddl.append(told_by(between, gone, come))
+        taken = {name for pair in by_ddl[-1] for name in pair}
+        for before, after in candidates(old.version.columns, new.version.columns) if gone and come else ():
+            if before not in taken and after not in taken:
+                first, last = _with_rows(pairs, number, -1, before), _with_rows(pairs, number, 1, after)
+                both = (first.version.table_version, last.version.table_version)
+                open_pairs.append(Pair(number, new.version.table, *both, before, after, *_reach(first, last)))
+    by_rows: dict[int, dict[tuple[str, str], str]] = defaultdict(dict)
+    for pair, why in continuing(capture, open_pairs).items():
+        by_rows[pair.number][pair.old, pair.new] = why
+    return [_step(old, new, by_ddl[number] | by_rows[number]) for number, (old, new) in enumerate(pairs)]
+
+
+def _between(one: Statement, old: Stretch, new: Stretch) -> bool:
+    """Was it said after the old version came, and before rows of the new one did?"""
+    if one.position is None:
+        return True
+    before, after = old.first_position, new.first_position
+    return (before is None or one.position > before) and (after is None or one.position <= after)
+
+
+def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, column: str) -> Stretch:
+    """The nearest stretch with rows that show a column, from a step back (``way`` -1) to what was before or on (1) to
+    what came then; the step's own where there is none."""
+    side = 0 if way < 0 else 1
+    own = pairs[number][side]
+    at = number
+    while 0 <= at < len(pairs):
+        one = pairs[at][side]
+        known = any(str(found["name"]) == column for found in one.version.columns)
+        if one.version.table != own.version.table or not known:
+            break
+        if one.changes:
+            return one
+        at += way
+    return own
+
+
+def _reach(old: Stretch, new: Stretch) -> tuple[str | None, str | None]:
+    """From where to where rows tell of a step: everywhere, unless a version of it comes back."""
+    whole = old.changes == old.version.changes and new.changes == new.version.changes
+    return (None, None) if whole else (old.first_position, new.last_position)
+
+
+def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -> Step:
+    seen = differences(old.version.columns, new.version.columns, evidence)
+    both = (old.version.table_version, new.version.table_version)
+    rows = [
+        Finding(
+            *(str(one.rule), str(one.severity), new.version.table, one.column, one.old, one.new),
+            *(*both, new.first_position, new.first_at, one.evidence),
         )
-    return sorted(found, key=_order)
-
-
-def _order(version: Version) -> tuple[Any, ...]:
-    event = version.first_event or {}
-    place = (event.get("file_index", -1), event.get("offset", -1))
-    behind = version.first_position is None
-    return version.table, behind, version.first_position or "", place, version.table_version
-
-
-def steps(capture: Tables, known: Sequence[Version]) -> list[Step]:
-    """Every version but the first of a table, against the one before it, with what differs; also those without a
-    difference."""
-    found = []
-    for old, new in _pairs(known):
-        pairs = candidates(old.columns, new.columns)
-        told = _continuing(capture, old, new, pairs) if pairs else {}
-        seen = differences(old.columns, new.columns, lambda one, other, told=told: told.get((one, other)))  # type: ignore[misc]
-        rows = [
-            Finding(
-                *(str(one.rule), str(one.severity), new.table, one.column, one.old, one.new),
-                *(old.table_version, new.table_version, new.first_position, new.first_at, one.evidence),
-            )
-            for one in seen
-        ]
-        former = {str(one.new): str(one.old) for one in seen if one.rule is Rule.RENAMED}
-        found.append(Step(old, new, rows, compatibility(old.columns, new.columns, former)))
-    return found
+        for one in seen
+    ]
+    fit = compatibility(old.version.columns, new.version.columns, former_names(seen))
+    return Step(old.version, new.version, seen, rows, fit, new.first_position, new.first_at, new.again)
 
 
 def findings(changed: Iterable[Step]) -> list[Finding]:
@@ -153,115 +244,12 @@ def findings(changed: Iterable[Step]) -> list[Finding]:
     return sorted(rows, key=lambda one: (ranks[one.severity], one.table, one.first_position or "", one.rule))
 
 
-def _pairs(known: Sequence[Version]) -> list[tuple[Version, Version]]:
-    return [(old, new) for old, new in pairwise(known) if old.table == new.table]
-
-
-# --- does a column go on under another name? --------------------------------------------------------------------------
-
-
-def _continuing(
-    capture: Tables, old: Version, new: Version, pairs: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], str]:
-    """Of each pair of an old and a new column, why the second goes on where the first ends; pairs that do not are left
-    out. Rows are compared where their key is known, else the values themselves."""
-    mine = capture.changes.withColumn("table", table_name()).filter(
-        (F.col("table") == old.table) & F.col("table_version").isin(old.table_version, new.table_version)
-    )
-    is_old = F.col("table_version") == old.table_version
-    found = {}
-    for before, after in pairs:
-        asked = (_by_rows, _by_values, _by_looks)
-        told = next((why for ask in asked if (why := ask(mine, is_old, before, after)) is not None), None)
-        if told is not None:
-            found[before, after] = told
-    return found
-
-
-def _by_rows(mine: DataFrame, is_old: Column, before: str, after: str) -> str | None:
-    place = F.struct("position", "file_index", "offset")
-    last = F.coalesce(F.try_element_at("after", F.lit(before)), F.try_element_at("before", F.lit(before)))
-    untouched = ~F.coalesce(F.array_contains("changed_columns", after), F.lit(False))
-    first = F.coalesce(
-        F.try_element_at("before", F.lit(after)),
-        F.when(untouched & (F.col("operation") != "INSERT"), F.try_element_at("after", F.lit(after))),
-    )
-    rows = (
-        mine.filter(F.col("key").isNotNull())
-        .select(
-            F.to_json("key").alias("_key"),
-            F.when(is_old & last.isNotNull(), F.struct(place.alias("place"), last.alias("value"))).alias("_old"),
-            F.when(~is_old & first.isNotNull(), F.struct(place.alias("place"), first.alias("value"))).alias("_new"),
-        )
-        .groupBy("_key")
-        .agg(F.max("_old").alias("_old"), F.min("_new").alias("_new"))
-        .filter("_old IS NOT NULL AND _new IS NOT NULL")
-        .agg(F.count("*").alias("both"), F.count_if(F.col("_old")["value"] == F.col("_new")["value"]).alias("same"))
-    )
-    row = rows.toArrow().to_pylist()[0]
-    if row["both"] < _LEAST or row["same"] < _SHARE * row["both"]:
-        return None
-    return f"{row['same']:,} of {plural(row['both'], 'row')} that both versions show have the same value in it"
-
-
-def _by_values(mine: DataFrame, is_old: Column, before: str, after: str) -> str | None:
-    old, new = (
-        F.coalesce(F.try_element_at("after", F.lit(name)), F.try_element_at("before", F.lit(name)))
-        for name in (before, after)
-    )
-    value = F.when(is_old, old).otherwise(new)
-    rows = (
-        mine.select(value.alias("_value"), is_old.alias("_old"))
-        .filter("_value IS NOT NULL")
-        .groupBy("_value")
-        .agg(F.bool_or("_old").alias("_before"), F.bool_or(~F.col("_old")).alias("_after"))
-        .agg(F.count_if("_after").alias("after"), F.count_if(F.col("_before") & F.col("_after")).alias("both"))
-    )
-    row = rows.toArrow().to_pylist()[0]
-    if row["both"] < _LEAST or row["both"] < _VALUES * row["after"]:
-        return None
-    return f"{row['both']:,} of its {plural(row['after'], 'value')} stood in the old column"
-
-
-def _by_looks(mine: DataFrame, is_old: Column, before: str, after: str) -> str | None:
-    image = F.map_filter(F.coalesce("after", "before"), lambda name, _: name.isin(before, after))
-    rows = profiles_of(mine.withColumn("_old", is_old), ["_old"], image)
-    mean = {(row["_old"], row["column"]): row["profile"] for row in rows}
-    old, new = mean.get((True, before)), mean.get((False, after))
-    unlike = None if old is None or new is None else distance(old, new)
-    if unlike is None or unlike > ALIKE or old is None or new is None:
-        return None
-    seen = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
-    return f"no row shows both, but the place, the type and the looks of the values are the same ({seen})"
-
-
-# --- rows and versions ------------------------------------------------------------------------------------------------
-
-
-def without_version(capture: Tables) -> list[dict[str, Any]]:
-    """Rows whose version is not known: ``table``, ``events``, ``with_images`` (decoded all the same), and the place of
-    the first: ``position``, ``file``, ``offset``."""
-    known = capture.table_versions.select(F.col("table_version").alias("_known")).distinct()
-    rows = capture.events.filter(F.col("kind").isin(*_ROWS)).withColumn("table", table_name())
-    lacking = rows.join(F.broadcast(known), F.col("table_version") == F.col("_known"), "left").filter("_known IS NULL")
-    first = F.min_by(F.struct("position", "file", "offset"), F.struct("file_index", F.col("offset").alias("_offset")))
-    grouped = (
-        lacking.groupBy("table")
-        .agg(
-            F.count("*").alias("events"),
-            F.count_if(F.col("before").isNotNull() | F.col("after").isNotNull()).alias("with_images"),
-            first.alias("_first"),
-        )
-        .select("table", "events", "with_images", "_first.*")
-    )
-    found: list[dict[str, Any]] = grouped.orderBy(F.desc("events"), "table").toArrow().to_pylist()
-    return found
-
+# --- a sink that keeps the newest schema ------------------------------------------------------------------------------
 
 _LOSS: Final = {
     Rule.DROPPED: "the column is not there any more: its values are lost",
     Rule.RENAMED: "the value stands under another name: the column is NULL, unless the sink knows the old name",
-    Rule.ADDED: "the rows do not have the column: it is NULL",
+    Rule.ADDED: "the rows do not have the column: it is NULL, as if the source had said so",
     Rule.RETYPED: "the value may not fit the new type",
     Rule.RESIZED: "the value may not fit the new size",
     Rule.REORDERED: "a sink that goes by place takes values for those of other columns",
@@ -270,32 +258,44 @@ _LOSS: Final = {
 }
 
 
-def newest_schema(known: Sequence[Version]) -> list[dict[str, Any]]:
+def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> list[dict[str, Any]]:
     """What a sink that reads all rows by a table's newest version would get wrong: ``table``, ``table_version`` (of the
     rows), ``changes`` (how many rows), ``rule``, ``column``, ``old``, ``new``, ``what``. Only versions with rows; only
-    what loses or confuses something."""
+    what loses or confuses something. The ``changed`` steps tell which version is the newest, and what was renamed on
+    the way."""
     newest: dict[str, Version] = {}
     by_table: dict[str, list[Version]] = defaultdict(list)
     for version in known:
         if version.changes:
             by_table[version.table].append(version)
             newest[version.table] = version
+    ways: dict[str, list[Step]] = defaultdict(list)
+    for step in changed:
+        ways[step.new.table].append(step)
+        if step.new.changes:
+            newest[step.new.table] = step.new
     found = []
     for table, mine in by_table.items():
-        for version in mine[:-1]:
-            for one in differences(version.columns, newest[table].columns):
+        names = _names_on_the_way(ways[table])
+        for version in mine:
+            if version is newest[table]:
+                continue
+            renamed = dict.fromkeys(names.get(version.table_version, {}).items(), "renamed on the way")
+            for one in differences(version.columns, newest[table].columns, renamed):
                 if one.severity is Severity.INFO and one.rule is not Rule.ADDED:
                     continue
-                found.append(
-                    {
-                        "table": table,
-                        "table_version": version.table_version,
-                        "changes": version.changes,
-                        "rule": str(one.rule),
-                        "column": one.column,
-                        "old": one.old,
-                        "new": one.new,
-                        "what": _LOSS[one.rule],
-                    }
-                )
+                facts = {"rule": str(one.rule), "column": one.column, "old": one.old, "new": one.new}
+                whose = {"table": table, "table_version": version.table_version, "changes": version.changes}
+                found.append({**whose, **facts, "what": _LOSS[one.rule]})
+    return found
+
+
+def _names_on_the_way(way: Sequence[Step]) -> dict[str, dict[str, str]]:
+    """By version: what its columns that were renamed later are called at the end."""
+    found: dict[str, dict[str, str]] = {}
+    later: dict[str, str] = {}
+    for step in reversed(way):
+        for new, old in former_names(step.differences).items():
+            later[old] = later.pop(new, new)
+        found.setdefault(step.old.table_version, dict(later))
     return found

@@ -7,10 +7,12 @@ column stop looking like themselves and begin to look like those of another (:mo
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import Window
@@ -18,18 +20,24 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis.frames import table_name, when
 from cdcwb.analysis.profiles import ALIKE, Profile, distance, profile_of, profiles_of, total
+from cdcwb.model import Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Misaligned", "misaligned"]
+__all__ = ["RULE", "Misaligned", "Values", "values"]
+
+RULE: Final = "values_misaligned"
+"""The name under which such values stand among the findings of drift."""
+
 
 _PARTS: Final = 24  # of the rows of a version; a cut is looked for between them
 _UNLIKE: Final = 0.8
 _BETTER: Final = 0.5  # another column has to fit so much better
 _LEAST: Final = 12  # values of a column on each side
 _LEAST_ROWS: Final = 48
-_ROWS: Final = 20_000  # of the two parts around a cut
+_ROWS: Final = 2_000  # around a cut that are looked at one by one
+_AT_ONCE: Final = 50  # versions of which rows are looked at in one job
 
 
 class Tables(Protocol):
@@ -43,7 +51,8 @@ class Tables(Protocol):
 class Misaligned:
     """From ``first_position`` on (at ``first_at``, in ``file`` at ``offset``), the values under each ``column`` of a
     table look like those that stood under its ``looks_like`` before: ``columns`` has pairs of both. ``changes``: how
-    many rows of the version stand from there on."""
+    many rows of the version stand from there on. ``before`` and ``after``: how the values of each column looked, up to
+    about there and from there on."""
 
     table: str
     table_version: str
@@ -54,97 +63,200 @@ class Misaligned:
     offset: int
     changes: int
     evidence: str
+    before: Mapping[str, Profile]
+    after: Mapping[str, Profile]
 
 
-def misaligned(capture: Tables) -> list[Misaligned]:
-    """Where values stand under the wrong columns, by table; at most one place a version. Only versions with at least
-    48 rows that have images are looked at, and only columns with some values on both sides."""
-    rows = _parted(capture)
-    found = profiles_of(rows, ["table", "table_version", "_part"], F.col("_image"))
+@dataclass(frozen=True, slots=True)
+class Values:
+    """How values look: ``profiles`` by table and version, then by column; ``misaligned``, where they stand under the
+    wrong columns, by table, at most one place a version."""
+
+    profiles: dict[tuple[str, str], dict[str, Profile]]
+    misaligned: list[Misaligned]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Somewhere in the rows ``low`` to ``high`` (from 1) of a version's ``rows`` the values begin to stand under the
+    wrong columns."""
+
+    table: str
+    table_version: str
+    rows: int
+    low: int
+    high: int
+    pairs: dict[str, str]
+    before: dict[str, Profile]
+    after: dict[str, Profile]
+
+
+def values(capture: Tables) -> Values:
+    """How the values of every version look, and where they stand under the wrong columns: looked for in versions with
+    at least 48 rows that have images, and in columns with some values on both sides."""
+    rows = _numbered(capture)
+    part = F.when(F.col("_rows") >= _LEAST_ROWS, F.floor((F.col("_row") - 1) * _PARTS / F.col("_rows"))).cast("int")
+    told = rows.withColumn("_part", F.coalesce(part, F.lit(0)))
     parts: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for row in found:
+    counts: dict[tuple[str, str], int] = {}
+    for row in profiles_of(told, ["table", "table_version", "_rows", "_part"], F.col("_image")):
         parts[row["table"], row["table_version"]][row["_part"]].append(row)
-    answers = []
+        counts[row["table"], row["table_version"]] = row["_rows"]
+    cuts = []
     for (table, version), mine in sorted(parts.items()):
-        cut = _best_cut(mine)
-        if cut is None:
-            continue
-        part, pairs, before = cut
-        answers.append(_placed(rows, table, version, part, pairs, before))
-    return answers
+        found = _best_cut(mine) if counts[table, version] >= _LEAST_ROWS else None
+        if found is not None:
+            count, (at, pairs, before, after) = counts[table, version], found
+            low, high = _first_row(at - 1, 1, count), _first_row(at + 1, 1, count) - 1
+            cuts.append(_Cut(table, version, count, low, high, pairs, before, after))
+    answers = [one for at in range(0, len(cuts), _AT_ONCE) for one in _placed(rows, cuts[at : at + _AT_ONCE])]
+    profiles = {whose: total(row for rows in mine.values() for row in rows) for whose, mine in sorted(parts.items())}
+    return Values(profiles, answers)
 
 
-def _parted(capture: Tables) -> DataFrame:
-    """Changes with images, and the part of their version's rows in which each stands."""
+def _first_row(part: int, low: int, high: int) -> int:
+    """The first row of a part of the rows from ``low`` to ``high``: that with floor((row - low) * parts / rows) =
+    part."""
+    return low - (-part * (high - low + 1) // _PARTS)
+
+
+def _numbered(capture: Tables) -> DataFrame:
+    """Changes with images, each with its number among those of its version, from 1, and how many these are."""
     version = Window.partitionBy("table", "table_version")
     order = version.orderBy("position", "file_index", "offset")
     rows = capture.changes.withColumns(
         {"table": table_name(), "_when": when(), "_image": F.coalesce("after", "before")}
-    ).filter("_image IS NOT NULL AND table_version IS NOT NULL AND operation != 'DELETE'")
-    kept = ("table", "table_version", "position", "_when", "file", "file_index", "offset", "_image")
-    counted = rows.select(*kept).withColumns({"_rows": F.count("*").over(version), "_row": F.row_number().over(order)})
-    return counted.filter(F.col("_rows") >= _LEAST_ROWS).withColumn(
-        "_part", F.floor((F.col("_row") - 1) * _PARTS / F.col("_rows")).cast("int")
+    ).filter(
+        F.col("_image").isNotNull() & F.col("table_version").isNotNull() & (F.col("operation") != str(Operation.DELETE))
     )
+    kept = ("table", "table_version", "position", "_when", "file", "file_index", "offset", "_image")
+    return rows.select(*kept).withColumns({"_rows": F.count("*").over(version), "_row": F.row_number().over(order)})
 
 
 def _best_cut(
     parts: Mapping[int, Sequence[Mapping[str, Any]]],
-) -> tuple[int, dict[str, str], dict[str, Profile]] | None:
-    """The part with which the wrong columns begin, which columns they are, and the profiles of all before it."""
-    best: tuple[float, int, dict[str, str], dict[str, Profile]] | None = None
+) -> tuple[int, dict[str, str], dict[str, Profile], dict[str, Profile]] | None:
+    """The part with which the wrong columns begin, which columns they are, and the profiles of all before and after
+    it."""
+    best: tuple[float, int, dict[str, str], dict[str, Profile], dict[str, Profile]] | None = None
+    until = list(accumulate((total(parts.get(part, ())) for part in range(_PARTS)), _sum))
+    since = list(accumulate((total(parts.get(part, ())) for part in reversed(range(_PARTS))), _sum))[::-1]
     for cut in range(1, _PARTS):
-        before = total(row for part, rows in parts.items() if part < cut for row in rows)
-        after = total(row for part, rows in parts.items() if part >= cut for row in rows)
-        pairs, score = {}, 0.0
+        before, after = until[cut - 1], since[cut]
         changed = {name: distance(before[name], one, _LEAST) for name, one in after.items() if name in before}
-        for column, profile in after.items():
-            own = changed.get(column)
-            others = {name: distance(one, profile, _LEAST) for name, one in before.items() if name != column}
-            known = {name: far for name, far in others.items() if far is not None}
-            if own is None or own < _UNLIKE or not known:
+        unlike = [name for name, far in changed.items() if far is not None and far >= _UNLIKE]
+        pairs, score = {}, 0.0
+        for column in unlike:
+            own = changed[column] or 0.0
+            far, nearest = min((_far(before, after, name, column), name) for name in unlike)
+            # a column whose values are still its own has lent them to no other, and may be what it looks like
+            if nearest == column or far > min(ALIKE * 1.5, own * _BETTER):
                 continue
-            nearest = min(known, key=lambda name, known=known: known[name])  # type: ignore[misc]
-            gone = changed.get(nearest)  # a column whose values are still its own has lent them to no other
-            if gone is not None and gone >= _UNLIKE and known[nearest] <= min(ALIKE * 1.5, own * _BETTER):
-                pairs[column] = nearest
-                score += own - known[nearest]
+            if any(_far(before, after, name, column) < far for name in before if name not in unlike):
+                continue
+            pairs[column] = nearest
+            score += own - far
         if pairs and (best is None or score > best[0]):
-            best = (score, cut, pairs, before)
+            best = (score, cut, pairs, before, after)
     return None if best is None else best[1:]
 
 
-def _placed(
-    rows: DataFrame, table: str, version: str, part: int, pairs: dict[str, str], before: dict[str, Profile]
-) -> Misaligned:
+def _far(before: Mapping[str, Profile], after: Mapping[str, Profile], name: str, column: str) -> float:
+    """How unlike what stood under one name before is what stands under another now; infinite where few values are."""
+    far = distance(before[name], after[column], _LEAST)
+    return math.inf if far is None else far
+
+
+def _sum(one: Mapping[str, Profile], other: Mapping[str, Profile]) -> dict[str, Profile]:
+    """The profiles of two stretches put together, by column."""
+    both = {name: one[name] + profile if name in one else profile for name, profile in other.items()}
+    return {**one, **both}
+
+
+def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
     """The first row with values under the wrong columns: the one that parts the rows around the cut best."""
-    mine = rows.filter((F.col("table") == table) & (F.col("table_version") == version))
-    image = F.map_filter("_image", lambda name, _: name.isin(*pairs))
+    while wide := [cut for cut in cuts if cut.high - cut.low >= _ROWS]:
+        closer = _closer(rows, wide)
+        cuts = [closer.get((cut.table, cut.table_version), cut) for cut in cuts]
     around = (
-        mine.filter(F.col("_part").between(part - 1, part))
-        .select("position", "_when", "file", "offset", "_row", "_rows", image.alias("_image"))
-        .orderBy("_row")
-        .limit(_ROWS)
+        _within(rows, cuts)
+        .select("table", "table_version", "position", "_when", "file", "offset", "_row", "_image")
+        .orderBy("table", "table_version", "_row")
         .toArrow()
         .to_pylist()
     )
-    costs = []
-    for row in around:  # above 0: the row looks as it did before
-        own = other = 0.0
-        for column, value in row["_image"]:
-            one = profile_of([value])
-            own += distance(before[column], one, least=1) or 0.0
-            other += distance(before[pairs[column]], one, least=1) or 0.0
-        costs.append(other - own)
+    by_version: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in around:
+        by_version[row["table"], row["table_version"]].append(row)
+    found = []
+    for cut in cuts:
+        mine = by_version[cut.table, cut.table_version]
+        first = mine[_parting([_cost(cut, row["_image"]) for row in mine])]
+        shown = ", ".join(f"{column} like {other}" for column, other in sorted(cut.pairs.items()))
+        evidence = f"values before and after {first['position'] or first['offset']}: {shown}"
+        found.append(
+            Misaligned(
+                table=cut.table,
+                table_version=cut.table_version,
+                columns=tuple(sorted(cut.pairs.items())),
+                first_position=first["position"],
+                first_at=first["_when"],
+                file=first["file"],
+                offset=first["offset"],
+                changes=cut.rows - first["_row"] + 1,
+                evidence=evidence,
+                before=cut.before,
+                after=cut.after,
+            )
+        )
+    return found
+
+
+def _within(rows: DataFrame, cuts: Sequence[_Cut]) -> DataFrame:
+    """The rows around each cut, with the values of its columns only."""
+    named = "_table STRING, _version STRING, _low BIGINT, _high BIGINT, _names ARRAY<STRING>"
+    asked = [(cut.table, cut.table_version, cut.low, cut.high, list(cut.pairs)) for cut in cuts]
+    mine = (F.col("table") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
+    near = F.col("_row").between(F.col("_low"), F.col("_high"))
+    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(asked, named)), mine & near).withColumn(
+        "_image", F.expr("map_filter(_image, (name, value) -> array_contains(_names, name))")
+    )
+
+
+def _closer(rows: DataFrame, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut]:
+    """The same cuts, in fewer rows."""
+    part = F.floor((F.col("_row") - F.col("_low")) * _PARTS / (F.col("_high") - F.col("_low") + 1)).cast("int")
+    told = _within(rows, cuts).withColumn("_part", part)
+    parts: dict[tuple[str, str], dict[int, dict[str, Profile]]] = defaultdict(dict)
+    for row in profiles_of(told, ["table", "table_version", "_part"], F.col("_image")):
+        parts[row["table"], row["table_version"]].setdefault(row["_part"], {})[row["column"]] = row["profile"]
+    found = {}
+    for cut in cuts:
+        mine = parts[cut.table, cut.table_version]
+        at = _parting([_unlike(cut, mine.get(part, {})) for part in range(_PARTS)])
+        low, high = (_first_row(max(0, min(one, _PARTS)), cut.low, cut.high) for one in (at - 1, at + 1))
+        found[cut.table, cut.table_version] = replace(cut, low=low, high=max(low, high - 1))
+    return found
+
+
+def _unlike(cut: _Cut, profiles: Mapping[str, Profile]) -> float:
+    """Above 0 where values look as they did before, below where they look like those of the other columns."""
+    found = 0.0
+    for column, profile in profiles.items():
+        own = distance(cut.before[column], profile, least=1) or 0.0
+        found += ((distance(cut.before[cut.pairs[column]], profile, least=1) or 0.0) - own) * profile.values
+    return found
+
+
+def _cost(cut: _Cut, image: Sequence[tuple[str, str | None]]) -> float:
+    return _unlike(cut, {column: profile_of([value]) for column, value in image})
+
+
+def _parting(costs: Sequence[float]) -> int:
+    """The place before which costs add up to the most: the first that looks otherwise."""
     best, at, running = 0.0, 0, 0.0
     for number, cost in enumerate(costs, 1):
         running += cost
         if running > best:
             best, at = running, number
-    first = around[min(at, len(around) - 1)]
-    shown = ", ".join(f"{column} like {other}" for column, other in sorted(pairs.items()))
-    evidence = f"values before and after {first['position'] or first['offset']}: {shown}"
-    return Misaligned(
-        *(table, version, tuple(sorted(pairs.items())), first["position"], first["_when"]),
-        *(first["file"], first["offset"], first["_rows"] - first["_row"] + 1, evidence),
-    )
+    return min(at, len(costs) - 1)

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ALIKE", "Profile", "distance", "measures", "profile_of", "profiles_of", "total"]
+__all__ = ["ALIKE", "NOTHING", "Profile", "distance", "measures", "profile_of", "profiles_of", "total"]
 
 _CLASSES: Final = {
     "digits": "[0-9]",
@@ -62,7 +63,7 @@ class Profile:
         return self.rows - self.nulls
 
     def __add__(self, other: Profile) -> Profile:
-        return Profile(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return Profile(*map(add, _numbers(self), _numbers(other)))
 
     def features(self) -> dict[str, tuple[float, float]]:
         """What is compared: a mean and how far values lie from it, each between 0 and about 1 or in decades."""
@@ -80,6 +81,12 @@ class Profile:
             **{name: (getattr(self, name) / letters, 0.2) for name in _CLASSES},
             "size": (size, 0.5 + math.sqrt(max(self.size2 / numbers - size**2, 0.0))),
         }
+
+
+_numbers: Final = attrgetter(*Profile.__slots__)
+
+NOTHING: Final = Profile(*([0] * 4), *([0.0] * 8))
+"""The profile of no values."""
 
 
 def measures(value: Column) -> list[Column]:
@@ -117,7 +124,7 @@ def profiles_of(rows: DataFrame, by: Sequence[str], image: Column) -> list[dict[
 
 def profile_of(values: Iterable[str | None]) -> Profile:
     """The profile of some texts; as :func:`measures`, without Spark."""
-    found = Profile(*([0] * 4), *([0.0] * 8))
+    found = NOTHING
     for value in values:
         if value is None:
             found += Profile(1, 1, 0, 0, *([0.0] * 8))

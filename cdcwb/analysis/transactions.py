@@ -7,7 +7,7 @@ every digit. Durations are in microseconds. Times are UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 import pandas as pd
@@ -21,6 +21,7 @@ __all__ = [
     "BANDS",
     "DRAWN_AT_MOST",
     "Histogram",
+    "bin_width",
     "changes",
     "histogram",
     "largest",
@@ -37,6 +38,7 @@ DRAWN_AT_MOST: Final = 5_000
 """How many transactions are drawn one by one; more make a page slow, and nobody can tell them apart."""
 
 _SECOND: Final = 1_000_000
+_MICROSECOND: Final = timedelta(microseconds=1)
 _DURATIONS: Final = (
     (0, "ends before it begins"),
     (_SECOND, "under 1 s"),
@@ -181,8 +183,7 @@ def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120,
     Transactions without a time of begin are left out.
     """
     start = F.unix_micros(F.lit(first))
-    span = round((last - first).total_seconds() * _SECOND)
-    width = next((w for w in _WIDTHS if w >= least_us and span < w * bins), span // bins + 1)
+    width = bin_width((last - first) // _MICROSECOND, bins, least_us)
     band = F.lit(_LONGEST)
     for below, name in reversed(_DURATIONS):
         band = F.when(F.col("duration_us") < below, name).otherwise(band)
@@ -196,6 +197,12 @@ def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120,
         .agg(F.count("*").alias("transactions"))
     )
     return Histogram(small(counted.orderBy("began_at", "row")), width)
+
+
+def bin_width(span_us: int, bins: int, least_us: int = 1) -> int:
+    """A round width in microseconds, at least ``least_us``, of which at most ``bins`` cover ``span_us``, its end
+    included."""
+    return next((width for width in _WIDTHS if width >= least_us and span_us < width * bins), span_us // bins + 1)
 
 
 def changes(capture: Tables) -> pd.DataFrame:

@@ -6,21 +6,33 @@ goes on under another name) is handed in as evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from cdcwb.analysis.avro_types import avro_type, reads
+from cdcwb.analysis.avro_types import avro_type, holds, reads
 from cdcwb.model import Severity
 from cdcwb.words import joined
 
-__all__ = ["Compatibility", "Difference", "Rule", "candidates", "compatibility", "differences"]
+__all__ = [
+    "Compatibility",
+    "Difference",
+    "Rule",
+    "candidates",
+    "compatibility",
+    "described",
+    "differences",
+    "former_names",
+    "side_by_side",
+]
 
 Column = Mapping[str, Any]
-Continues = Callable[[str, str], str | None]
-"""Of an old and a new column's name: why the second goes on where the first ends, in a sentence; None where it does
-not."""
+Continuing = Mapping[tuple[str, str], str]
+"""By an old and a new column's name: why the second goes on where the first ends, in a sentence; the best told
+first."""
 
 
 class Rule(StrEnum):
@@ -71,30 +83,52 @@ class Compatibility:
 
 
 _SIZES: Final = ("length", "precision", "scale")
+_SIDE: Final = 8  # columns that are gone from one place, and have come to it, of which every pair may be a column
 
 
 def candidates(old: Sequence[Column], new: Sequence[Column]) -> list[tuple[str, str]]:
     """Pairs of a column that is gone and one that is new which may be one column under two names: at the same place
-    among the columns that stay, and of the same type."""
+    among the columns that stay, and of the same type. Where many are gone from one place, only those pairs that stand
+    at the same distance from its begin or its end."""
     gone, come = _apart(old, new)
     kept = {column["name"] for column in old} & {column["name"] for column in new}
-    places = {name: _neighbours(old, name, kept) for name in gone}
-    return [
-        (name, other)
-        for name in gone
-        for other in come
-        if places[name] == _neighbours(new, other, kept) and _type_of(gone[name]) == _type_of(come[other])
-    ]
+    theirs = _gaps(new, kept)
+    found = []
+    for place, mine in _gaps(old, kept).items():
+        others = theirs.get(place, [])
+        few = len(mine) <= _SIDE and len(others) <= _SIDE
+        for at, name in enumerate(mine):
+            places = range(len(others)) if few else sorted({at, len(others) - len(mine) + at})
+            near = [others[place] for place in places if 0 <= place < len(others)]
+            found += [(name, other) for other in near if _type_of(gone[name]) == _type_of(come[other])]
+    return found
 
 
-def differences(old: Sequence[Column], new: Sequence[Column], continues: Continues | None = None) -> list[Difference]:
-    """What differs, the columns in their new order, then what is gone, then what concerns the table."""
+def _gaps(columns: Sequence[Column], kept: set[str]) -> dict[tuple[str | None, str | None], list[str]]:
+    """The columns that do not stay, by those on either side that do."""
+    found: dict[tuple[str | None, str | None], list[str]] = {}
+    before: str | None = None
+    gap: list[str] = []
+    for name in (*(column["name"] for column in columns), None):
+        if name is not None and name not in kept:
+            gap.append(name)
+            continue
+        if gap:
+            found[before, name] = gap
+        before, gap = name, []
+    return found
+
+
+def differences(old: Sequence[Column], new: Sequence[Column], continuing: Continuing | None = None) -> list[Difference]:
+    """What differs, the columns in their new order, then what is gone, then what concerns the table. Only columns that
+    are ``continuing`` are taken for renamed, each once."""
     gone, come = _apart(old, new)
     renamed: dict[str, tuple[str, str]] = {}
-    for name, other in candidates(old, new):
-        why = continues(name, other) if continues is not None else None
-        if why is not None and other not in renamed and name not in {one for one, _ in renamed.values()}:
+    taken: set[str] = set()
+    for (name, other), why in (continuing or {}).items():
+        if name in gone and other in come and name not in taken and other not in renamed:
             renamed[other] = (name, why)
+            taken.add(name)
     former = {other: name for other, (name, _) in renamed.items()}
     by_name = {column["name"]: column for column in old}
     found: list[Difference] = []
@@ -106,13 +140,13 @@ def differences(old: Sequence[Column], new: Sequence[Column], continues: Continu
         elif name in come:
             nullable = column.get("nullable")
             severity = Severity.WARNING if nullable is False else Severity.INFO
-            found.append(Difference(Rule.ADDED, severity, name, None, _described(column), "not among the old columns"))
+            found.append(Difference(Rule.ADDED, severity, name, None, described(column), "not among the old columns"))
             continue
         found += _changed(by_name[former.get(name, name)], column)
     for name, column in gone.items():
-        if name not in former.values():
+        if name not in taken:
             why = "not among the new columns"
-            found.append(Difference(Rule.DROPPED, Severity.WARNING, name, _described(column), None, why))
+            found.append(Difference(Rule.DROPPED, Severity.WARNING, name, described(column), None, why))
     return found + _of_table(old, new, former)
 
 
@@ -122,19 +156,12 @@ def _apart(old: Sequence[Column], new: Sequence[Column]) -> tuple[dict[str, Colu
     return {n: c for n, c in before.items() if n not in after}, {n: c for n, c in after.items() if n not in before}
 
 
-def _neighbours(columns: Sequence[Column], name: str, kept: set[str]) -> tuple[str | None, str | None]:
-    """The columns on either side that are in both versions."""
-    names = [column["name"] for column in columns]
-    at = names.index(name)
-    before = next((one for one in reversed(names[:at]) if one in kept), None)
-    return before, next((one for one in names[at + 1 :] if one in kept), None)
-
-
 def _type_of(column: Column) -> tuple[Any, ...]:
     return (column.get("type"), *(column.get(size) for size in _SIZES))
 
 
-def _described(column: Column) -> str:
+def described(column: Column) -> str:
+    """Type, size and whether it may be NULL, in words."""
     text = str(column.get("type") or "type not known")
     if "(" not in text:
         sizes = [column.get(name) for name in ("precision", "scale")]
@@ -148,22 +175,21 @@ def _described(column: Column) -> str:
 def _changed(old: Column, new: Column) -> list[Difference]:
     """What differs between a column and itself."""
     name, found = new["name"], []
-    if old.get("type") != new.get("type") and (old.get("type") is None) == (new.get("type") is None):
+    if _kind(old) != _kind(new) and (old.get("type") is None) == (new.get("type") is None):
         before, after = avro_type(old), avro_type(new)
-        why = reads(after, before) if before is not None and after is not None else None
-        same_kind = before is not None and after is not None and why is None
-        severity = Severity.INFO if same_kind else Severity.ERROR
-        evidence = why or ("every old value is one of the new type" if same_kind else "a type that has no mapping")
-        found.append(Difference(Rule.RETYPED, severity, name, _described(old), _described(new), evidence))
+        why = holds(after, before) if before is not None and after is not None else "a type that has no mapping"
+        severity = Severity.INFO if why is None else Severity.ERROR
+        evidence = why or "every old value is one of the new type"
+        found.append(Difference(Rule.RETYPED, severity, name, described(old), described(new), evidence))
     elif any(_differ(old.get(size), new.get(size)) for size in _SIZES):
-        narrower = [
-            size
-            for size in _SIZES
-            if _differ(old.get(size), new.get(size)) and (new[size] < old[size] or size == "scale")
-        ]
+        differ = [size for size in _SIZES if _differ(old.get(size), new.get(size))]
+        narrower = [size for size in differ if new[size] < old[size] or size == "scale"]
         severity = Severity.WARNING if narrower else Severity.INFO
         evidence = f"{joined(narrower)} no longer the same" if narrower else "wider than before"
-        found.append(Difference(Rule.RESIZED, severity, name, _described(old), _described(new), evidence))
+        found.append(Difference(Rule.RESIZED, severity, name, described(old), described(new), evidence))
+    elif old.get("type") != new.get("type") and old.get("type") is not None and new.get("type") is not None:
+        why = "its size, as the type says it"
+        found.append(Difference(Rule.RESIZED, Severity.WARNING, name, described(old), described(new), why))
     if _differ(old.get("nullable"), new.get("nullable")):
         severity = Severity.INFO if new["nullable"] else Severity.WARNING
         words = {True: "may be NULL", False: "never NULL"}
@@ -176,6 +202,15 @@ def _changed(old: Column, new: Column) -> list[Difference]:
     return found
 
 
+def _kind(column: Column) -> str | None:
+    """The type without its sizes, which are compared one by one."""
+    text = column.get("type")
+    return None if text is None else _SIZED.sub("", str(text)).strip().casefold()
+
+
+_SIZED: Final = re.compile(r"\([0-9, ]*\)")
+
+
 def _differ(old: Any, new: Any) -> bool:
     """Do both say something, and not the same?"""
     return old is not None and new is not None and old != new
@@ -185,18 +220,24 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
     found = []
     after = [former.get(column["name"], column["name"]) for column in new]
     before = [column["name"] for column in old]
-    stay = [name for name in before if name in set(after)]
-    now = [name for name in after if name in set(before)]
+    stay, now = _staying(before, after)
     if stay != now:
         moved = [name for name, other in zip(stay, now, strict=True) if name != other]
-        old_text, new_text = ", ".join(stay), ", ".join(now)
-        why = f"other places: {joined(moved[:8])}"
-        found.append(Difference(Rule.REORDERED, Severity.WARNING, None, old_text, new_text, why))
+        texts = ", ".join(stay), ", ".join(now)
+        why = f"other places: {joined(moved[:8])}" + (f" and {len(moved) - 8} more" if len(moved) > 8 else "")
+        found.append(Difference(Rule.REORDERED, Severity.WARNING, None, *texts, why))
     old_key, new_key = _key(old, {}), _key(new, former)
     if old_key != new_key and old_key and new_key:
         texts = "+".join(old_key), "+".join(new_key)
         found.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "as the two versions say"))
     return found
+
+
+def _staying(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The columns that both have, in the order of each; a name that a version has twice counts once."""
+    there, here = set(before), set(after)
+    stay, now = ([name for name in names if name in there and name in here] for names in (before, after))
+    return list(dict.fromkeys(stay)), list(dict.fromkeys(now))
 
 
 def _key(columns: Sequence[Column], former: Mapping[str, str]) -> list[str]:
@@ -210,13 +251,13 @@ def compatibility(
     """Whether Avro would let a reader of one version read rows of the other.
 
     A column that may be NULL, or of which nothing says so, is a union with null whose default is null; another has no
-    default. ``former`` maps new names to old ones that the reader knows as aliases; a renamed column without an alias
-    is one that is gone and one that is new.
+    default. ``former`` maps new names to old ones: a reader of the new version knows them as aliases. One of the old
+    version was there before the new name was, so for it the column is gone.
     """
-    aliases = dict(former or {})
-    before: dict[str, Column] = {column["name"]: column for column in old}
-    after: dict[str, Column] = {aliases.get(str(one["name"]), str(one["name"])): one for one in new}
-    return Compatibility(_obstacles(after, before), _obstacles(before, after))
+    before: dict[str, Column] = {str(column["name"]): column for column in old}
+    after: dict[str, Column] = {str(column["name"]): column for column in new}
+    known = {(former or {}).get(name, name): column for name, column in after.items()}
+    return Compatibility(_obstacles(known, before), _obstacles(before, after))
 
 
 def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> list[str]:
@@ -236,3 +277,55 @@ def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> li
         if column.get("nullable") is False and writer[name].get("nullable") is not False:
             found.append(f"{label}: the writer may have written NULL, which the reader has no place for")
     return found
+
+
+def former_names(found: Sequence[Difference]) -> dict[str, str]:
+    """By the new name of each column that was renamed: its old one."""
+    return {str(one.new): str(one.old) for one in found if one.rule is Rule.RENAMED}
+
+
+def side_by_side(old: Sequence[Column], new: Sequence[Column], found: Sequence[Difference]) -> Iterator[dict[str, Any]]:
+    """Two versions column by column, in the new order, each column that is gone behind the one it stood behind:
+    ``place``, ``name`` and ``kind`` (type, size, NULL) before as ``old_…`` and after as ``new_…``, None where there is
+    no such column, and ``differs``: what does, in words, empty where nothing does."""
+    former = former_names(found)
+    before = {str(column["name"]): (place, column) for place, column in enumerate(old, 1)}
+    now = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
+    stays = {name for name, _ in now}
+    behind: dict[str, list[str]] = defaultdict(list)
+    last = ""
+    for name in before:
+        if name in stays:
+            last = name
+        else:
+            behind[last].append(name)
+    differs: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        if one.column is not None:
+            differs[one.column].append(one.rule.heading.removeprefix("column "))
+    moved = _moved([name for name, _ in now], list(before))
+    keys = {name: place for place, name in enumerate(_key(old, {}), 1)}
+    new_keys = {name: place for place, name in enumerate(_key(new, former), 1)}
+    told = bool(keys) and bool(new_keys)
+    yield from (_pair(before[one], None, differs[one]) for one in behind.pop("", ()))
+    for place, (name, column) in enumerate(now, 1):
+        words = list(differs[str(column["name"])])
+        words += ["place"] * (name in moved)
+        words += ["key"] * (told and keys.get(name) != new_keys.get(name))
+        yield _pair(before.get(name), (place, column), words)
+        yield from (_pair(before[one], None, differs[one]) for one in behind.pop(name, ()))
+
+
+def _moved(now: Sequence[str], before: Sequence[str]) -> set[str]:
+    """Columns that stand at another place among those that stay."""
+    stay, after = _staying(before, now)
+    return {name for name, other in zip(stay, after, strict=True) if name != other}
+
+
+def _pair(old: tuple[int, Column] | None, new: tuple[int, Column] | None, differs: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for side, one in (("old", old), ("new", new)):
+        place, column = one if one is not None else (None, {})
+        kind = None if one is None else described(column)
+        row |= {f"{side}_place": place, f"{side}_name": column.get("name"), f"{side}_kind": kind}
+    return row | {"differs": ", ".join(differs)}

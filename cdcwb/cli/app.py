@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cdcwb.cli import history as life
 from cdcwb.cli import look, make, read
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
@@ -52,8 +53,8 @@ class NearestGroup(click.Group):
 def cli() -> None:
     """Open what change data capture leaves behind, down to the byte.
 
-    Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb. 4
-    is kept for broken thresholds.
+    Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb, 4
+    a threshold of report --fail-if is broken.
     """
 
 
@@ -62,6 +63,7 @@ for _command in (
     look.inspect,
     read.summary,
     read.export,
+    life.history,
     documents.xds,
     make.report,
     read.save,

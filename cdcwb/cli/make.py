@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -11,6 +14,7 @@ import click
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.failures import FINE, PROBLEMS, UNUSABLE
 from cdcwb.cli.options import Filters, KeyValue, format_and_options, key_values, narrowing, strict
+from cdcwb.errors import OptionError
 from cdcwb.words import plural
 
 __all__ = ["report", "synth"]
@@ -35,6 +39,23 @@ THRESHOLDS: Final = 4
     "--time-zone", metavar="ZONE", help="Zone in which times are displayed, such as Europe/Berlin or +08:00 (UTC)."
 )
 @click.option(
+    "--with",
+    "others",
+    metavar="OTHER",
+    type=click.Path(),
+    multiple=True,
+    help="A further capture to look at together with PATH, or to reconcile it with; may be repeated.",
+)
+@click.option(
+    "-p",
+    "--parameter",
+    "own",
+    metavar="NAME=VALUE",
+    type=KeyValue(),
+    multiple=True,
+    help="A parameter of the notebook's own, such as table=shop.orders; may be repeated.",
+)
+@click.option(
     "--redact",
     metavar="TABLE.COLUMN",
     multiple=True,
@@ -54,6 +75,8 @@ def report(
     target: str,
     filters: Filters,
     time_zone: str | None,
+    others: tuple[str, ...],
+    own: tuple[tuple[str, str], ...],
     redact: tuple[str, ...],
     fail_if: tuple[str, ...],
     format_name: str,
@@ -70,6 +93,9 @@ def report(
     parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}
     if time_zone is not None:
         parameters["time_zone"] = time_zone
+    if others:
+        parameters["others"] = [str(Path(other).expanduser().absolute()) for other in others]
+    parameters |= _own_parameters(name, own)
     options = key_values(pairs)
     if name == "all":
         suite = run_suite(path, target, format_name, options, parameters, _told, redact, fail_if)
@@ -100,6 +126,45 @@ def report(
         return UNUSABLE
     sick = any(facts.get("healthy") is False for facts in facts_of.values())
     return PROBLEMS if strict and sick else FINE
+
+
+_GIVEN: Final = {"path": "the argument PATH", "format": "--format", "options": "-o", "others": "--with"}
+
+
+def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """What ``-p`` says, as the notebook takes it: text where its default is text, else the JSON that it is, if it is
+    any. Raises OptionError for what other arguments say."""
+    if not pairs:
+        return {}
+    from cdcwb.report.runner import notebook_path
+    from cdcwb.report.suite import members
+
+    for given, _ in pairs:
+        if given in _GIVEN:
+            raise OptionError(f"-p {given}: that is what {_GIVEN[given]} says")
+    known = _defaults(list(members().values()) if name == "all" else [notebook_path(name)])
+
+    def understood(given: str, text: str) -> Any:
+        if not known.get(given, "").startswith(("'", '"')):
+            with suppress(ValueError):
+                return json.loads(text)
+        return text
+
+    values = key_values(pairs)
+    return {
+        given: [understood(given, one) for one in value] if isinstance(value, list) else understood(given, value)
+        for given, value in values.items()
+    }
+
+
+def _defaults(notebooks: list[Path]) -> dict[str, str]:
+    """The defaults of the parameters of notebooks, as their cells have them."""
+    import papermill
+
+    found: dict[str, str] = {}
+    for notebook in notebooks:
+        found |= {name: str(one["default"]) for name, one in papermill.inspect_notebook(notebook).items()}
+    return found
 
 
 def _complain(text: str) -> None:

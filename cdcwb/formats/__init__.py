@@ -29,7 +29,9 @@ FORMATS: Final = {
 """Format name -> module and class."""
 
 _SURE: Final = 0.5
+_ALMOST: Final = 0.9
 _CERTAIN: Final = 0.95
+_MOST_FOLDERS: Final = 20  # that are looked into, and named
 _HEAD: Final = 1 << 16
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -62,20 +64,59 @@ def get_format(name: str) -> Format:
 
 
 def choose(paths: Sequence[str], name: str, options: Mapping[str, Any]) -> tuple[Format, Recognition]:
-    """The format of the files: the named one, or with ``auto`` the one that is surest. Raises UnknownFormatError."""
+    """The format of the files: the named one, or with ``auto`` the one that is surest. Raises UnknownFormatError, also
+    for a folder of several captures of different formats, which it names."""
     if name != "auto":
         return get_format(name), Recognition(1.0, ["given as an option"])
+    _refuse_several(paths, options)
+    best = _surest(paths, options)
+    if isinstance(best, list):
+        looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in best)
+        more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
+        raise UnknownFormatError(f"no format recognises this capture{more} ({looked})", path=paths[0])
+    return best
+
+
+def _surest(
+    paths: Sequence[str], options: Mapping[str, Any]
+) -> tuple[Format, Recognition] | list[tuple[Format, Recognition]]:
+    """The format that is surest of the files; where none is sure, what each says."""
     found: list[tuple[Format, Recognition]] = []
     for fmt in map(get_format, FORMATS):
         found.append((fmt, _recognise(fmt, paths, options)))
         if found[-1][1].confidence >= _CERTAIN:
             break  # to ask the others could only take time
     best = max(found, key=lambda pair: pair[1].confidence)
-    if best[1].confidence < _SURE:
-        looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in found)
-        more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
-        raise UnknownFormatError(f"no format recognises this capture{more} ({looked})", path=paths[0])
-    return best
+    return found if best[1].confidence < _SURE else best
+
+
+def _refuse_several(paths: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Raises UnknownFormatError where the folders that the files are in hold captures of different formats.
+
+    A capture may have many folders, one for each table, and looking into all of them takes time: as long as their files
+    end alike, they are taken for one.
+    """
+    base = os.path.commonpath(paths) if len(paths) > 1 else ""
+    folders: dict[str, list[str]] = {}
+    for path in paths if base else ():
+        folder, below, _ = path[len(base.rstrip("/")) + 1 :].partition("/")
+        if below:
+            folders.setdefault(folder, []).append(path)
+    endings = {Path(files[0]).suffix: files for files in reversed(folders.values())}
+    if len(endings) < 2 or len({_format_of(files, options) for files in endings.values()} - {None}) < 2:
+        return
+    formats = {folder: _format_of(files, options) for folder, files in list(folders.items())[:_MOST_FOLDERS]}
+    named = [f"{folder} ({format})" for folder, format in formats.items() if format is not None]
+    raise UnknownFormatError(
+        f"there are several captures of different formats in this folder, name one of them: {', '.join(named)}",
+        path=base,
+    )
+
+
+def _format_of(paths: Sequence[str], options: Mapping[str, Any]) -> str | None:
+    """The name of the format that is all but certain of the files; None where there is none."""
+    best = _surest(paths, options)
+    return None if isinstance(best, list) or best[1].confidence < _ALMOST else best[0].name
 
 
 def _recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:

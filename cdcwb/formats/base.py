@@ -18,6 +18,7 @@ __all__ = [
     "Format",
     "Inspection",
     "Pairing",
+    "Piece",
     "Plan",
     "Recognition",
     "RowFormat",
@@ -154,8 +155,24 @@ class Pairing(StrEnum):
     NONE = "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What some events of a capture follow from: the bytes of ``files`` (paths), and ``context``, which is everything
+    else that decoding them looks at. Where both are the same, the events are the same but for ``file_index``.
+
+    So a file is named by its path in a context and never by its index, unless that is part of what an event says.
+    """
+
+    files: tuple[str, ...]
+    context: str
+
+
 class Plan(Protocol):
-    """How a capture is read, made once and sent to the workers as text."""
+    """How a capture is read, made once and sent to the workers as text.
+
+    ``splits`` are what is read at once, by one task. A split that is a list is one of things that are read together
+    because they are small, and could be read each on its own.
+    """
 
     splits: list[Any]
     detected: list[dict[str, Any]]
@@ -198,6 +215,11 @@ class Format(Protocol):
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
+        ...
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """What the events of each split follow from: one piece, or, for a split that is a list, one for each of its
+        items. Empty where that cannot be said: then its events are decoded anew whenever a capture goes on."""
         ...
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:

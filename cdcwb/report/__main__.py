@@ -1,23 +1,31 @@
-"""``python -m cdcwb.report``: every notebook over every capture of a folder, and an index page over the reports."""
+"""``python -m cdcwb.report``: every notebook over every capture of a folder, the one for beginners over the folder
+itself, and an index page over the reports."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cdcwb import machine
+from cdcwb.analysis.lesson import captures_of, options_of
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.report.facts import monitored
 from cdcwb.report.index import Entry, write_index
-from cdcwb.report.runner import Wanted, version
-from cdcwb.report.suite import Suite, members, run_suite
+from cdcwb.report.runner import Wanted, make_report, notebook_path, version
+from cdcwb.report.suite import Suite, entry_of, members, run_suite
 from cdcwb.words import plural
+
+if TYPE_CHECKING:
+    from cdcwb.report.kernel import Kernel
 
 Found: TypeAlias = tuple[str, Path, dict[str, str]]
 """A capture: its name, its path and its reader options."""
@@ -25,6 +33,9 @@ Found: TypeAlias = tuple[str, Path, dict[str, str]]
 _ROOM: Final = 3 << 30
 """Bytes of memory for one kernel with its Spark."""
 _MOST: Final = 4
+
+_LESSON: Final = "start_here"
+"""The notebook that is about the folder and all that lies in it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,18 +49,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     started = time.monotonic()
     try:
-        number = len(members(given.names))
+        chosen = members(given.names)
         captures = find_captures(given.data)
     except CaptureError as error:
         _say(str(error))
         return 2
 
-    _say(f"{plural(number * len(captures), 'report')} from '{given.data}' into '{given.to}'")
-    made = _suites(captures, given.to, given.names)
+    asked = {name: re.sub(r"^\d+_", "", path.stem) for name, path in chosen.items()}
+    names = [name for name in given.names if asked[name] != _LESSON]
+    has_lesson = _LESSON in asked.values() if given.names else bool(captures_of(given.data))
+    of_each = len(names) if given.names else len(chosen)
+    _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{given.data}' into '{given.to}'")
+    made = _reports(captures if of_each else [], given.data if has_lesson else None, given.to, names)
     entries: list[Entry] = []
     failed: dict[str, str] = {}
     for label, suite in made.items():
-        if isinstance(suite, Suite):
+        if isinstance(suite, Entry):
+            entries.append(suite)
+        elif isinstance(suite, Suite):
             entries += [replace(entry, file=f"{label}/{entry.file}") for entry in suite.entries]
             failed |= {f"{label}, {name}": sentence for name, sentence in suite.failed.items()}
         else:
@@ -59,36 +76,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2 if failed else 0
 
 
-def _suites(captures: Sequence[Found], to: Path, names: Sequence[str]) -> dict[str, Suite | str]:
-    """The suite of every capture, or the sentence that says why there is none, by the name of the capture.
+def _reports(
+    captures: Sequence[Found], lesson: Path | None, to: Path, names: Sequence[str]
+) -> dict[str, Suite | Entry | str]:
+    """What became of the lesson over the folder ``lesson`` (None: not wanted), which comes first, and of the suite of
+    every capture, by the name of the capture; the sentence that says why there is none.
 
     The questions about a small capture keep one core busy, so several kernels work side by side then.
     """
     from cdcwb.report.kernel import Kernel
 
     small = all(Wanted.of(path, "auto", options).small for _, path, options in captures)
-    waiting = list(reversed(captures))
-    made: dict[str, Suite | str] = {}
+    made: dict[str, Suite | Entry | str] = {} if lesson is None else {_LESSON: ""}
+    made |= {label: "" for label, _, _ in captures}
+    waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
+    for label, path, options in reversed(captures):
+        waiting.append((label, partial(_suite, path, to / label, options, names)))
+    if lesson is not None:
+        waiting.append((_LESSON, partial(_lesson, lesson, to)))
 
     def work() -> None:
         with Kernel(quick=small) as kernel:
             while waiting:
-                label, path, options = waiting.pop()
+                label, make = waiting.pop()
 
                 def told(text: str, label: str = label) -> None:
                     _say(f"{label}: {text}")
 
                 try:
-                    made[label] = run_suite(path, to / label, options=options, say=told, names=names, kernel=kernel)
+                    made[label] = make(kernel, told)
                 except CaptureError as error:
                     told(f"not made: {error}")
                     made[label] = str(error)
 
-    kernels = _side_by_side(len(captures)) if small else 1
+    kernels = _side_by_side(len(waiting)) if small else 1
     with ThreadPoolExecutor(kernels) as threads:
         for done in [threads.submit(work) for _ in range(kernels)]:
             done.result()
-    return {label: made[label] for label, _, _ in captures}
+    return made
+
+
+def _suite(
+    path: Path, to: Path, options: dict[str, str], names: Sequence[str], kernel: Kernel, say: Callable[[str], None]
+) -> Suite:
+    return run_suite(path, to, options=options, say=say, names=names, kernel=kernel)
+
+
+def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
+    """The report for beginners over all captures of the folder ``data``."""
+    notebook, wanted = notebook_path(_LESSON), Wanted.of(data, "auto", None)
+    target = to.absolute() / f"{notebook.stem}.html"
+    try:
+        facts = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel)
+    except CaptureError:
+        for old in (target, target.with_suffix(".json")):
+            old.unlink(missing_ok=True)
+        raise
+    return entry_of(notebook.stem, wanted.name, target.name, monitored(facts))
 
 
 def _side_by_side(captures: int) -> int:
@@ -104,11 +148,7 @@ def find_captures(data: Path) -> list[Found]:
     folders = [f for f in folders if not (f.suffix == ".snapshot" and f.stem in names)]
     if not folders:
         raise OptionError(f"there is no folder with captures in '{data}'")
-    found = []
-    for folder in folders:
-        labels = folder.with_name(f"{folder.name}.labels.json")
-        found.append((folder.name, folder, {"labels": str(labels.absolute())} if labels.is_file() else {}))
-    return found
+    return [(folder.name, folder, options_of(folder)) for folder in folders]
 
 
 def _say(text: str) -> None:

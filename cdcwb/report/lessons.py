@@ -3,6 +3,7 @@ that says so stands in the place of each."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -81,23 +82,33 @@ class Checked:
 
 
 class Lessons:
-    """The captures below a folder, one for each format, each read when it is first asked for."""
+    """The captures below a folder, one for each format, each read when it is first asked for.
 
-    def __init__(self, folder: str | Path) -> None:
+    ``format``: only this one; auto: all of them. ``options`` are reader options beside those that a capture brings.
+    """
+
+    def __init__(self, folder: str | Path, format: str = "auto", options: Mapping[str, Any] | None = None) -> None:
         self.folder = Path(folder)
-        self.found = captures_of(folder)
+        self.format = format
+        self.found = {name: path for name, path in captures_of(folder).items() if format in ("auto", name)}
+        self._options = dict(options or {})
         self._opened: dict[str, Lesson | str] = {}
 
     def _open(self, name: str) -> Lesson | str:
         """A capture, or the sentence that says why there is none."""
         if name not in self._opened:
             self._opened[name] = f"There is no folder '{name}' in '{self.folder}': nothing to show of this format."
+            if self.format not in ("auto", name):
+                self._opened[name] = f"Left out: only {self.format} was asked for."
             if name in self.found:
                 try:
-                    self._opened[name] = open_lesson(self.found[name], name)
+                    self._opened[name] = open_lesson(self.found[name], name, self._given(name))
                 except CaptureError as error:
                     self._opened[name] = f"{name} cannot be read: {error}"
         return self._opened[name]
+
+    def _given(self, name: str) -> dict[str, Any]:
+        return {**options_of(self.found[name]), **self._options}
 
     @property
     def captures(self) -> dict[str, Lesson]:
@@ -121,13 +132,12 @@ class Lessons:
         loaded, wrong = {}, {}
         for name, path in self.found.items():
             try:
-                given: dict[str, Any] = dict(options_of(path))
-                loaded[name] = cdcwb.load(str(path), name, **given)
+                loaded[name] = cdcwb.load(str(path), name, **self._given(name))
             except CaptureError as error:
                 wrong[name] = str(error)
         counted = actual(loaded)
         rows = {name: compare(expected.get(name, {}), counted.get(name, {})) for name in self.found}
-        return Checked(rows, [name for name in expected if name not in self.found], wrong)
+        return Checked(rows, [name for name in expected if name not in captures_of(self.folder)], wrong)
 
     def numbers(self, name: str) -> None:
         """Expected and actual numbers of a capture."""
@@ -165,6 +175,8 @@ class Lessons:
             return None
         found = lesson.inspect(event)
         note = f" {found.note[:1].upper()}{found.note[1:]}." if found.note else ""
+        if found.field.length != event["length"]:
+            note += f" Of the {plural(event['length'], 'byte')} there, {count(found.field.length)} are the message."
         show.note(f"Shown is {lesson.rule}: {lesson.place(event)}.{note}")
         show_record(found.field, as_text=name != "gbase8s", skip=_SKIP.get(name, ()))
         return [lesson.file(event), event["offset"], event["record_type"], lesson.rule]
@@ -198,7 +210,7 @@ class Lessons:
         if lesson is None:
             return None
         story = lesson.story()
-        heads = {"record": "record", "table": "table", "what": "what it says", "position": "position"}
+        heads = {"record_code": "record", "table": "table", "what": "what it says", "position": "position"}
         show.table(lesson.told(story), heads | {"file": "file", "offset": "at byte"}, none="There are no changes.")
         if story and story[0]["transaction_id"] is not None:
             among = plural(len(lesson.transactions()), "transaction")

@@ -9,80 +9,97 @@ from pyspark.sql import functions as F
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.model import Operation
+from cdcwb.model import Operation, Outcome
+from cdcwb.spark.known import Known, find_table, known_tables
 from cdcwb.spark.pairing import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["history"]
+__all__ = ["ORDER", "check_key", "history", "life", "of_row"]
 
 _MOST_MOVES: Final = 10_000  # updates of the key of a table that are looked through
-_ORDER: Final = ("commit_position", "position", "file_index", "offset")
+ORDER: Final = ("position", "file_index", "offset")
+"""The columns that put the changes of a row in the order of the log."""
+_IMAGES: Final = ("key", "before", "after")
+_TAKEN_BACK: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
+_UPDATE, _TRUNCATE = str(Operation.UPDATE), str(Operation.TRUNCATE)
 
 
 class _Leg(NamedTuple):
     """A key that the row had, after the change ``begin`` and up to the change ``end`` (places in order; None: all)."""
 
-    key: tuple[str, ...]
+    key: tuple[str | None, ...]
     begin: tuple[Any, ...] | None
     end: tuple[Any, ...] | None
 
 
-def history(changes: DataFrame, transactions: DataFrame, table: str, key: Mapping[str, str]) -> DataFrame:
-    """Every change of the row of ``table`` (``schema.table``, or ``table``) whose columns have the values ``key``.
+def history(changes: DataFrame, transactions: DataFrame, table: str, key: Mapping[str, str | None]) -> DataFrame:
+    """Every change of the row of ``table`` (``schema.table``, or ``table``) whose columns have the values ``key``
+    (None: NULL).
 
     A row whose key was changed is followed under its other keys, as far as the change that gave it the key and the one
-    that took it. Columns: those of ``changes``, ``user`` (of the transaction), and ``differences``: an array of
-    ``column``, ``old``, ``new`` and ``old_known`` (false: the old value was not captured), of the columns that an
-    update changed, or of all columns that an inserted or deleted row has. In the order of the log; changes without a
-    position first.
+    that took it; a change of the key that was taken back is shown and not followed. TRUNCATEs of the table behind the
+    row's first change are among its changes.
+
+    Columns: those of ``changes``, ``user`` (of the transaction), and ``differences``: an array of ``column``, ``old``,
+    ``new`` and ``old_known`` (false: the old value was not captured), of the columns that an update changed, or of all
+    columns that an inserted or deleted row has. In the order of the log; changes without a position first.
 
     Raises OptionError for a table that has no changes, a column that none of its changes has, or an empty key.
     """
+    known = find_table(known_tables(changes), table)
+    wrong = check_key(known, key)
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return life(changes, transactions, known, key)
+
+
+def check_key(known: Known, key: Mapping[str, str | None]) -> list[str]:
+    """What is wrong with a key, a sentence each."""
+    if not key:
+        return ["key: expected column=value, found none"]
+    there = f"There are: {', '.join(known.columns)}."
+    return [
+        f"key: no change of {known.table!r} has a column {name!r}.{nearest(name, known.columns)} {there}"
+        for name in key
+        if name not in known.columns
+    ]
+
+
+def life(changes: DataFrame, transactions: DataFrame, known: Known, key: Mapping[str, str | None]) -> DataFrame:
+    """:func:`history` of a row of a table that is known to be there, as are the columns of ``key``."""
+    return of_row(changes, transactions, known, key).orderBy(*ORDER)
+
+
+def of_row(changes: DataFrame, transactions: DataFrame, known: Known, key: Mapping[str, str | None]) -> DataFrame:
+    """:func:`life` in any order."""
     names = tuple(key)
-    if not names:
-        raise OptionError("key: expected column=value, found none")
-    named = (table_label() == table) | (F.col("table_name") == table)
-    mine = changes.filter(named)
-    _check(changes, mine, table, names)
-    legs = _legs(mine, names, tuple(str(key[name]) for name in names))
-    place = F.struct(*[F.col(name) for name in _ORDER])
+    mine = changes.filter(table_label() == known.table)
+    place = F.struct(*ORDER)
     chosen = F.lit(False)
-    for leg in legs:
+    for leg in _legs(mine, names, tuple(key[name] for name in names)):
         chosen = chosen | (_touches(names, leg.key) & _within(place, leg))
+    truncate = F.col("operation") == _TRUNCATE
+    if known.truncates:
+        first = mine.filter(chosen).agg(F.min(place).alias("first")).collect()[0]["first"]
+        begun = F.lit(False) if first is None else place > _place(tuple(first))
+        chosen = chosen | (truncate & begun)
     users = transactions.select(F.col("transaction_id").alias("_transaction"), "user")
     found = mine.filter(chosen).withColumn("differences", _differences())
-    joined = found.join(users, F.col("transaction_id") == F.col("_transaction"), "left").drop("_transaction")
-    return joined.orderBy(*_ORDER)
+    return found.join(users, F.col("transaction_id") == F.col("_transaction"), "left").drop("_transaction")
 
 
-def _check(changes: DataFrame, mine: DataFrame, table: str, names: tuple[str, ...]) -> None:
-    images = [F.map_keys(F.coalesce(name, F.create_map().cast("map<string,string>"))) for name in _IMAGES]
-    columns = F.array_distinct(F.flatten(F.array(*images)))
-    row = mine.agg(F.array_sort(F.array_distinct(F.flatten(F.collect_set(columns)))).alias("columns")).first()
-    known = list(row["columns"] or ()) if row is not None else []
-    if not known:
-        tables = sorted(one[0] for one in changes.select(table_label()).distinct().collect() if one[0] is not None)
-        there = f"There are: {', '.join(tables) or 'none'}."
-        raise OptionError(f"there is no change of a table {table!r}.{nearest(table, tables)} {there}")
-    for name in names:
-        if name not in known:
-            there = f"There are: {', '.join(known)}."
-            raise OptionError(f"key: no change of {table!r} has a column {name!r}.{nearest(name, known)} {there}")
-
-
-_IMAGES: Final = ("key", "before", "after")
-
-
-def _has(image: str, names: tuple[str, ...], values: tuple[str, ...]) -> Column:
+def _has(image: str, names: tuple[str, ...], values: tuple[str | None, ...]) -> Column:
+    """Does an image have these values, each of them captured?"""
     condition = F.lit(True)
     for name, value in zip(names, values, strict=True):
-        condition = condition & (F.col(image)[name] == value)
+        there = F.map_contains_key(F.col(image), F.lit(name))
+        condition = condition & there & F.try_element_at(F.col(image), F.lit(name)).eqNullSafe(F.lit(value))
     return F.coalesce(condition, F.lit(False))
 
 
-def _touches(names: tuple[str, ...], values: tuple[str, ...]) -> Column:
+def _touches(names: tuple[str, ...], values: tuple[str | None, ...]) -> Column:
     condition = F.lit(False)
     for image in _IMAGES:
         condition = condition | _has(image, names, values)
@@ -99,25 +116,29 @@ def _within(place: Column, leg: _Leg) -> Column:
 
 
 def _place(values: tuple[Any, ...]) -> Column:
-    types = ("string", "string", "int", "bigint")
+    types = ("string", "int", "bigint")
     return F.struct(
-        *[F.lit(value).cast(kind).alias(name) for name, value, kind in zip(_ORDER, values, types, strict=True)]
+        *[F.lit(value).cast(kind).alias(name) for name, value, kind in zip(ORDER, values, types, strict=True)]
     )
 
 
-def _legs(mine: DataFrame, names: tuple[str, ...], key: tuple[str, ...]) -> list[_Leg]:
+def _legs(mine: DataFrame, names: tuple[str, ...], key: tuple[str | None, ...]) -> list[_Leg]:
     """The keys that the row had, from the updates that changed a key of this table."""
-    before = F.array(*[F.col("before")[name] for name in names])
-    after = F.array(*[F.col("after")[name] for name in names])
-    moved = (F.col("operation") == str(Operation.UPDATE)) & (before != after)
+    captured = F.lit(True)
+    for image in ("before", "after"):
+        for name in names:
+            captured = captured & F.map_contains_key(F.col(image), F.lit(name))
+    before, after = (F.array(*[F.try_element_at(F.col(i), F.lit(n)) for n in names]) for i in ("before", "after"))
+    lasts = ~F.coalesce(F.col("outcome").isin(*_TAKEN_BACK), F.lit(False))
+    is_move = (F.col("operation") == _UPDATE) & captured & (before != after) & lasts
     moves = (
-        mine.filter(moved & ~F.exists(before, F.isnull) & ~F.exists(after, F.isnull))
-        .select(*_ORDER, before.alias("_before"), after.alias("_after"))
-        .orderBy(*_ORDER)
+        mine.filter(F.coalesce(is_move, F.lit(False)))
+        .select(*ORDER, before.alias("_before"), after.alias("_after"))
+        .orderBy(*ORDER)
         .limit(_MOST_MOVES)
         .collect()
     )
-    steps = [(tuple(one[name] for name in _ORDER), tuple(one["_before"]), tuple(one["_after"])) for one in moves]
+    steps = [(tuple(one[name] for name in ORDER), tuple(one["_before"]), tuple(one["_after"])) for one in moves]
     legs = [_Leg(key, None, None)]
     current = key
     for at, (place, old, new) in enumerate(steps):  # forwards: the key that the row got
@@ -140,13 +161,13 @@ def _differences() -> Column:
     nothing = F.array().cast("array<string>")
     images = F.coalesce(F.map_keys("after"), F.map_keys("before"), nothing)
     of_update = F.coalesce("changed_columns", F.map_keys("after"), nothing)
-    columns = F.when(F.col("operation") == str(Operation.UPDATE), of_update).otherwise(images)
+    columns = F.when(F.col("operation") == _UPDATE, of_update).otherwise(images)
     return F.transform(
         columns,
         lambda name: F.struct(
             name.alias("column"),
             F.try_element_at(before, name).alias("old"),
             F.try_element_at(after, name).alias("new"),
-            (before.isNotNull() & F.array_contains(F.map_keys(before), name)).alias("old_known"),
+            F.coalesce(F.map_contains_key(before, name), F.lit(False)).alias("old_known"),
         ),
     )

@@ -17,21 +17,28 @@ from cdcwb import model
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["PACKED", "pack", "unpack"]
+__all__ = ["PACKED", "SPLIT", "pack", "unpack"]
 
 _LISTS: Final = ("changed_columns", "present_columns")
 _BETWEEN: Final = "\x1f"
 _PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
 
-PACKED: Final = pa.schema([*model.EVENTS, *((name, pa.string()) for name in _PACKED_NAMES.values())])
-"""``events`` with a text for each column of lists. A list is in the one or in the other: null in both if it is null."""
+SPLIT: Final = "_split"
+"""The column that says which split of its plan an event is from, null for rows of a table."""
+
+PACKED: Final = pa.schema(
+    [*model.EVENTS, *((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
+)
+"""``events`` with a text for each column of lists, and the split. A list is in the one or in the other: null in both if
+it is null."""
 
 
-def pack(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Events as :data:`PACKED`."""
+def pack(batch: pa.RecordBatch, split: int | None = None) -> pa.RecordBatch:
+    """Events as :data:`PACKED`; ``split`` is the number of theirs."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in _LISTS:
         columns[name], columns[_PACKED_NAMES[name]] = _packed(columns[name])
+    columns[SPLIT] = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in PACKED.names], schema=PACKED)
 
 
@@ -54,8 +61,8 @@ def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
     return kept, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
 
 
-def unpack(packed: DataFrame) -> DataFrame:
-    """A DataFrame of :data:`PACKED` as ``events``."""
+def unpack(packed: DataFrame, split: bool = False) -> DataFrame:
+    """A DataFrame of :data:`PACKED` as ``events``, with :data:`SPLIT` or without."""
     from pyspark.sql import functions as F
 
     def column(name: str) -> Column:
@@ -63,4 +70,4 @@ def unpack(packed: DataFrame) -> DataFrame:
             return F.col(name)
         return F.coalesce(F.split(_PACKED_NAMES[name], _BETWEEN), F.col(name)).alias(name)
 
-    return packed.select(*[column(name) for name in model.EVENTS.names])
+    return packed.select(*[column(name) for name in model.EVENTS.names], *([SPLIT] if split else []))

@@ -1,28 +1,35 @@
 """The rows of a table as they stood at some place of the log, from the changes that were committed by then.
 
 Changes count in commit order. An image may hold only some columns; what it does not hold stays as it was. So the value
-of a column is the last one that was written since the row came into being.
+of a column is the last one that was written since the row came into being, under whatever key it had then.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.options import nearest
-from cdcwb.model import Operation, Outcome
+from cdcwb.model import Operation
+from cdcwb.spark.known import Known, committed, find_table, former_key, known_tables, latter_key, moved
 from cdcwb.spark.pairing import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["state"]
+__all__ = ["check_keyed", "growth", "rows_at", "state"]
 
 _STARTS: Final = (str(Operation.INSERT), str(Operation.REFRESH))
+_DELETE, _UPDATE, _TRUNCATE = str(Operation.DELETE), str(Operation.UPDATE), str(Operation.TRUNCATE)
 _MAP: Final = "map<string,string>"
+_PLACE: Final = "struct<commit:string,position:string,file_index:int,offset:bigint>"
+_MOST_MOVES: Final = 10_000  # updates of a table's keys that rows are followed over; with more, each begins a new row
+
+Order = tuple[Any, ...]
 
 
 def state(
@@ -43,71 +50,186 @@ def state(
 
     Raises OptionError for a table without changes, or with changes of which none has a key.
     """
-    mine = changes.filter(((table_label() == table) | (F.col("table_name") == table)) & _counts(position, time))
-    _check(changes, table)
-    ordered = mine.withColumn("_order", _order())
-    emptied = ordered.filter(F.col("operation") == str(Operation.TRUNCATE)).agg(F.max("_order").alias("_emptied"))
-    rows = ordered.join(F.broadcast(emptied)).filter(F.col("_emptied").isNull() | (F.col("_order") > F.col("_emptied")))
-    pieces = _pieces(rows.filter(F.col("key").isNotNull()))
-    lasting = _since_begin(pieces)
-    return _merged(lasting, versions, table)
+    known = find_table(known_tables(changes), table)
+    check_keyed(known)
+    return rows_at(changes, versions, known, position, time)
 
 
-def _counts(position: str | None, time: dt.datetime | None) -> Column:
-    committed = F.coalesce(F.col("outcome") == str(Outcome.COMMITTED), F.lit(True))
+def check_keyed(known: Known) -> None:
+    """Raises OptionError for a table of which no change has a key."""
+    if not known.keyed:
+        option = f"keys={known.table}:c1+c2"
+        raise OptionError(f"no change of {known.table!r} has a key; name its columns with the option {option}")
+
+
+def rows_at(
+    changes: DataFrame,
+    versions: DataFrame,
+    known: Known,
+    position: str | None = None,
+    time: dt.datetime | None = None,
+) -> DataFrame:
+    """:func:`state` of a table that is known to have changes with keys."""
+    mine = _counting(changes, known, position, time)
+    pieces = _pieces(mine, known)
+    if known.truncates:
+        emptied = mine.filter(F.col("operation") == _TRUNCATE).agg(F.max("_order").alias("_emptied"))
+        joined = pieces.join(F.broadcast(emptied))
+        pieces = joined.filter(F.col("_emptied").isNull() | (F.col("_order") > F.col("_emptied")))
+    return _merged(_since_begin(pieces), versions, known.table)
+
+
+def growth(
+    changes: DataFrame,
+    known: Known,
+    first: dt.datetime,
+    width_us: int,
+    position: str | None = None,
+    time: dt.datetime | None = None,
+) -> list[tuple[dt.datetime | None, int]]:
+    """How many rows a table had at the end of each span of ``width_us`` microseconds, from ``first`` (aware) on: the
+    span's end and the number, for spans in which it changed; first, under None, those of changes that bear no time.
+
+    The last number is that of :func:`rows_at` of the same arguments.
+    """
+    mine = _counting(changes, known, position, time)
+    at = F.coalesce("committed_at", "changed_at")
+    number = F.floor((F.unix_micros(at) - F.unix_micros(F.lit(first))) / width_us).cast("bigint")
+    ends: list[tuple[Order, int | None]] = []
+    if known.truncates:
+        emptied = mine.filter(F.col("operation") == _TRUNCATE).select("_order", number.alias("bin"))
+        ends = [(tuple(row["_order"]), row["bin"]) for row in emptied.orderBy("_order").collect()]
+    epoch = F.lit(0)
+    for order, _ in ends:
+        epoch = epoch + F.when(F.col("_order") > _literal(order), 1).otherwise(0)
+    pieces = _pieces(mine.withColumn("_bin", number), known, "_bin").withColumn("_epoch", epoch)
+    life = Window.partitionBy("_key", "_epoch").orderBy("_order")
+    lives = (~F.col("_gone")).cast("int")
+    steps = pieces.withColumn("_step", lives - F.coalesce(F.lag(lives).over(life), F.lit(0)))
+    rows = steps.groupBy("_epoch", "_bin").agg(F.sum("_step").alias("step")).filter("step <> 0").collect()
+    return _summed([(row["_epoch"], row["_bin"], row["step"]) for row in rows], ends, first, width_us)
+
+
+def _summed(
+    steps: Iterable[tuple[int, int | None, int]],
+    ends: list[tuple[Order, int | None]],
+    first: dt.datetime,
+    width_us: int,
+) -> list[tuple[dt.datetime | None, int]]:
+    """Steps of each epoch (what lies between two TRUNCATEs) by span, added up; a TRUNCATE takes all of its epoch."""
+    by_span: dict[int, int] = {}
+    totals: dict[int, int] = {}
+    for epoch, span, step in steps:
+        by_span[-1 if span is None else span] = by_span.get(-1 if span is None else span, 0) + step
+        totals[epoch] = totals.get(epoch, 0) + step
+    for epoch, (_, span) in enumerate(ends):
+        by_span[-1 if span is None else span] = by_span.get(-1 if span is None else span, 0) - totals.get(epoch, 0)
+    there, found = 0, []
+    for span, step in sorted(by_span.items()):
+        there += step
+        end = None if span < 0 else first + (span + 1) * dt.timedelta(microseconds=width_us)
+        found.append((end, there))
+    return found
+
+
+def _counting(changes: DataFrame, known: Known, position: str | None, time: dt.datetime | None) -> DataFrame:
+    """The changes of a table that were committed by then, with their place in commit order."""
+    counts = committed()
     if position is not None:
-        committed = committed & (F.coalesce("commit_position", "position", F.lit("")) <= position)
+        counts = counts & (F.coalesce("commit_position", "position", F.lit("")) <= position)
     if time is not None:
         at = F.coalesce("committed_at", "changed_at")
-        committed = committed & (at.isNull() | (at <= F.lit(time)))
-    return committed
-
-
-def _order() -> Column:
+        counts = counts & (at.isNull() | (at <= F.lit(time)))
     names = (F.coalesce("commit_position", "position").alias("commit"), "position", "file_index", "offset")
-    return F.struct(*names)
+    return changes.filter((table_label() == known.table) & counts).withColumn("_order", F.struct(*names))
 
 
-def _check(changes: DataFrame, table: str) -> None:
-    known = changes.groupBy(table_label().alias("table"), "table_name").agg(F.count("key").alias("keyed")).collect()
-    mine = [row for row in known if table in (row["table"], row["table_name"])]
-    if not mine:
-        names = sorted(row["table"] for row in known if row["table"] is not None)
-        there = f"There are: {', '.join(names) or 'none'}."
-        raise OptionError(f"there is no change of a table {table!r}.{nearest(table, names)} {there}")
-    if not any(row["keyed"] for row in mine):
-        raise OptionError(f"no change of {table!r} has a key; name its columns with the option keys={table}:c1+c2")
+def _identity(key: Column) -> Column:
+    return F.to_json(F.array_sort(F.map_entries(key)), {"ignoreNullFields": "false"})
 
 
-def _pieces(rows: DataFrame) -> DataFrame:
-    """The changes by the key they concern. An update that changes the key ends one row and goes on as another."""
+def _pieces(changes: DataFrame, known: Known, *more: str) -> DataFrame:
+    """The changes by the row they concern, under ``_key``: the key that it has in the end."""
+    rows = changes.filter(F.col("key").isNotNull())
     names = F.map_keys("key")
-    former = F.transform(
-        names, lambda name: F.coalesce(F.try_element_at(F.col("before"), name), F.try_element_at(F.col("key"), name))
-    )
-    latter = F.transform(
-        names, lambda name: F.coalesce(F.try_element_at(F.col("after"), name), F.try_element_at(F.col("key"), name))
-    )
-    update = F.col("operation") == str(Operation.UPDATE)
-    moved = update & F.col("before").isNotNull() & (former != latter)
-    gone = (F.col("operation") == str(Operation.DELETE)) | (F.col("_part") == "gone")
-    parts = F.when(moved, F.array(F.lit("gone"), F.lit("come"))).otherwise(F.array(F.lit("whole")))
-    split = rows.withColumns({"_former": former, "_latter": latter, "_moved": moved}).withColumn(
-        "_part", F.explode(parts)
-    )
-    values = F.when(F.col("_part") == "come", F.col("_latter")).otherwise(F.col("_former"))
+    keys = [F.map_from_arrays(names, values) for values in (former_key(), latter_key())]
+    rows = rows.withColumns({"_moved": moved(), "_former": keys[0], "_latter": keys[1]})
+    followed = known.moves <= _MOST_MOVES
+    part = F.lit("whole")
+    if known.moves:
+        parts = F.array(F.lit("come")) if followed else F.array(F.lit("gone"), F.lit("come"))
+        part = F.explode(F.when(F.col("_moved"), parts).otherwise(F.array(F.lit("whole"))))
+    split = rows.withColumn("_part", part)
+    gone = (F.col("operation") == _DELETE) | (F.col("_part") == "gone")
     before = F.coalesce("before", F.create_map().cast(_MAP))
     after = F.coalesce("after", F.create_map().cast(_MAP))
     # what an image after lacks, the image before may have: an update leaves it as it was
     filled = F.map_concat(F.map_filter(before, lambda name, _: ~F.map_contains_key(after, name)), after)
-    return split.select(
-        F.map_from_arrays(names, values).alias("key"),
+    found = split.select(
+        F.when(F.col("_part") == "come", F.col("_latter")).otherwise(F.col("_former")).alias("key"),
         "_order",
         gone.alias("_gone"),
         (F.col("operation").isin(*_STARTS) & (F.col("_part") == "whole")).alias("_starts"),
-        F.when(~gone, F.when(update, filled).otherwise(after)).alias("_image"),
-        *("table_version", "position", "commit_position", "committed_at"),
-    ).withColumn("_key", F.to_json(F.array_sort(F.map_entries("key"))))
+        F.when(~gone, F.when(F.col("operation") == _UPDATE, filled).otherwise(after)).alias("_image"),
+        *("table_version", "position", "commit_position", "committed_at", *more),
+    ).withColumn("_key", _identity(F.col("key")))
+    return _followed(found, rows) if known.moves and followed else found
+
+
+def _followed(pieces: DataFrame, rows: DataFrame) -> DataFrame:
+    """The pieces of rows whose key was changed, under the key that each has in the end. What stood under a key that
+    another row moved to is gone."""
+    moves = rows.filter("_moved").select("_order", _identity(F.col("_former")), _identity(F.col("_latter"))).collect()
+    legs = _legs([(tuple(order), former, latter) for order, former, latter in moves])
+    if not legs:
+        return pieces
+    schema = f"_leg string, _from {_PLACE}, _to {_PLACE}, _final string"
+    known = F.broadcast(pieces.sparkSession.createDataFrame(legs, schema))
+    here = (
+        (F.col("_key") == F.col("_leg"))
+        & (F.col("_from").isNull() | (F.col("_order") >= F.col("_from")))
+        & (F.col("_order") < F.col("_to"))
+    )
+    joined = pieces.join(known, here, "left").filter(F.col("_leg").isNull() | F.col("_final").isNotNull())
+    return joined.withColumn("_key", F.coalesce("_final", "_key")).drop("_leg", "_from", "_to", "_final")
+
+
+def _legs(moves: list[tuple[Order, str, str]]) -> list[tuple[str, Order | None, Order, str | None]]:
+    """For each key that rows left or came to, between each two such moves: from (included, None: the beginning), to
+    (excluded), and the key that a row which had it then has in the end; None: it was replaced."""
+    moves = sorted(moves, key=lambda move: _sortable(move[0]))
+    events: dict[
+        str, list[tuple[Order, int | None]]
+    ] = {}  # by key: when, and the move that leaves it (None: one comes)
+    for number, (order, former, latter) in enumerate(moves):
+        events.setdefault(former, []).append((order, number))
+        events.setdefault(latter, []).append((order, None))
+    final: dict[int, str | None] = {}
+    coming: dict[str, int | None] = {}  # what happens next to each key: the move that leaves it (None: one comes)
+    for number in range(len(moves) - 1, -1, -1):
+        _, former, latter = moves[number]
+        if latter in coming:
+            leaving = coming[latter]
+            final[number] = None if leaving is None else final[leaving]
+        else:
+            final[number] = latter
+        coming |= {latter: None, former: number}
+    legs: list[tuple[str, Order | None, Order, str | None]] = []
+    for key, found in events.items():
+        begins: list[Order | None] = [None, *(order for order, _ in found)]
+        for begin, (order, leaving) in zip(begins, found, strict=False):
+            legs.append((key, begin, order, None if leaving is None else final[leaving]))
+    return legs
+
+
+def _sortable(order: Order) -> Order:
+    """Places as Spark orders them: null first."""
+    return tuple((value is not None, "" if value is None else value) for value in order)
+
+
+def _literal(order: Order) -> Column:
+    names, types = ("commit", "position", "file_index", "offset"), ("string", "string", "int", "bigint")
+    return F.struct(*[F.lit(v).cast(t).alias(n) for n, v, t in zip(names, order, types, strict=True)])
 
 
 def _since_begin(pieces: DataFrame) -> DataFrame:
@@ -139,9 +261,13 @@ def _merged(pieces: DataFrame, versions: DataFrame, table: str) -> DataFrame:
             ).alias("row")
         )
     )
-    known = versions.filter((table_label() == table) | (F.col("table_name") == table)).select(
-        F.col("table_version").alias("_version"),
-        F.transform("columns", lambda column: column["name"]).alias("_columns"),
+    known = (
+        versions.filter(table_label() == table)
+        .select(
+            F.col("table_version").alias("_version"),
+            F.transform("columns", lambda column: column["name"]).alias("_columns"),
+        )
+        .dropDuplicates(["_version"])
     )
     empty = F.create_map().cast(_MAP)
     full = (

@@ -109,7 +109,7 @@ class _Reader(DataSourceReader):
         for batch in fmt.read(plan, partition.value, self.wanted):
             if self.stop_at_malformed:
                 stop_at_malformed(batch)
-            yield pack(batch) if self.packed else batch
+            yield pack(batch, partition.value) if self.packed else batch
 
 
 def stop_at_malformed(batch: pa.RecordBatch) -> None:

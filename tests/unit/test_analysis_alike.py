@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match, same
+from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match, read_rules, same
 from cdcwb.errors import OptionError
 
 T = "shop.orders"
@@ -23,6 +23,7 @@ T = "shop.orders"
         ("2026-01-02 03:04:05", "2026-01-02T03:04:05.000000"),
         ("2026-01-02T03:04:05Z", "2026-01-02T04:04:05+01:00"),
         ("2026-01-02", "2026-01-02T00:00:00"),
+        ("2026-01-02T03", "2026-01-02 03:00:00.000000"),
         ("paid", "paid   "),
         ("true", "1"),
         ("t", "true"),
@@ -64,6 +65,16 @@ def test_as_text_a_number_is_its_digits_and_what_is_ignored_never_differs() -> N
     assert same("42", "anything", "ignore")
     assert same("007", "7", "number") is False
     assert canonical("YES", "boolean") == "true"
+
+
+def test_floating_numbers_of_single_precision_are_the_same_in_their_shortest_and_their_long_form() -> None:
+    assert same("22.86", "22.860000610351562", "float")
+    assert not same("22.86", "22.860000610351562")
+    assert not same("22.86", "22.86001", "float")
+    assert same("-0.0", "0", "float")
+    assert same("1e300", "1e300", "float")
+    assert not same("1e300", "2e300", "float")
+    assert same("NaN", "NaN", "float")
 
 
 def test_rules_name_what_they_do_not_know() -> None:
@@ -148,3 +159,39 @@ def test_planted_differences_are_found_and_nothing_else() -> None:
 
 def test_late_is_a_span_of_time() -> None:
     assert Rules(late_after=timedelta(seconds=5)).late_after == timedelta(seconds=5)
+
+
+def test_rules_are_read_from_json() -> None:
+    text = '{"tables": {"101": "shop.customer"}, "columns": {"a": "b"}, "types": {"a": "float"}, "tolerance": 0.01}'
+    rules = read_rules(text)
+    assert (rules.table("101"), rules.column("101", "a"), rules.kind("101", "a")) == ("shop.customer", "b", "float")
+    assert rules.tolerance == Decimal("0.01")
+    assert read_rules("") == read_rules("{}") == Rules()
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("30", timedelta(seconds=30)),
+        ("1.5", timedelta(seconds=1.5)),
+        ('"30s"', timedelta(seconds=30)),
+        ('"5 min"', timedelta(minutes=5)),
+        ('"250 ms"', timedelta(milliseconds=250)),
+        ('"1 h"', timedelta(hours=1)),
+        ("null", None),
+    ],
+)
+def test_a_span_of_time_in_rules_is_seconds_or_has_a_unit(text: str, span: timedelta | None) -> None:
+    assert read_rules(f'{{"late_after": {text}}}').late_after == span
+
+
+def test_everything_that_is_wrong_with_rules_is_said_at_once() -> None:
+    text = '{"tabels": {}, "columns": [], "types": {"a": "flaot"}, "tolerance": "much", "late_after": "soon"}'
+    with pytest.raises(OptionError) as caught:
+        read_rules(text)
+    said = str(caught.value)
+    for part in ("'tabels'", "'tables'", "columns: expected an object", "'flaot'", "'float'", "'much'", "'soon'"):
+        assert part in said
+    for text in ("[]", "{", "3"):
+        with pytest.raises(OptionError, match="expected a JSON object"):
+            read_rules(text)

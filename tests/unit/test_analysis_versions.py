@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.avro_types import AvroType, avro_type, reads
-from cdcwb.analysis.versions import Rule, candidates, compatibility, differences
+from cdcwb.analysis.avro_types import AvroType, avro_type, holds, reads
+from cdcwb.analysis.versions import (
+    Rule,
+    candidates,
+    compatibility,
+    differences,
+    former_names,
+    side_by_side,
+)
 from cdcwb.model import Severity
 
 
@@ -40,7 +47,7 @@ def test_a_column_under_another_name_is_renamed_where_there_is_evidence_and_only
     new = [ID, column("full_name", "STRING", length=40), TOTAL]
     assert candidates(OLD, new) == [("name", "full_name")]
     assert rules(OLD, new) == [("column_added", "full_name"), ("column_dropped", "name")]
-    (found,) = differences(OLD, new, lambda old, new: "the same values")
+    (found,) = differences(OLD, new, {("name", "full_name"): "the same values"})
     assert (found.rule, found.old, found.new, found.evidence) == (
         Rule.RENAMED,
         "name",
@@ -101,10 +108,15 @@ def test_a_wider_type_can_be_read_by_the_newer_reader_only() -> None:
     assert (found.name, found.forward) == ("backward", ["x: long cannot be read as int"])
 
 
-def test_a_renamed_column_can_be_read_where_the_reader_knows_its_old_name() -> None:
+def test_a_renamed_column_is_read_by_its_alias_which_only_the_newer_reader_can_know() -> None:
     old, new = [column("a", nullable=False)], [column("b", nullable=False)]
     assert compatibility(old, new).name == "none"
-    assert compatibility(old, new, {"b": "a"}).name == "full"
+    found = compatibility(old, new, {"b": "a"})
+    assert (found.name, found.forward) == (
+        "backward",
+        ["a: the reader's column has no default, and the writer has no such column"],
+    )
+    assert compatibility([column("a")], [column("b")], {"b": "a"}).name == "full"
 
 
 @pytest.mark.parametrize(
@@ -137,11 +149,72 @@ def test_a_type_that_nobody_knows_has_none() -> None:
     assert found.severity is Severity.ERROR
 
 
-def test_decimals_are_read_with_the_same_scale_and_no_fewer_digits() -> None:
-    def decimal(precision: int, scale: int) -> AvroType:
-        return AvroType("bytes", "decimal", precision, scale)
-
-    assert reads(decimal(10, 2), decimal(8, 2)) is None
-    assert "fewer digits" in str(reads(decimal(8, 2), decimal(10, 2)))
-    assert "scales differ" in str(reads(decimal(10, 3), decimal(10, 2)))
+def test_decimals_are_read_only_with_the_same_precision_and_scale() -> None:
+    assert reads(decimal(10, 2), decimal(10, 2)) is None
+    assert "precision of decimals" in str(reads(decimal(10, 2), decimal(8, 2)))
+    assert "scale of decimals" in str(reads(decimal(10, 3), decimal(10, 2)))
+    assert "precision and scale" in str(reads(decimal(11, 3), decimal(10, 2)))
     assert reads(AvroType("string"), decimal(8, 2)) is not None
+
+
+def test_a_decimal_with_more_digits_holds_every_old_value_all_the_same() -> None:
+    assert holds(decimal(10, 2), decimal(8, 2)) is None
+    assert holds(decimal(9, 3), decimal(8, 2)) is None
+    assert "fewer digits" in str(holds(decimal(8, 3), decimal(8, 2)))
+    assert "fewer digits" in str(holds(decimal(10, 1), decimal(8, 2)))
+    assert holds(AvroType("double"), AvroType("int")) is None
+    assert holds(AvroType("int"), AvroType("double")) is not None
+
+
+def decimal(precision: int, scale: int) -> AvroType:
+    return AvroType("bytes", "decimal", precision, scale)
+
+
+def test_a_type_that_names_its_sizes_is_resized_and_not_another_type() -> None:
+    before = column("x", "decimal(8,2)", precision=8, scale=2)
+    (wider,) = differences([before], [column("x", "decimal(10,2)", precision=10, scale=2)])
+    (narrower,) = differences([before], [column("x", "decimal(6,2)", precision=6, scale=2)])
+    assert (str(wider.rule), wider.severity) == ("column_resized", Severity.INFO)
+    assert (str(narrower.rule), narrower.severity) == ("column_resized", Severity.WARNING)
+
+
+def test_of_two_columns_that_are_gone_the_one_with_the_better_evidence_is_the_renamed_one() -> None:
+    old, new = [ID, column("a"), column("b")], [ID, column("c")]
+    assert candidates(old, new) == [("a", "c"), ("b", "c")]
+    found = differences(old, new, {("b", "c"): "DDL", ("a", "c"): "looks"})
+    assert former_names(found) == {"c": "b"}
+    assert [(str(one.rule), one.column) for one in found] == [("column_renamed", "c"), ("column_dropped", "a")]
+
+
+def test_a_version_of_thousands_of_columns_that_all_have_other_names_is_compared_place_by_place() -> None:
+    old = [column(f"a{number}") for number in range(4000)]
+    new = [column(f"b{number}") for number in range(4000)]
+    assert candidates(old, new) == [(f"a{number}", f"b{number}") for number in range(4000)]
+    assert len(differences(old, new)) == 8000
+
+
+def test_a_name_that_a_version_has_twice_is_no_reason_to_fail() -> None:
+    assert differences([ID, NAME, NAME], [ID, NAME]) == []
+    assert len(list(side_by_side([ID, NAME, NAME], [NAME, ID], differences([ID, NAME, NAME], [NAME, ID])))) == 2
+
+
+def test_two_versions_side_by_side_name_what_differs_in_each_column() -> None:
+    old = [ID, column("a", "INT4"), column("b", "STRING", length=5), column("gone", "DATE"), column("z")]
+    new = [ID, column("z"), column("c", "STRING", length=9), column("a", "INT8"), column("more", "DATE")]
+    found = differences(old, new, {("b", "c"): "the same values"})
+    rows = list(side_by_side(old, new, found))
+    assert [(row["old_place"], row["old_name"], row["new_place"], row["new_name"], row["differs"]) for row in rows] == [
+        (1, "id", 1, "id", ""),
+        (5, "z", 2, "z", "place"),
+        (3, "b", 3, "c", "renamed, resized"),
+        (4, "gone", None, None, "dropped"),
+        (2, "a", 4, "a", "retyped, place"),
+        (None, None, 5, "more", "added"),
+    ]
+    assert (rows[2]["old_kind"], rows[2]["new_kind"]) == ("STRING, 5 bytes", "STRING, 9 bytes")
+
+
+def test_a_key_that_moves_is_marked_in_its_columns() -> None:
+    keyed = [{**ID, "key_position": None}, {**NAME, "key_position": 1}]
+    rows = list(side_by_side([ID, NAME], keyed, differences([ID, NAME], keyed)))
+    assert [row["differs"] for row in rows] == ["key", "key"]

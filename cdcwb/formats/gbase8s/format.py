@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, TableRequest, Wanted
 from cdcwb.formats.files import open_source
 from cdcwb.formats.findings import problem_row
 from cdcwb.formats.gbase8s.framing import find_candidates
 from cdcwb.formats.gbase8s.inspect import inspect_record
+from cdcwb.formats.gbase8s.pieces import pieces_of
 from cdcwb.formats.gbase8s.plan import Plan
 from cdcwb.formats.gbase8s.planning import OPTIONS, Options, make_plan
 from cdcwb.formats.gbase8s.reader import FORMAT, read_events
@@ -86,6 +87,10 @@ class GBase8s:
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.gbase8s.reader.read_events`."""
         return read_events(plan, plan.splits[split], wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.gbase8s.pieces.pieces_of`."""
+        return pieces_of(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.gbase8s.typed.typed_schema`."""

@@ -60,6 +60,7 @@ class SplitEntry:
 
     ``open_before``: transactions open at its start (id -> name). ``in_force``: label -> number of the version in force
     there. ``closes``: indices of the text files whose notes (text between the digits of records) belong to this split.
+    ``reach``: no byte of the stream from there on says anything about it; -1 where that is not known.
     """
 
     start: int
@@ -67,6 +68,7 @@ class SplitEntry:
     open_before: dict[int, str] = field(default_factory=dict)
     in_force: dict[int, int] = field(default_factory=dict)
     closes: list[int] = field(default_factory=list)
+    reach: int = -1
 
 
 @dataclass(slots=True)
@@ -105,6 +107,7 @@ class Plan:
                     {int(number): name for number, name in entry["open_before"].items()},
                     {int(label): number for label, number in entry["in_force"].items()},
                     entry["closes"],
+                    entry["reach"],
                 )
                 for entry in raw["splits"]
             ],

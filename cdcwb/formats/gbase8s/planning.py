@@ -16,6 +16,7 @@ from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.findings import detected_row
 from cdcwb.formats.gbase8s.dissect import Settings
+from cdcwb.formats.gbase8s.framing import COMMON_HEADER
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version
 from cdcwb.formats.gbase8s.read_detection import detect_reads
 from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split
@@ -235,7 +236,9 @@ def _splits(
     entries: list[SplitEntry] = []
     open_before: dict[int, str] = {}
     for (_, stop, closes), scan, versions in zip(splits, scans, in_force, strict=True):
-        entries.append(SplitEntry(scan.start, stop, dict(open_before), versions, closes))
+        # what seems damaged may look whole once more of the stream is there; whole records stay what they are
+        reach = scan.end + COMMON_HEADER if scan.first_malformed is None else -1
+        entries.append(SplitEntry(scan.start, stop, dict(open_before), versions, closes, reach))
         open_before = fold(open_before, scan.transactions)
     entries.append(SplitEntry(-1, -1, open_before))  # what is open at the end; taken off by _facts
     return entries

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, TableRequest, Wanted
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate.pieces import pieces_of
 from cdcwb.formats.goldengate.plan import LOGDUMP, Plan, Settings
 from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan
 from cdcwb.formats.goldengate.probing import HEAD, is_logdump, refusal
@@ -89,6 +90,10 @@ class GoldenGate:
         for part in parts:
             file = exports.ExportFile.from_dict(plan.files[part.file].export or {})
             yield from exports.read(file, part.file, part.start, part.stop, settings, wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.goldengate.pieces.pieces_of`."""
+        return pieces_of(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.goldengate.typed.typed_schema`."""

@@ -10,7 +10,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from cdcwb.formats.goldengate.timezones import Shown
@@ -91,12 +91,14 @@ class Stretch:
 
 @dataclass(slots=True)
 class Part:
-    """The bytes ``[start, stop)`` of a file, whose records belong together."""
+    """The bytes ``[start, stop)`` of a file, whose records belong together. ``named``: names as printed of the tables
+    of its records, which stay where the plan is made."""
 
     file: int
     start: int
     stop: int
     stretches: list[Stretch] = field(default_factory=list)
+    named: tuple[str, ...] = ()
 
 
 def cut(size: int, boundaries: Sequence[int]) -> list[tuple[int, int]]:
@@ -147,7 +149,7 @@ class Plan:
         content = {
             "files": [asdict(one) for one in self.files],
             "settings": asdict(self.settings),
-            "splits": [[asdict(part) for part in split] for split in self.splits],
+            "splits": [[asdict(replace(part, named=())) for part in split] for split in self.splits],
             "versions": [one.as_dict() for one in self.versions],
             "in_force": [asdict(one) for one in self.in_force],
             "places": self.places,

@@ -57,6 +57,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     trails = trail_files(parts, scans, options)
     repeated = cross(run, jobs, scans, trails, options)
     still_open = stretches(parts, scans, trails, repeated)
+    for _, part, one in of_text(parts, scans):
+        part.named = tuple(sorted(one.named))
     find_versions(plan, parts, scans, trails, beside)
     infer_versions(run, plan, parts, scans, options.images)
     _facts(plan, parts, scans, trails, still_open)

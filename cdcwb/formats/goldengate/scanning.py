@@ -91,7 +91,8 @@ class StretchScan:
 
 @dataclass(slots=True)
 class PartScan:
-    """What a part tells. ``tables``: names as printed of the tables of its changes. ``timed``: records with a printed
+    """What a part tells. ``tables``: names as printed of the tables of its changes, ``named``: of all members of
+    transactions. ``timed``: records with a printed
     time, ``zoned``: those of them with the time in UTC beside it. ``csn``: of its first and last record that has one.
     ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1. ``malformed``:
     place and sentence of the first stretch of text that cannot be understood."""
@@ -101,6 +102,7 @@ class PartScan:
     shown: list[Shown] = field(default_factory=list)
     metadata: list[Metadata] = field(default_factory=list)
     tables: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
     records: int = 0
     timed: int = 0
     zoned: int = 0
@@ -150,6 +152,7 @@ def scan_part(
     _times(out, records, is_record)
     dml = marks.member & (records.shape == Shape.RECORD) & (marks.table >= 0) & np.isin(marks.io, _WITH_COLUMNS)
     out.tables = {marks.tables[code] for code in np.unique(marks.table[dml]).tolist()}
+    out.named = {marks.tables[code] for code in np.unique(marks.table[marks.member & (marks.table >= 0)]).tolist()}
     out.csn = _csn(marks)
     out.continued = int(np.count_nonzero(marks.goes_on | np.isin(marks.io, (LOB, FRAGMENT))))
     out.undoing = int(np.count_nonzero(records.column("UndoFlag") == 1))

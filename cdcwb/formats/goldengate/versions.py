@@ -309,6 +309,28 @@ class Lookup:
             out = np.where(out < 0, self._named(trail, split, rba), out)
         return out
 
+    @cached_property
+    def _in_file(self) -> dict[tuple[str, int], list[InForce]]:
+        found: dict[tuple[str, int], list[InForce]] = {}
+        for (trail, order, _), entries in sorted(self._by_index.items()):
+            found.setdefault((trail, order), []).extend(entries)
+        return found
+
+    def within(
+        self, trail: TrailFile, names: Iterable[str]
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[str, list[tuple[int, int]]]]]:
+        """All that :meth:`in_force` can find in a trail file: (index, rba, version) of the definitions in it, and for
+        each of some printed names the (rba, version) of those by name. With RBA -1 the one before all of these."""
+        here = (trail.trail, trail.order)
+        indexed = [(entry.index, entry.rba, entry.number) for entry in self._in_file.get(here, ())]
+        named = []
+        for name in sorted(filter(None, names)):
+            split = split_name(name)
+            before = int(self._named(trail, split, np.array([-1]))[0])
+            there = [one for one in self._by_name.get(split, ()) if (one.trail, one.order) == here]
+            named.append((name, [(-1, before), *((one.rba, one.number) for one in there)]))
+        return indexed, named
+
     def _is(self, number: int, name: Name) -> bool:
         version = self.versions[number]
         return (version.schema, version.table) == name

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.idm_event_log.inspect import inspect_row
 from cdcwb.formats.idm_event_log.log import FORMAT
 from cdcwb.formats.idm_event_log.options import OPTIONS, Options
+from cdcwb.formats.idm_event_log.pieces import pieces_of
 from cdcwb.formats.idm_event_log.plan import ROW, Plan
 from cdcwb.formats.idm_event_log.planning import make_plan, make_row_plan
 from cdcwb.formats.idm_event_log.reader import events_of, read_events
@@ -68,6 +69,10 @@ class IdmEventLog:
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.idm_event_log.reader.read_events`."""
         return read_events(plan, plan.splits[split], wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.idm_event_log.pieces.pieces_of`."""
+        return pieces_of(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.idm_event_log.typed.typed_schema`."""

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.qlik_change_table.facts import CONTROL, FORMAT, ROW
 from cdcwb.formats.qlik_change_table.inspect import inspect_row
 from cdcwb.formats.qlik_change_table.layout import Part
 from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
+from cdcwb.formats.qlik_change_table.pieces import pieces_of
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
 from cdcwb.formats.qlik_change_table.reader import FileReader, read_events
@@ -69,6 +70,10 @@ class QlikChangeTable:
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.qlik_change_table.reader.read_events`."""
         return read_events(plan, plan.splits[split], wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.qlik_change_table.pieces.pieces_of`."""
+        return pieces_of(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.qlik_change_table.typed.typed_schema`."""

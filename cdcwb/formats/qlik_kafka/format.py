@@ -11,11 +11,12 @@ import pyarrow as pa
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import Inspection, Pairing, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.qlik_kafka.documents import is_json, read_document
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
+from cdcwb.formats.qlik_kafka.pieces import pieces_of
 from cdcwb.formats.qlik_kafka.plan import Plan
 from cdcwb.formats.qlik_kafka.planning import OPTIONS, Options, make_plan, make_row_plan
 from cdcwb.formats.qlik_kafka.reader import FORMAT, Where, events_of
@@ -115,6 +116,10 @@ class QlikKafka:
             messages, index = messages_of(batch, plan.partitions)
             where = where_of(batch, index, plan.name or "")
             yield from select(events_of(messages, where, plan.settings, versions, wanted), wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.qlik_kafka.pieces.pieces_of`."""
+        return pieces_of(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.qlik_kafka.typed.typed_schema`."""

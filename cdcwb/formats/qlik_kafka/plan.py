@@ -17,10 +17,30 @@ from cdcwb.formats.messages import Container, parts
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.versions import Version
 
-__all__ = ["Plan", "grouped"]
+__all__ = ["Asked", "Plan", "grouped"]
 
 Part = tuple[int, int, int]
 """Index of a container, and the run ``[start, stop)`` of its bytes or rows whose messages belong to the part."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """By what the messages of a container look for their versions: the ids and Avro schemas that they name, and names
+    of tables and columns where ``names``, or where nothing is known of an id. ``everything``: too many to note."""
+
+    schema_ids: set[str] = field(default_factory=set)
+    schema_texts: set[str] = field(default_factory=set)
+    registry_ids: set[int] = field(default_factory=set)
+    names: bool = False
+    everything: bool = False
+
+    def add(self, other: Asked) -> None:
+        """Adds what another part of the container asks for."""
+        self.schema_ids |= other.schema_ids
+        self.schema_texts |= other.schema_texts
+        self.registry_ids |= other.registry_ids
+        self.names |= other.names
+        self.everything |= other.everything
 
 
 _TOGETHER: Final = 4 << 20
@@ -56,6 +76,7 @@ class Plan:
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
     name: str | None = None
     partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
+    asked: list[Asked] = field(default_factory=list)  # of each container; stays where the plan is made
 
     def lookup(self) -> Versions:
         """The versions, to be found by what messages say."""

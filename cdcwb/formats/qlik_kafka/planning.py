@@ -26,7 +26,7 @@ from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.qlik_kafka.detection import mask_order_row, table_rows, usable_places, votes_of
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.names import PLACES
-from cdcwb.formats.qlik_kafka.plan import Part, Plan, grouped
+from cdcwb.formats.qlik_kafka.plan import Asked, Part, Plan, grouped
 from cdcwb.formats.qlik_kafka.reader import Where, events_of
 from cdcwb.formats.qlik_kafka.registry import read_registry
 from cdcwb.formats.qlik_kafka.scan import Scan, scan
@@ -119,12 +119,15 @@ def _probe(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
     return [containers.probe(path, options) for path in paths]
 
 
-def _scan(task: _Task) -> Scan:
+def _scan(task: _Task) -> tuple[Scan, list[tuple[int, Asked]]]:
     whole = Scan()
+    asked: list[tuple[int, Asked]] = []
     for container, (index, start, stop) in task.found:
         batches = ((messages, index) for messages in containers.read(container, start, stop))
-        whole.add(scan(batches, task.settings, container.schema))
-    return whole
+        one = scan(batches, task.settings, container.schema)
+        asked.append((index, one.asked()))
+        whole.add(one)
+    return whole, asked
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
@@ -138,9 +141,13 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
     splits = grouped(found, size)
     whole = Scan()
-    for one in run(_scan, _tasks(found, splits, options.settings, "")):
+    asked = [Asked() for _ in found]
+    for one, told in run(_scan, _tasks(found, splits, options.settings, "")):
         whole.add(one)
+        for index, of_part in told:
+            asked[index].add(of_part)
     plan = _plan(found, splits, whole, options)
+    plan.asked = asked
     plan.detected[:0] = _container_rows(found, options)
     if options.mask_order is None and _has_avro(whole, found):
         votes = run(_vote, _tasks(found, splits, plan.settings, plan.to_text()))

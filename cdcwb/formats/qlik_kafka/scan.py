@@ -21,6 +21,7 @@ from cdcwb.formats.qlik_kafka.decode import Places
 from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, read_document
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import TableName, name_of
+from cdcwb.formats.qlik_kafka.plan import Asked
 from cdcwb.formats.qlik_kafka.versions import Version, from_metadata
 from cdcwb.formats.qlik_kafka.wire import Form, forms_of, values_of
 
@@ -75,6 +76,15 @@ class Scan:
         for shape, (place, count) in other.shapes.items():
             first, so_far = self.shapes.get(shape, (place, 0))
             self.shapes[shape] = (first, so_far + count)
+
+    def asked(self) -> Asked:
+        """By what its messages look for their versions."""
+        found = Asked(set(self.schema_ids), set(self.schema_texts), set(self.registry_ids))
+        named = self.schema_ids.keys() | self.of_id.keys()
+        found.schema_ids |= named
+        found.names = bool(self.shapes)
+        found.everything = max(len(named), len(self.shapes), len(self.registry_ids), len(self.of_id)) >= _MOST
+        return found
 
 
 class _Envelope(msgspec.Struct):

@@ -1,0 +1,161 @@
+"""A page about some transactions only: by user, outcome and size.
+
+What fits is asked of the transactions; everything else on the page is narrowed to them by a semi join, so that it costs
+the same whether ten fit or ten million.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.model import Outcome
+from cdcwb.words import duration, joined, plural, size, visible
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["Chosen", "Wanted", "check_wanted", "narrowed"]
+
+_OUTCOMES: Final = (Outcome.COMMITTED.value, Outcome.ROLLED_BACK.value, Outcome.OPEN.value)
+_NARROWED: Final = ("events", "headers", "changes", "change_headers", "problems")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which transactions are looked at; what is empty or 0 does not limit.
+
+    ``least_us``: how long it lasted, in microseconds; an open one until the capture ends. One whose duration is not
+    known does not fit.
+    """
+
+    users: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    least_changes: int = 0
+    least_bytes: int = 0
+    least_us: int = 0
+
+    @property
+    def limits(self) -> list[str]:
+        """What does not fit is left out: in words, empty where everything fits."""
+        said = [f"transactions of {joined([visible(user) for user in self.users], 'or')}"] if self.users else []
+        said += [f"outcome {joined(self.outcomes, 'or').replace('_', ' ')}"] if self.outcomes else []
+        said += [f"at least {plural(self.least_changes, 'change')}"] if self.least_changes else []
+        said += [f"at least {size(self.least_bytes)}"] if self.least_bytes else []
+        return said + ([f"lasting at least {duration(self.least_us)}"] if self.least_us else [])
+
+    def fits(self, until: datetime | None) -> Column:
+        """Whether a transaction fits. ``until`` is when the capture ends."""
+        from functools import reduce
+        from operator import and_
+
+        from pyspark.sql import functions as F
+
+        conditions = [F.lit(True)]
+        if self.users:
+            conditions.append(F.coalesce(F.col("user").isin(*self.users), F.lit(False)))
+        if self.outcomes:
+            conditions.append(F.col("outcome").isin(*self.outcomes))
+        if self.least_changes:
+            number = F.aggregate(F.map_values("changes"), F.lit(0).cast("long"), lambda a, b: a + b)
+            conditions.append(F.coalesce(number, F.lit(0)) >= self.least_changes)
+        if self.least_bytes:
+            conditions.append(F.col("bytes") >= self.least_bytes)
+        if self.least_us:
+            is_open = F.col("outcome") == str(Outcome.OPEN)
+            end = F.coalesce("ended_at", F.when(is_open, F.lit(until).cast("timestamp")))
+            conditions.append(F.unix_micros(end) - F.unix_micros("began_at") >= self.least_us)
+        return reduce(and_, conditions)
+
+
+def check_wanted(
+    users: Iterable[str] = (),
+    outcomes: Iterable[str] = (),
+    least_changes: int = 0,
+    least_bytes: int = 0,
+    least_seconds: float = 0.0,
+) -> Wanted:
+    """The parameters of a notebook that choose transactions, understood.
+
+    ``outcomes`` are committed, rolled_back, open. Raises OptionError that names everything that is wrong.
+    """
+    wrong: list[str] = []
+    names = _texts("users", users, wrong)
+    known = [name.strip().lower().replace(" ", "_") for name in _texts("outcomes", outcomes, wrong)]
+    for name in known:
+        if name not in _OUTCOMES:
+            said = f"outcomes: there is no outcome '{visible(name)}'.{nearest(name, _OUTCOMES)}"
+            wrong.append(f"{said} There are: {', '.join(_OUTCOMES)}")
+    for what, number, kind in (
+        ("least_changes", least_changes, int),
+        ("least_bytes", least_bytes, int),
+        ("least_seconds", least_seconds, (int, float)),
+    ):
+        if isinstance(number, bool) or not isinstance(number, kind) or not 0 <= number < 2**53:
+            words = "a number" if what == "least_seconds" else "a whole number"
+            wrong.append(f"{what}: expected {words} from 0 on, found {visible(repr(number))}")
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return Wanted(names, tuple(dict.fromkeys(known)), least_changes, least_bytes, round(least_seconds * 1_000_000))
+
+
+def _texts(name: str, given: Any, wrong: list[str]) -> tuple[str, ...]:
+    if isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given):
+        return tuple(given)
+    wrong.append(f"{name}: expected a list of texts, found {visible(repr(given))}")
+    return ()
+
+
+class Chosen:
+    """A capture of which only the transactions are looked at that fit, with their events, changes and problems.
+
+    Changes that are part of no transaction, and problems that concern none, are left out. Everything else is the
+    capture's own. ``until`` is when the capture ends: as long as open transactions last.
+    """
+
+    stored = False
+    """It is not what was saved."""
+
+    def __init__(self, capture: Any, wanted: Wanted, until: datetime | None = None) -> None:
+        self._capture = capture
+        self._wanted = wanted
+        self._until = until
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._capture, name)
+        return self._narrowed(found) if name in _NARROWED else found
+
+    @property
+    def transactions(self) -> DataFrame:
+        """One row per transaction that fits."""
+        rows: DataFrame = self._capture.transactions
+        return rows.where(self._wanted.fits(self._until))
+
+    def _narrowed(self, frame: DataFrame) -> DataFrame:
+        return frame.join(self.transactions.select("transaction_id"), "transaction_id", "left_semi").select(
+            *frame.columns
+        )
+
+
+def narrowed(page: Any, wanted: Wanted) -> Any:
+    """A page (:func:`cdcwb.report.open_page`) about the transactions that fit: its capture, summary and verdict are of
+    these, and it says what it leaves out. The page itself where everything fits."""
+    from cdcwb.analysis.health import health
+    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.summary import summarize
+
+    if not wanted.limits:
+        return page
+    last = page.summary["last_time"]
+    # what is kept in a folder is narrowed as well, and never read from there while it is written
+    whole = page.part if page.asked.folder else page.capture
+    part = Chosen(whole, wanted, None if last is None else datetime.fromisoformat(last))
+    capture = Snapshot(part, page.asked.folder)  # type: ignore[arg-type]
+    summary = summarize(capture, whole=False)  # type: ignore[arg-type]
+    asked = dataclasses.replace(page.asked, limits=[*page.asked.limits, *wanted.limits])
+    return dataclasses.replace(page, asked=asked, part=part, capture=capture, summary=summary, health=health(summary))

@@ -1,0 +1,282 @@
+"""What is in a capture beyond its summary: changes over time, tables from their first to their last change, bytes by
+what became of them, versions of tables, and the command that shows the record at a place."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pyspark.sql import functions as F
+
+from cdcwb.analysis.frames import NO_TABLE, table_name, when
+from cdcwb.analysis.order import ordered
+from cdcwb.analysis.transactions import bin_width
+from cdcwb.model import Kind, OffsetUnit
+from cdcwb.words import joined, plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "BINS",
+    "MICROSECOND",
+    "Done",
+    "captures",
+    "command",
+    "done",
+    "ledger",
+    "ledger_sentence",
+    "problem_rows",
+    "readers",
+    "short_names",
+    "versions",
+]
+
+BINS: Final = 120
+"""Bins of time at most."""
+
+MICROSECOND: Final = timedelta(microseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Tables(Protocol):
+    """What is asked of a capture: the headers of its changes (:mod:`cdcwb.model`)."""
+
+    @property
+    def change_headers(self) -> DataFrame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done when, and to which table.
+
+    ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; only what is not zero, at most
+    :data:`BINS` bins of ``width_us`` microseconds. ``without_time``: changes that bear no time, by operation.
+    ``tables``: ``table``, ``changes``, ``operations`` (pairs of operation and number), ``first_time``, ``last_time``,
+    ``first_position``, ``last_position`` (of its changes; null where they have none), the most changed first.
+    """
+
+    over_time: list[dict[str, Any]] = field(default_factory=list)
+    width_us: int = 0
+    without_time: dict[str, int] = field(default_factory=dict)
+    tables: list[dict[str, Any]] = field(default_factory=list)
+
+
+def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
+    """What was done when, and to which table; one Spark job. ``first`` and ``last`` bound all times; None: there are
+    none. The time of a change is its own, else that of its commit."""
+    start = 0 if first is None else (first - _EPOCH) // MICROSECOND
+    span = 0 if first is None or last is None else (last - first) // MICROSECOND
+    width = bin_width(span, BINS)
+    number = F.floor((F.unix_micros("when") - F.lit(start)) / F.lit(width))
+    rows = capture.change_headers.select(
+        table_name().alias("table"),
+        F.coalesce("operation", F.lit("not said")).alias("operation"),
+        "position",
+        when().alias("when"),
+    ).withColumn("bin", F.when(F.col("when").isNotNull(), number))
+    sets = [[F.col("table"), F.col("operation")], [F.col("operation"), F.col("bin")]]
+    answers = (
+        rows.groupingSets(sets, "table", "operation", "bin")
+        .agg(
+            (F.grouping("table") == 0).alias("of_table"),
+            F.count("*").alias("changes"),
+            F.min("when").alias("first_time"),
+            F.max("when").alias("last_time"),
+            F.min("position").alias("first_position"),
+            F.max("position").alias("last_position"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    bins = [row for row in answers if not row["of_table"]]
+    timed = [
+        {
+            "began_at": _EPOCH + (start + row["bin"] * width) * MICROSECOND,
+            "operation": row["operation"],
+            "changes": row["changes"],
+        }
+        for row in bins
+        if row["bin"] is not None
+    ]
+    timed.sort(key=lambda row: (row["began_at"], row["operation"]))
+    without = {row["operation"]: row["changes"] for row in bins if row["bin"] is None}
+    return Done(timed, width, without, _by_table(row for row in answers if row["of_table"]))
+
+
+def _by_table(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The tables, from a row for each table and operation."""
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        named.setdefault(row["table"], []).append(row)
+    tables = []
+    for table, these in named.items():
+        operations = sorted(((row["operation"], row["changes"]) for row in these), key=lambda one: (-one[1], one[0]))
+        entry: dict[str, Any] = {"table": table, "changes": sum(n for _, n in operations), "operations": operations}
+        for choose, which in ((min, "first"), (max, "last")):
+            for name in (f"{which}_time", f"{which}_position"):
+                entry[name] = choose((row[name] for row in these if row[name] is not None), default=None)
+        tables.append(entry)
+    return sorted(tables, key=lambda row: (-row["changes"], row["table"]))
+
+
+def ledger(capture: Any) -> list[dict[str, Any]]:
+    """Where the bytes of each file are, in the order of the files: ``file``, ``unit`` (what is counted: ``byte`` or
+    ``row``), ``understood`` (in records), ``filler``, ``malformed``, ``records`` (how many events these are) and
+    ``none`` (in no event: the ledger is open; null for a part of a capture). One Spark job."""
+    group = F.when(F.col("kind").isin(str(Kind.FILLER), str(Kind.MALFORMED)), F.col("kind")).otherwise("understood")
+    rows = (
+        capture.headers.groupBy("file_index", group.alias("what"))
+        .agg(
+            F.sum("length").alias("length"),
+            F.count("*").alias("events"),
+            F.bool_and(F.col("offset_unit") == str(OffsetUnit.BYTE)).alias("bytes"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    lengths: dict[int, Counter[str]] = {}
+    for row in rows:
+        lengths.setdefault(row["file_index"], Counter())[row["what"]] += row["length"]
+    records = {row["file_index"]: row["events"] for row in rows if row["what"] == "understood"}
+    counted = {row["file_index"]: row["bytes"] for row in rows}
+    files = []
+    for entry in sorted(capture.files, key=lambda one: one["file_index"]):
+        index = entry["file_index"]
+        parts = lengths.get(index, Counter())
+        in_bytes = counted.get(index, True)
+        there = entry["size"] if in_bytes else entry.get("rows")
+        files.append(
+            {
+                "file": entry["file"],
+                "unit": str(OffsetUnit.BYTE if in_bytes else OffsetUnit.ROW),
+                "understood": parts["understood"],
+                "filler": parts[str(Kind.FILLER)],
+                "malformed": parts[str(Kind.MALFORMED)],
+                "records": records.get(index, 0),
+                "none": None if there is None else there - parts.total(),
+            }
+        )
+    return files
+
+
+def short_names(files: Sequence[str]) -> list[str]:
+    """The files without the folders that all of them are in."""
+    if len(files) < 2:
+        return [file.rpartition("/")[2] for file in files]
+    common = os.path.commonprefix(list(files)).rpartition("/")[0]
+    return [file.removeprefix(f"{common}/") for file in files]
+
+
+def versions(capture: Any) -> list[dict[str, Any]]:
+    """The versions of tables, by table and in the order in which they came: ``table``, ``table_version``, ``columns``
+    (how many), ``names`` (of them, in order), ``first_position``, ``file`` and ``offset`` (of the event that brought
+    it; null where it came from beside the capture), ``origin``. One Spark job."""
+    files = {entry["file_index"]: entry["file"] for entry in capture.files}
+    found = []
+    for row in ordered(capture, "table_versions").toArrow().to_pylist():
+        name = ".".join(part for part in (row["schema_name"], row["table_name"]) if part)
+        event = row["first_event"] or {"file_index": None, "offset": None}
+        found.append(
+            {
+                "table": name or NO_TABLE,
+                "table_version": row["table_version"],
+                "columns": len(row["columns"] or []),
+                "names": [column["name"] for column in row["columns"] or []],
+                "first_position": row["first_position"],
+                "file": files.get(event["file_index"]),
+                "offset": event["offset"],
+                "origin": row["origin"],
+            }
+        )
+    return sorted(found, key=lambda row: row["table"])  # stable: within a table as they came
+
+
+def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Several captures that are looked at together, a row each: ``capture``, ``format``, ``files``, ``bytes``,
+    ``events``, ``tables`` and ``changes`` (as far as they name a table). ``summary`` is that of all of them, in which
+    the names of tables begin with that of their capture; ``named`` are the captures by name."""
+    events = Counter({entry["file"]: entry["events"] for entry in summary["files"]})
+    rows = []
+    for name, capture in named.items():
+        mine = [table for table in summary["tables"] if table["table"].startswith(f"{name}.")]
+        rows.append(
+            {
+                "capture": name,
+                "format": capture.format,
+                "files": len(capture.files),
+                "bytes": sum(entry["size"] for entry in capture.files),
+                "events": sum(events[entry["file"]] for entry in capture.files),
+                "tables": len(mine),
+                "changes": sum(table["changes"] for table in mine),
+            }
+        )
+    return rows
+
+
+def ledger_sentence(summary: Mapping[str, Any]) -> str:
+    """Whether every byte, or row, of the files is in an event, and what these are."""
+    parts = []
+    if summary["bytes"] and summary["unit"] == OffsetUnit.BYTE:
+        whole = summary["record_bytes"] + summary["filler_bytes"] + summary["malformed_bytes"]
+        told = [f"{plural(summary['record_bytes'], 'byte')} in records that are understood"]
+        told.append(f"{plural(summary['filler_bytes'], 'byte')} of filler")
+        lost = f"{plural(summary['malformed_bytes'], 'byte')} that no record is in"
+        share = f" ({summary['malformed_bytes'] / whole:.2%})" if summary["malformed_bytes"] else ""
+        parts.append(joined([*told, lost + share]))
+    if summary["rows"] or summary["malformed_rows"]:
+        lost = plural(summary["malformed_rows"], "row")
+        parts.append(f"{plural(summary['rows'], 'row')}, of which {lost} could not be understood")
+    counts = "; ".join(parts) or "there is nothing in the files"
+    if summary["ledger"] is None:
+        return f"A part of the capture is looked at, so its events do not add up to its files: {counts}."
+    if summary["ledger"] == "closes":
+        return f"The ledger closes, everything in the files is in exactly one event: {counts}."
+    return f"The ledger is {summary['ledger']}: {counts}."
+
+
+Readers = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""How each file is read: the name of its format, and options."""
+
+
+def readers(named: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """How each file of the captures, by name, is read, for :func:`command`; ``options`` by the same names."""
+    return {
+        entry["file"]: (capture.format, options.get(name, {}))
+        for name, capture in named.items()
+        for entry in capture.files
+    }
+
+
+def command(file: str | None, offset: int | None, by_file: Readers) -> str | None:
+    """The command line that takes the record at a place apart, to be pasted into a shell; None where there is no
+    place. The format is named, so that a file of which the beginning says little is read as what it is."""
+    if file is None or offset is None:
+        return None
+    words = ["cdcwb", "inspect", file, "--offset", str(offset)]
+    format, options = by_file.get(file, (None, {}))
+    words += ["--format", format] if format else []
+    for name, value in options.items():
+        words += ["-o", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    return shlex.join(words)
+
+
+def problem_rows(
+    by_code: Iterable[Mapping[str, Any]], by_file: Readers
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The problems of a summary (its ``problems_by_code``) as two tables: codes, worst first, with ``severity``,
+    ``code``, ``title``, ``problems``; and their first places with ``severity``, ``code``, ``sentence``, ``file``,
+    ``offset``, ``length`` and the ``command`` that shows the record there (null where a problem has no place)."""
+    codes, places = [], []
+    for entry in by_code:
+        same = {"severity": entry["severity"], "code": entry["code"]}
+        codes.append({**same, "title": entry["title"], "problems": entry["count"]})
+        for place in entry["places"]:
+            told = {name: place[name] for name in ("sentence", "file", "offset", "length", "transaction_id")}
+            places.append({**same, **told, "command": command(place["file"], place["offset"], by_file)})
+    return codes, places

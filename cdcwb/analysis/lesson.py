@@ -1,0 +1,320 @@
+"""A small capture, read in this process and without Spark, to show one record, one transaction and one mask of it.
+
+What is shown is chosen by a rule that fits any capture of the format, and the rule is said beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from cdcwb.analysis.mask_bits import Drawn, draw
+from cdcwb.errors import CaptureError
+from cdcwb.formats import get_format
+from cdcwb.formats.base import EVERYTHING, Format, Inspection
+from cdcwb.formats.files import list_files
+from cdcwb.model import EVENTS, Kind, Operation
+from cdcwb.words import count, moment, plural, size
+
+__all__ = ["FORMATS", "LARGEST", "NOT_CAPTURED", "Lesson", "captures_of", "open_lesson", "options_of"]
+
+Event = dict[str, Any]
+"""A row of :data:`cdcwb.model.EVENTS`, its maps as dictionaries."""
+
+FORMATS: Final = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log")
+"""The formats in the order in which they are taught; a capture's folder has the name of its format."""
+
+LARGEST: Final = 32_000_000
+"""Bytes of a capture that is read whole, in this process."""
+
+NOT_CAPTURED: Final = "not in the record"
+"""Stands where an image lacks a column; NULL is something else."""
+
+_MAPS: Final = ("key", "before", "after", "headers")
+_FEWEST, _MOST = 4, 9  # records of a transaction that fits a page
+_SHOWN: Final = 3  # columns of a row in one line
+
+
+def captures_of(folder: str | Path) -> dict[str, Path]:
+    """The captures below ``folder`` that a lesson is made of, by format, in the order of :data:`FORMATS`."""
+    return {name: place for name in FORMATS if (place := Path(folder) / name).is_dir()}
+
+
+def options_of(path: Path) -> dict[str, str]:
+    """The reader options of a capture: ``NAME.labels.json`` beside it holds the names of its tables."""
+    labels = path.with_name(f"{path.name}.labels.json")
+    return {"labels": str(labels.absolute())} if labels.is_file() else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which record is shown: the first that ``fits``, in the order of the files; ``words`` say so."""
+
+    words: str
+    fits: Callable[[Event], bool]
+
+
+def _is_update(event: Event) -> bool:
+    return event["operation"] == Operation.UPDATE and event["kind"] in (Kind.CHANGE, Kind.AFTER)
+
+
+_RULES: Final[dict[str, _Rule]] = {
+    "gbase8s": _Rule(
+        "the first row after an update whose table has columns of variable length",
+        lambda event: _is_update(event) and bool(event["headers"].get("variable_sizes")),
+    ),
+    "qlik-kafka": _Rule(
+        "the first update that changed something", lambda event: _is_update(event) and bool(event["changed_columns"])
+    ),
+    "qlik-change-table": _Rule(
+        "the first U row whose mask names a column", lambda event: _is_update(event) and bool(event["changed_columns"])
+    ),
+    "goldengate": _Rule("the first update", _is_update),
+    "idm-event-log": _Rule(
+        "the first row of type 2, a field that was updated", lambda event: event["record_type"] == "2"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A capture of one format. ``events`` are all of its records in the order of the files, ``versions`` rows of
+    :data:`cdcwb.model.TABLE_VERSIONS`, ``detected`` of :data:`cdcwb.model.DETECTED`."""
+
+    format: Format
+    path: Path
+    options: Mapping[str, Any]
+    events: list[Event]
+    versions: list[dict[str, Any]]
+    detected: list[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The format's name."""
+        return self.format.name
+
+    def file(self, event: Event) -> str:
+        """The file of a record, named below the capture."""
+        file = str(event["file"])
+        return file.removeprefix(f"{self.path}/")
+
+    def place(self, event: Event) -> str:
+        """Where a record stands: ``stream-1.bin, byte 3,927``."""
+        return f"{self.file(event)}, byte {count(event['offset'])}"
+
+    @staticmethod
+    def table(event: Event) -> str | None:
+        """``schema.table``, or ``table``."""
+        return ".".join(name for name in (event["schema_name"], event["table_name"]) if name) or None
+
+    def columns(self, event: Event) -> list[str]:
+        """The columns of a record's table version, in their order; those that it bears where no version is known."""
+        for version in self.versions:
+            if version["table_version"] == event["table_version"]:
+                return [column["name"] for column in version["columns"] or ()]
+        return list(dict.fromkeys([*(event["key"] or {}), *(event["before"] or {}), *(event["after"] or {})]))
+
+    # --- one record ---------------------------------------------------------------------------------------------------
+
+    @property
+    def rule(self) -> str:
+        """Which record is shown, in words."""
+        return _RULES[self.name].words
+
+    def chosen(self) -> Event | None:
+        """The record that is shown: the first that fits :attr:`rule`, else the first change; None without changes."""
+        fits = _RULES[self.name].fits
+        changes = [event for event in self.events if event["kind"] in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)]
+        return next(filter(fits, changes), changes[0] if changes else None)
+
+    def inspect(self, event: Event) -> Inspection:
+        """A record taken apart."""
+        return self.format.inspect(str(event["file"]), event["offset"], self.options)
+
+    def images(self, event: Event) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The row before and after a change; an update that was captured as two records has its other half's."""
+        before, after = event["before"], event["after"]
+        if event["kind"] in (Kind.BEFORE, Kind.AFTER):
+            wanted = Kind.AFTER if event["kind"] == Kind.BEFORE else Kind.BEFORE
+            half = self._half(event, wanted)
+            if half is not None:
+                before, after = before or half["before"], after or half["after"]
+        return before, after
+
+    def _half(self, event: Event, wanted: Kind) -> Event | None:
+        """The nearest record that may be the other half of an update: of the same transaction and table, and with the
+        same position where that pairs them."""
+        shared = ["transaction_id", "table_name", *(["position"] if self.format.pairing == "position" else [])]
+        others = [
+            other for other in self.events if other["kind"] == wanted and all(other[n] == event[n] for n in shared)
+        ]
+        place = (event["file_index"], event["offset"])
+        before = [other for other in others if (other["file_index"], other["offset"]) < place]
+        behind = [other for other in others if (other["file_index"], other["offset"]) > place]
+        if wanted is Kind.BEFORE:
+            return before[-1] if before else behind[0] if behind else None
+        return behind[0] if behind else before[-1] if before else None
+
+    def compared(self, event: Event) -> list[dict[str, Any]]:
+        """A row for each column of a change: ``column``, ``before``, ``after`` (text; :data:`NOT_CAPTURED` where an
+        image lacks it) and ``changed``: as the source says it; where it says nothing, as two images do; where there is
+        one, what it has beside the key."""
+        before, after = self.images(event)
+        told = event["changed_columns"]
+        found = []
+        for name in dict.fromkeys([*self.columns(event), *(before or {}), *(after or {})]):
+            values = [_shown(image, name, event["key"]) for image in (before, after)]
+            if told is not None:
+                changed = name in told
+            elif before is not None and after is not None:
+                changed = name in before and name in after and before[name] != after[name]
+            else:
+                changed = name in (after or {}) and name not in (event["key"] or {})
+            found.append({"column": name, "before": values[0], "after": values[1], "changed": changed})
+        return found
+
+    def mask(self, event: Event) -> Drawn | None:
+        """The change mask of a record bit by bit; None where it bears none."""
+        if event["change_mask"] is None:
+            return None
+        row = {
+            **{name: event[name] for name in ("operation", "change_mask", "changed_columns", "table_version")},
+            "table": self.table(event) or "",
+            "changes": sum(one["change_mask"] == event["change_mask"] for one in self._alike(event)),
+        }
+        return next(iter(draw([row], self.versions, self.detected)), None)
+
+    def _alike(self, event: Event) -> list[Event]:
+        names = ("operation", "table_version", "kind")
+        return [one for one in self.events if all(one[name] == event[name] for name in names)]
+
+    # --- one transaction ----------------------------------------------------------------------------------------------
+
+    def transactions(self) -> dict[str, list[Event]]:
+        """The records of every transaction, in the order in which they happened."""
+        found: dict[str, list[Event]] = {}
+        for event in self.events:
+            if event["transaction_id"] is not None:
+                found.setdefault(event["transaction_id"], []).append(event)
+        if any(event["kind"] == Kind.BEGIN for event in self.events):
+            return found  # one stream: the order of the files
+        return {name: sorted(events, key=_moment) for name, events in found.items()}
+
+    def story(self) -> list[Event]:
+        """The records of one transaction: the first whole and committed one with an update and four to nine records
+        (else the first there is). In a log without transactions the rows of one change: the first consecutive ones
+        with the same table, key and time that are three or more."""
+        if any(event["transaction_id"] is not None for event in self.events):
+            found = list(self.transactions().values())
+            fitting = (one for one in found if _FEWEST <= len(one) <= _MOST and _is_whole(one) and _has_update(one))
+            return next(fitting, found[0])
+        rows = [event for event in self.events if event["kind"] == Kind.CHANGE]
+        groups = [list(group) for _, group in groupby(rows, _statement)]
+        return next((group for group in groups if len(group) >= 3), groups[0] if groups else [])
+
+    def told(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        """Records in words: ``record_code``, ``table``, ``position``, ``what``, ``file``, ``offset``, ``length``."""
+        return [
+            {
+                "record_code": event["record_type"],
+                "table": self.table(event),
+                "position": event["position"],
+                "what": self.sentence(event),
+                "file": self.file(event),
+                "offset": event["offset"],
+                "length": event["length"],
+            }
+            for event in events
+        ]
+
+    def sentence(self, event: Event) -> str:
+        """What a record says, in a line."""
+        headers = event["headers"] or {}
+        if event["kind"] in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK):
+            time = f" at {moment(event['changed_at'])}" if event["changed_at"] is not None else ""
+            user = f", by user {headers['user_id']}" if headers.get("user_id") else ""
+            return f"{event['kind']}{time}{user}"
+        if event["kind"] == Kind.UNDO:
+            return "rollback to a savepoint: what the transaction did from this position on is undone"
+        half = f", {event['kind']}" if event["kind"] in (Kind.BEFORE, Kind.AFTER) else ""
+        words = f"{event['operation'] or event['kind']}{half}"
+        image = event["after"] or event["before"] or {}
+        key = event["key"] or {}
+        named = event["changed_columns"] if event["kind"] != Kind.BEFORE else None
+        if event["kind"] == Kind.AFTER and named is None:
+            named = [row["column"] for row in self.compared(event) if row["changed"]]
+        chosen = [name for name in (named if named is not None else image) if name in image]
+        pairs = [*key.items(), *((name, image[name]) for name in chosen if name not in key)]
+        left = len(pairs) - _SHOWN - len(key)
+        shown = ", ".join(
+            f"{name} = {'NULL' if value is None else value}" for name, value in pairs[: len(key) + _SHOWN]
+        )
+        return f"{words}: {shown}{f' and {left} more' if left > 0 else ''}" if shown else words
+
+
+def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = None) -> Lesson:
+    """Read the small capture at ``path``. Raises CaptureError where it is none of that format, or larger than
+    :data:`LARGEST`."""
+    given = options_of(path) if options is None else dict(options)
+    place = path.absolute()
+    paths = list_files(str(place))
+    there = sum(Path(file).stat().st_size for file in paths)
+    if there > LARGEST:
+        raise CaptureError(f"{size(there)} are too many to be read at once; up to {size(LARGEST)} are", path=str(place))
+    reader = get_format(format)
+    plan = reader.plan(paths, given, lambda function, tasks: [function(task) for task in tasks])
+    batches = [batch for split in range(len(plan.splits)) for batch in reader.read(plan, split, EVERYTHING)]
+    rows = pa.Table.from_batches(batches, schema=EVENTS).to_pylist()
+    for row in rows:
+        row |= {name: dict(row[name]) if row[name] is not None else None for name in _MAPS}
+    rows.sort(key=lambda row: (row["file_index"], row["offset"]))
+    if not any(row["kind"] not in (Kind.MALFORMED, Kind.FILLER) for row in rows):
+        raise CaptureError(
+            f"there is nothing in it that is {format}: {plural(len(rows), 'stretch', 'stretches')} of "
+            "bytes that are no record",
+            path=str(place),
+        )
+    return Lesson(reader, place, given, rows, reader.table_versions(plan).to_pylist(), plan.detected)
+
+
+def _shown(image: Mapping[str, Any] | None, name: str, key: Mapping[str, Any] | None) -> str:
+    """A value of an image; that of a key column may stand in the key alone."""
+    for held in (image, key):
+        if held is not None and name in held:
+            return "NULL" if held[name] is None else str(held[name])
+    return NOT_CAPTURED
+
+
+def _moment(event: Event) -> tuple[Any, ...]:
+    """The order of events of one transaction; of an update's halves the row before goes first."""
+    return event["position"] or "", event["event_no"] or 0, event["kind"] != Kind.BEFORE
+
+
+def _statement(event: Event) -> tuple[Any, ...]:
+    headers = event["headers"] or {}
+    return event["table_name"], headers.get("table_key"), event["changed_at"], event["operation"]
+
+
+def _has_update(events: list[Event]) -> bool:
+    return any(event["operation"] == Operation.UPDATE for event in events)
+
+
+def _is_whole(events: list[Event]) -> bool:
+    """Is nothing missing, as far as the source tells, and was it committed?"""
+    kinds = [event["kind"] for event in events]
+    if Kind.ROLLBACK in kinds or Kind.UNDO in kinds:
+        return False
+    if Kind.BEGIN in kinds or Kind.COMMIT in kinds:
+        return kinds[0] == Kind.BEGIN and kinds[-1] == Kind.COMMIT
+    numbers = [event["event_no"] for event in events]
+    if None not in numbers:
+        return numbers == list(range(1, len(numbers) + 1)) and bool(events[-1]["last_in_transaction"])
+    places = [(event["headers"] or {}).get("TransInd") for event in events]
+    if None not in places:
+        return places[0] == "0" and places[-1] == "2"
+    return True

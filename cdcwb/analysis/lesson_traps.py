@@ -1,0 +1,255 @@
+"""Where a format can mislead, each time with an example from a capture: found by looking, not known beforehand.
+
+What is said of a format stands in its page under docs/formats/, in the section that is named with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cdcwb.analysis import lesson_examples as examples
+from cdcwb.analysis.lesson import Lesson
+
+__all__ = ["TRAPS", "Found", "Trap", "traps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """A way to be misled: ``title`` says it, ``why`` explains it, ``section`` of the format's page has the details.
+    ``look`` finds an example in a capture and says it in a sentence; None: there is none."""
+
+    title: str
+    why: str
+    section: str
+    look: Callable[[Lesson], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trap and what a capture shows of it; ``seen`` is None where it has no example."""
+
+    title: str
+    why: str
+    section: str
+    seen: str | None
+
+
+def traps(lesson: Lesson) -> list[Found]:
+    """The traps of a capture's format."""
+    return [Found(trap.title, trap.why, trap.section, trap.look(lesson)) for trap in TRAPS[lesson.name]]
+
+
+TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
+    "gbase8s": (
+        Trap(
+            "Two byte orders in one record",
+            "All numbers of the header are big-endian, only the size words of columns of variable length have the byte "
+            "order of the server.",
+            "3",
+            examples.size_words,
+        ),
+        Trap(
+            "A transaction's number is used again",
+            "It is free as soon as its transaction has ended. Whoever groups by it alone puts strangers together.",
+            "6",
+            examples.numbers_again,
+        ),
+        Trap(
+            "A savepoint's rollback undoes what stands in front of it",
+            "A DISCARD record bears the position from which on its transaction's records are void. Positions go back "
+            "there, and rise again behind it.",
+            "6",
+            examples.savepoints,
+        ),
+        Trap(
+            "A row in the stream is not yet a change of the table",
+            "Rows are written when they happen. Only the end of their transaction says whether they stay.",
+            "6",
+            examples.not_committed,
+        ),
+        Trap(
+            "The row after may come before the row before",
+            "An update of a key that moves a row to another fragment of its table may arrive with its halves in "
+            "reversed order.",
+            "6",
+            examples.after_first,
+        ),
+        Trap(
+            "Files and reads do not end where records end",
+            "What one read returns may be part of a record or several, and a recorder may leave bytes between "
+            "them that "
+            "are none.",
+            "1.2",
+            examples.no_record,
+        ),
+    ),
+    "qlik-kafka": (
+        Trap(
+            "The order of lines is not the order of changes",
+            "Each partition of each topic has an order of its own. Order by changeSequence, and put transactions "
+            "together by their id.",
+            "6",
+            examples.spread,
+        ),
+        Trap(
+            "The schema may come behind its rows",
+            "A metadata message may be later than the first rows that need it, and goes to one partition only: "
+            "load all "
+            "files of a capture together.",
+            "10.1",
+            examples.late_schema,
+        ),
+        Trap(
+            "A gap looks like nothing at all",
+            "Only committed work is sent, so a transaction that lacks an event looks like a smaller one. The "
+            "numbers of "
+            "its events tell.",
+            "6",
+            examples.lost_event,
+        ),
+        Trap(
+            "A message may come twice",
+            "Delivery is at least once. Two lines with one changeSequence and one event number are one change.",
+            "6",
+            examples.twice,
+        ),
+        Trap(
+            "An update may change nothing",
+            "It is sent all the same, with an empty mask. Change tables leave it out.",
+            "7.4",
+            examples.idle_updates,
+        ),
+        Trap(
+            "Not every message is a change",
+            "Rows of the full load say what was there before, in no transaction. A tombstone repeats a delete "
+            "for Kafka's "
+            "compaction.",
+            "4.3",
+            examples.full_load,
+        ),
+    ),
+    "qlik-change-table": (
+        Trap(
+            "The mask counts the header columns",
+            "Bit 0 is the first header column, not the first column of the table.",
+            "4.1",
+            examples.mask_offset,
+        ),
+        Trap(
+            "change_seq is no key",
+            "The row before an update has the number of the row after it: only together with the operation is it "
+            "unique.",
+            "2.3",
+            examples.shared_numbers,
+        ),
+        Trap(
+            "NULL in a U row has two meanings",
+            "It is a NULL, or a column that was not captured. Only the mask tells which columns were set.",
+            "3.4",
+            examples.null_or_not,
+        ),
+        Trap(
+            "1970 is no time",
+            "PostgreSQL sources have it until the transaction commits, and it stays.",
+            "2.4",
+            examples.no_time,
+        ),
+        Trap(
+            "Whether a transaction is whole, nobody can tell",
+            "Its rows are spread over the tables' files and not numbered.",
+            "2.5",
+            examples.nobody_can_tell,
+        ),
+        Trap(
+            "A TRUNCATE is a row without values",
+            "Reading it as a change of one row would make a row of NULLs of it. Kafka never gets it.",
+            "3.3",
+            examples.truncated,
+        ),
+    ),
+    "goldengate": (
+        Trap(
+            "Printed times are in the zone of whoever printed",
+            "Logdump shows local time and names no zone. The bytes of the header are UTC.",
+            "7",
+            examples.printed_times,
+        ),
+        Trap(
+            "A column that is not there is not NULL",
+            "A compressed update has the key and what is new. What is missing did not change, or was not captured.",
+            "4.4",
+            examples.absent,
+        ),
+        Trap(
+            "Metadata stands inside transactions",
+            "It describes the rows that follow, belongs to no transaction and ends none, although its TransInd says 3.",
+            "5.2",
+            examples.metadata_inside,
+        ),
+        Trap(
+            "What a restart broke off comes again",
+            "RestartAbend makes the open transaction void. The source's log is read again, so its changes are "
+            "there twice.",
+            "5.5",
+            examples.comes_again,
+        ),
+        Trap(
+            "Times do not rise along the trail",
+            "Transactions stand in the order of their commits, each change in them bears its own time. Order by the "
+            "number of the trail file, then RBA.",
+            "7",
+            examples.times_order,
+        ),
+        Trap(
+            "A record that was printed twice is one record",
+            "Sessions are repeated and texts put together. The trail's file and RBA tell.",
+            "2.2",
+            examples.printed_twice,
+        ),
+    ),
+    "idm-event-log": (
+        Trap(
+            "A row is no change, and a change no event",
+            "A trigger may log a row for each column of one statement, and the driver may put several changes into one "
+            "event.",
+            "6.2",
+            examples.rows_of_one,
+        ),
+        Trap(
+            "Some rows say nothing but that something happened",
+            "What is published of query-back rows is what the table holds when the driver gets there, not what "
+            "it held then.",
+            "3.2",
+            examples.query_back,
+        ),
+        Trap(
+            "One row, several spellings of its key",
+            "The driver knows objects by the text of their key, so nothing keeps the events of these spellings "
+            "in order.",
+            "2.3",
+            examples.spelled,
+        ),
+        Trap(
+            "event_time is no order",
+            "Commits are in the order of record_id. A time may be that of a statement, or lie in the future on "
+            "purpose.",
+            "4.2",
+            examples.log_times,
+        ),
+        Trap(
+            "Only a capital N is new",
+            "A status that is anything else keeps a row from being published, whatever it was meant to say.",
+            "1.2",
+            examples.statuses,
+        ),
+        Trap(
+            "Names of users differ by case",
+            "The driver leaves out what it wrote itself, and knows itself by its name. Is the other one the same?",
+            "4.1",
+            examples.users,
+        ),
+    ),
+}
+"""The traps of each format."""

@@ -1,0 +1,358 @@
+"""What the page on replay and reconciliation asks, in few questions to Spark: the rows of a table at some place of the
+log, the life of one of them, and two captures side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from cdcwb.analysis.alike import Rules, read_rules
+from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, reconcile
+from cdcwb.analysis.row_life import lives, outcome_words, parse_key, value_text
+from cdcwb.errors import OptionError
+from cdcwb.spark.history import ORDER, check_key, of_row
+from cdcwb.spark.known import Known, find_table, keyed_by, known_tables, likely_key
+from cdcwb.spark.pairing import table_label
+from cdcwb.spark.replay import growth, rows_at
+from cdcwb.words import count, duration, plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = [
+    "Asked",
+    "Life",
+    "Replayed",
+    "ask",
+    "compare",
+    "difference_rows",
+    "grown",
+    "life_rows",
+    "replayed",
+    "row_life",
+]
+
+_ROWS: Final = 50
+_COLUMNS: Final = 14
+_CHANGES: Final = 200
+_STEPS: Final = 300
+
+Names = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The changes of one of several captures that are looked at together, under their own names."""
+
+    changes: DataFrame
+    spark: SparkSession
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a page was asked for, understood. ``table``: None where there is none. ``key``: empty where none was named.
+    ``changes`` have the key that was concluded, if so. ``sides`` and ``sides_known``: source and target, empty where
+    there is one capture. ``notes``: what a reader has to know about the answer."""
+
+    capture: Any
+    changes: DataFrame
+    known: dict[str, Known]
+    table: Known | None
+    position: str | None
+    time: datetime | None
+    key: dict[str, str | None]
+    rules: Rules
+    sides: tuple[_Side, ...] = ()
+    sides_known: tuple[dict[str, Known], ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def until(self) -> str:
+        """Up to where the log is read, in words for a sentence."""
+        parts = [f"position {self.position}"] if self.position else []
+        parts += [self.time.isoformat()] if self.time else []
+        return f"after all commits up to {' and '.join(parts)}" if parts else "at the end of the capture"
+
+    @property
+    def late_after(self) -> str:
+        """How long a change may take, in words; empty where that is not limited."""
+        limit = self.rules.late_after
+        return "" if limit is None else duration(limit // timedelta(microseconds=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A table at some place of the log: how many ``rows``, how many of them ``partial``, the first of them by key
+    (``shown``) and their ``columns`` (name in ``shown`` -> heading)."""
+
+    rows: int
+    partial: int
+    shown: list[dict[str, Any]]
+    columns: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One row: its ``key``, how many ``changes`` it has, and the first of them (:func:`cdcwb.analysis.row_life.lives`).
+    ``chosen``: it was not named, and is the row with the most changes."""
+
+    key: dict[str, str | None]
+    changes: int
+    shown: list[dict[str, Any]]
+    chosen: bool
+
+
+def ask(capture: Any, captures: Mapping[str, Any], table: str, position: str, time: str, key: str, rules: str) -> Asked:
+    """The parameters of the page understood. ``capture`` is what is looked at, ``captures`` the single ones by name:
+    the first is the source, the second the target.
+
+    Raises OptionError that names everything that is wrong.
+    """
+    wrong: list[str] = []
+    understood = _tried(lambda: read_rules(rules), wrong) or Rules()
+    moment = _time(time, wrong)
+    wanted = _key(key, wrong)
+    changes = capture.changes
+    known = known_tables(changes)
+    found = _table(known, table, wrong)
+    notes: list[str] = []
+    if found is not None:
+        changes, found = _with_key(changes, found, notes)
+        wrong += check_key(found, wanted) if wanted else []
+    place = position or None
+    if place is not None and found is not None and len(captures) > 1:
+        name = found.table.partition(".")[0]
+        place = place if place.startswith(f"{name}/") else f"{name}/{place}"
+    sides: tuple[_Side, ...] = ()
+    sides_known: tuple[dict[str, Known], ...] = ()
+    if len(captures) > 1:
+        sides = tuple(_side(capture, captures, number) for number in (0, 1))
+        sides_known = tuple(counted_tables(side) for side in sides)
+        wrong += check_names(understood, *sides_known)
+    elif understood != Rules():
+        notes.append("The rules are for a second capture, and there is none.")
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    return Asked(capture, changes, known, found, place, moment, wanted, understood, sides, sides_known, notes)
+
+
+def _tried(work: Any, wrong: list[str]) -> Any:
+    try:
+        return work()
+    except OptionError as error:
+        wrong.append(str(error))
+        return None
+
+
+def _time(text: str, wrong: list[str]) -> datetime | None:
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        wrong.append(f"time: expected a time such as 2025-03-23T10:57:19Z, found {text!r}")
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _key(text: str, wrong: list[str]) -> dict[str, str | None]:
+    if not text:
+        return {}
+    try:
+        return parse_key(text)
+    except ValueError as error:
+        wrong.append(str(error))
+        return {}
+
+
+def _table(known: dict[str, Known], table: str, wrong: list[str]) -> Known | None:
+    """The table that was named; else the one with the most changes that have a key, else with the most changes."""
+    if table:
+        found: Known | None = _tried(lambda: find_table(known, table), wrong)
+        return found
+    order = sorted(known.values(), key=lambda one: (-one.keyed, -one.changes, one.table))
+    return order[0] if order else None
+
+
+def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataFrame, Known]:
+    """The changes of a table without a key told apart by the column that looks like one, and a note that says so."""
+    if table.keyed:
+        return changes, table
+    found = likely_key(changes, table)
+    if found is None:
+        notes.append(
+            f"No change of {table.table} has a key, and no column has a value of its own in every inserted row, so its "
+            f"rows cannot be told apart. The reader option keys={table.table}:c1+c2 names its key."
+        )
+        return changes, table
+    name, rows = found
+    notes.append(
+        f"No change of {table.table} bears a key. {name} has a value of its own in each of the {plural(rows, 'row')} "
+        f"that were inserted, so rows are told apart by it here; the reader option keys={table.table}:{name} says so "
+        "for good."
+    )
+    keyed = keyed_by(changes, {table.table: [name]})
+    return keyed, known_tables(keyed.filter(table_label() == table.table))[table.table]
+
+
+def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
+    """The changes of one capture among those that are looked at together, under the names it gives them itself."""
+    name = list(captures)[number]
+    first = sum(len(one.files) for one in list(captures.values())[:number])
+    files = len(captures[name].files)
+    mine = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
+    places = {one: F.substr(one, F.lit(len(name) + 2)) for one in ("position", "commit_position")}
+    schema = F.when(F.col("schema_name") != name, F.substr("schema_name", F.lit(len(name) + 2)))
+    return _Side(mine.withColumns({**places, "schema_name": schema}), capture.spark)
+
+
+def replayed(asked: Asked) -> Replayed:
+    """The table as it stood then; its first rows by key."""
+    assert asked.table is not None
+    versions = asked.capture.table_versions
+    counted = Observation()
+    rows = rows_at(asked.changes, versions, asked.table, asked.position, asked.time)
+    seen = rows.observe(
+        counted,
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(F.col("partial").cast("bigint")), F.lit(0)).alias("partial"),
+    )
+    values = F.transform(F.map_values("key"), _sortable)
+    found = [row.asDict() for row in seen.orderBy(values).limit(_ROWS).collect()]
+    numbers = counted.get
+    names = _columns(found, versions, asked.table)
+    shown = [_shown(row, names) for row in found]
+    columns = {f"c{number}": name for number, name in enumerate(names)}
+    headings = columns | {"partial": "partial", "changes": "changes", "position": "last position"}
+    return Replayed(numbers["rows"], numbers["partial"], shown, headings)
+
+
+def _sortable(value: Column) -> Column:
+    """Numbers by their value, before texts."""
+    number = value.try_cast("decimal(38,10)")
+    return F.struct(number.isNull().alias("text"), number.alias("number"), value.alias("value"))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], versions: DataFrame, table: Known) -> list[str]:
+    """The columns of the newest versions that rows are of, in their order; then others that rows have."""
+    names = {row["table_version"] for row in rows}
+    known = versions.filter(table_label() == table.table).select("table_version", "columns.name").collect()
+    ordered = [
+        name
+        for row in sorted(known, key=lambda row: row["table_version"] or "")
+        for name in row["name"] or ()
+        if row["table_version"] in names
+    ]
+    keys = [name for row in rows for name in row["key"]]
+    others = [name for row in rows for name in row["row"]]
+    return list(dict.fromkeys([*keys, *ordered, *others]))[:_COLUMNS]
+
+
+def _shown(row: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    image = {**row["key"], **row["row"]}
+    cells = {f"c{number}": value_text(image[name]) if name in image else None for number, name in enumerate(names)}
+    return cells | {name: row[name] for name in ("partial", "changes", "position")}
+
+
+def grown(asked: Asked) -> list[tuple[datetime | None, int]]:
+    """How many rows the table had when (:func:`cdcwb.spark.replay.growth`), in up to 300 steps; empty where no change
+    bears a time."""
+    table = asked.table
+    assert table is not None
+    if table.first is None or table.last is None:
+        return []
+    span = (min(table.last, asked.time or table.last) - table.first) // timedelta(microseconds=1) + 1
+    width = max(1, math.ceil(span / _STEPS))
+    return growth(asked.changes, table, table.first, width, asked.position, asked.time)
+
+
+def row_life(asked: Asked) -> Life | None:
+    """The life of the row that was named, or of the one with the most changes; None where rows have no key."""
+    assert asked.table is not None
+    key, chosen = asked.key, not asked.key
+    if chosen:
+        found = _busiest(asked.changes, asked.table)
+        if found is None:
+            return None
+        key = found
+    counted = Observation()
+    rows = of_row(asked.changes, asked.capture.transactions, asked.table, key)
+    seen = rows.observe(counted, F.count(F.lit(1)).alias("changes"))
+    shown = lives(seen.orderBy(*ORDER).limit(_CHANGES), asked.capture.files)
+    return Life(key, counted.get["changes"], shown, chosen)
+
+
+def _busiest(changes: DataFrame, table: Known) -> dict[str, str | None] | None:
+    keyed = changes.filter((table_label() == table.table) & F.col("key").isNotNull())
+    text = F.to_json("key", {"ignoreNullFields": "false"}).alias("text")
+    rows = keyed.groupBy(text).agg(F.count("*").alias("n")).orderBy(F.desc("n"), "text").limit(1).collect()
+    return json.loads(rows[0]["text"]) if rows else None
+
+
+def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
+    """Source and target side by side, matched once: kept in ``folder``, or in a temporary one that goes with the
+    answer (on a cluster without a folder: matched for each question). None where there is no target."""
+    if not asked.sides:
+        return None
+    source, target = asked.sides
+    found = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]))
+    if folder is not None:
+        return found.kept(folder / "reconciled.parquet")
+    if not (source.spark.conf.get("spark.master", "") or "").startswith("local"):
+        return found
+    place = Path(tempfile.mkdtemp(prefix="cdcwb-reconciled-"))
+    kept = found.kept(place / "pairs")
+    weakref.finalize(kept, shutil.rmtree, place, ignore_errors=True)
+    return kept
+
+
+def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Differences for a table on a page: only the columns that differ, and the places in both captures."""
+    rows = []
+    for row in differences:
+        told = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"] or ()]
+        words = [row["what"]] if row["what"] != "same" else []
+        words += ["late"] if row["late"] else []
+        rows.append(
+            {
+                "what": ", ".join(words) or "same",
+                **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
+                "sentence": "; ".join(f"{column}: {one} -> {other}" for column, one, other in told),
+                "source_position": _place(row["source"]),
+                "target_position": _place(row["target"]),
+            }
+        )
+    return rows
+
+
+def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The changes of a row (:func:`cdcwb.analysis.row_life.lives`) for a table on a page."""
+    names = ("at", "operation", "transaction_id", "user", "change_mask", "position")
+    return [
+        {
+            **{name: change[name] for name in names},
+            "version_code": change["table_version"],
+            "outcome": outcome_words(change["outcome"]),
+            "sentence": "; ".join(f"{one['column']}: {one['told']}" for one in change["differences"]),
+            "places": [f"{one['file'].rpartition('/')[2]}, {count(one['offset'])}" for one in change["places"]],
+        }
+        for change in changes
+    ]
+
+
+def _place(place: Mapping[str, Any] | None) -> str | None:
+    if place is None:
+        return None
+    file = str(place["file"]).rpartition("/")[2]
+    return f"{file}, {count(place['offset'])}" + (f", {place['position']}" if place["position"] else "")

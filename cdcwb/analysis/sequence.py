@@ -1,0 +1,272 @@
+"""Positions that do not rise as they should: steps back, positions that stand twice, and numbers that are missing.
+
+What has to rise is a stream: the log of a GBase 8s or GoldenGate capture across its files, the record ids of an event
+log, a partition of a topic, the rows of a change table. Not compared are records whose position says something else:
+that of a rollback to a savepoint (how far it goes back), that of an idle marker, and a before image that shares its
+number with the after image by design (change tables).
+
+Counted in pieces of the files: within each a running maximum, and over the few pieces another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from cdcwb.analysis.frames import NO_TABLE, table_name
+from cdcwb.formats import FORMATS, get_format
+from cdcwb.formats.base import Pairing
+from cdcwb.model import Kind, OffsetUnit, Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["PLACES", "Order", "Twice", "gaps", "missing_numbers", "order", "twice"]
+
+PLACES: Final = 30
+"""How many places are shown."""
+
+_PIECE: Final = 1 << 26  # bytes of a file that one task sorts, and as many rows as 64 bytes each would be
+_APART: Final = (str(Kind.UNDO), str(Kind.HEARTBEAT))
+_LOG: Final = "^(.*/)?"  # what stands before the positions of one capture among several
+_TOPIC: Final = "kafka.topic"
+_PARTITION: Final = "kafka.partition"
+_OFFSET: Final = "kafka.offset"
+
+
+class Tables(Protocol):
+    """What is asked of a capture: the headers of its events, and its problems (:mod:`cdcwb.model`)."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+    @property
+    def headers(self) -> DataFrame: ...
+    @property
+    def problems(self) -> DataFrame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How the positions of each stream rise.
+
+    ``streams``: ``stream`` (empty: the only log there is), ``format``, ``records`` (with a position), ``steps_back``
+    (records whose position is below that of the record before them), ``behind`` (records below the highest position
+    before them: one step back may leave many), ``first_position``, ``last_position`` (lowest and highest); those with
+    steps back first. ``places``: the first :data:`PLACES` steps back in capture order: ``stream``, ``file``,
+    ``offset``, ``record_type``, ``position``, ``before_position``, ``before_file``, ``before_offset``, ``transaction_id``.
+    """
+
+    streams: list[dict[str, Any]] = field(default_factory=list)
+    places: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def steps_back(self) -> int:
+        """Of all streams."""
+        return sum(stream["steps_back"] for stream in self.streams)
+
+    @property
+    def behind(self) -> int:
+        """Of all streams."""
+        return sum(stream["behind"] for stream in self.streams)
+
+    @property
+    def records(self) -> int:
+        """Records with a position."""
+        return sum(stream["records"] for stream in self.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """``positions`` that stand more than once, and the ``surplus`` records of them (one less than each is there).
+
+    ``places``: :data:`PLACES` of them in the order of their last record: ``position``, ``records``, ``file``,
+    ``offset`` (of the first), ``again_file``, ``again_offset``, ``again_kind`` (of the last), ``transaction_id``.
+    """
+
+    positions: int
+    surplus: int
+    places: list[dict[str, Any]] = field(default_factory=list)
+
+
+def order(capture: Tables, piece: int = _PIECE) -> Order:
+    """Where positions go back; two Spark jobs, and a third where they do. ``piece``: how many bytes of a file are
+    sorted at once."""
+    records = _records(capture).withColumn("piece", _piece(piece))
+    keys = ("stream", "format", "file_index", "piece")
+    pieces = (
+        records.groupBy(*keys)
+        .agg(
+            F.count("*").alias("records"),
+            F.min("position").alias("lowest"),
+            F.max("position").alias("highest"),
+            F.max_by(F.struct("position", "file", "offset"), "offset").alias("last"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    pieces.sort(key=lambda one: (one["stream"], one["file_index"], one["piece"]))
+    carried = capture.spark.createDataFrame(pa.Table.from_pylist(list(_carried(pieces)), schema=_CARRIED))
+    within = Window.partitionBy("stream", "file_index", "piece").orderBy("offset")
+    before = F.struct("position", "file", "offset")
+    reach = F.max("position").over(within.rowsBetween(Window.unboundedPreceding, -1))
+    seen = (
+        records.join(F.broadcast(carried), ["stream", "file_index", "piece"])
+        .withColumn("before", F.coalesce(F.lag(before).over(within), "carried"))
+        .withColumn("reach", F.greatest(reach, "carried_reach"))
+    )
+    counted = (
+        seen.groupBy("stream")
+        .agg(
+            F.count_if(F.col("position") < F.col("before")["position"]).alias("steps_back"),
+            F.count_if(F.col("position") < F.col("reach")).alias("behind"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    steps = {row["stream"]: row for row in counted}
+    streams = [{**_stream(these), **steps[these[0]["stream"]]} for these in _by_stream(pieces)]
+    streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
+    found = Order(streams)
+    if found.steps_back:
+        back = seen.where(F.col("position") < F.col("before")["position"]).orderBy("file_index", "offset")
+        names = [F.col("before")[name].alias(f"before_{name}") for name in ("position", "file", "offset")]
+        columns = ("stream", "file", "offset", "record_type", "position", "transaction_id")
+        found.places.extend(back.select(*columns, *names).limit(PLACES).toArrow().to_pylist())
+    return found
+
+
+def twice(capture: Tables) -> Twice:
+    """Positions that stand more than once in the capture, whatever the stream; one Spark job, and another where there
+    are any."""
+    place = F.struct("file_index", "offset", "file", "kind", "transaction_id")
+    many = (
+        _records(capture)
+        .groupBy("position")
+        .agg(F.count("*").alias("records"), F.min(place).alias("first"), F.max(place).alias("again"))
+        .where("records > 1")
+    )
+    surplus = F.coalesce(F.sum(F.col("records") - 1), F.lit(0))
+    counts = many.agg(F.count("*").alias("positions"), surplus.alias("surplus")).toArrow().to_pylist()[0]
+    found = Twice(counts["positions"], counts["surplus"])
+    if found.positions:
+        rows = many.orderBy("again").select(
+            *("position", "records", "first.file", "first.offset"),
+            *[F.col("again")[name].alias(f"again_{name}") for name in ("file", "offset", "kind")],
+            F.coalesce("first.transaction_id", "again.transaction_id").alias("transaction_id"),
+        )
+        found.places.extend(rows.limit(PLACES).toArrow().to_pylist())
+    return found
+
+
+def missing_numbers(capture: Tables) -> list[dict[str, Any]]:
+    """Numbers that a source counts up one by one, and that are not there: the offsets of a topic's partition, the
+    record ids of an event log. One row a stream that has such numbers: ``stream``, ``numbering`` (``offset`` or
+    ``record_id``), ``first``, ``last``, ``there`` (different ones), ``missing`` (between first and last); those with
+    most missing first. One Spark job.
+
+    A compacted topic, and the sequence of a database, leave numbers out although nothing is missing.
+    """
+    offsets = F.when(F.col("format") == "qlik-kafka", F.col("headers")[_OFFSET].try_cast("long"))
+    ids = F.when(F.col("format") == "idm-event-log", F.regexp_extract("position", "[0-9]+$", 0).try_cast("long"))
+    rows = (
+        _streams(capture.headers.where(F.col("format").isin("qlik-kafka", "idm-event-log")))
+        .select(
+            "stream",
+            F.when(F.col("format") == "qlik-kafka", "offset").otherwise("record_id").alias("numbering"),
+            F.coalesce(offsets, ids).alias("number"),
+        )
+        .where("number IS NOT NULL")
+        .groupBy("stream", "numbering")
+        .agg(
+            F.min("number").alias("first"),
+            F.max("number").alias("last"),
+            F.count_distinct("number").alias("there"),
+        )
+        .withColumn("missing", F.col("last") - F.col("first") + 1 - F.col("there"))
+    )
+    found: list[dict[str, Any]] = rows.orderBy(F.desc("missing"), "stream").toArrow().to_pylist()
+    return found
+
+
+def gaps(capture: Tables, limit: int = PLACES) -> list[dict[str, Any]]:
+    """The problems that speak of what is missing in the source's own numbering (:data:`cdcwb.model.Problem.GAP`), the
+    first ``limit`` by place: ``sentence``, ``file``, ``offset``, ``transaction_id``, ``table``. One Spark job."""
+    rows = capture.problems.where(F.col("code") == str(Problem.GAP))
+    places = rows.orderBy(F.asc_nulls_first("file"), F.asc_nulls_first("offset"), "transaction_id").limit(limit)
+    found: list[dict[str, Any]] = (
+        places.select("sentence", "file", "offset", "transaction_id", "table").toArrow().to_pylist()
+    )
+    return found
+
+
+_CARRIED: Final = pa.schema(
+    [
+        pa.field("stream", pa.string()),
+        pa.field("file_index", pa.int32()),
+        pa.field("piece", pa.int64()),
+        pa.field("carried_reach", pa.string()),
+        pa.field("carried", pa.struct([("position", pa.string()), ("file", pa.string()), ("offset", pa.int64())])),
+    ]
+)
+
+
+def _carried(pieces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """For each piece what came before it in its stream: the highest position and the last record (null: nothing)."""
+    stream: str | None = None
+    reach: str | None = None
+    last: Mapping[str, Any] | None = None
+    for piece in pieces:
+        if piece["stream"] != stream:
+            stream, reach, last = piece["stream"], None, None
+        place = {name: piece[name] for name in ("stream", "file_index", "piece")}
+        yield {**place, "carried_reach": reach, "carried": last}
+        reach = piece["highest"] if reach is None else max(reach, piece["highest"])
+        last = piece["last"]
+
+
+def _by_stream(pieces: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    streams: dict[str, list[dict[str, Any]]] = {}
+    for piece in pieces:
+        streams.setdefault(piece["stream"], []).append(piece)
+    yield from streams.values()
+
+
+def _stream(pieces: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "stream": pieces[0]["stream"],
+        "format": pieces[0]["format"],
+        "records": sum(piece["records"] for piece in pieces),
+        "first_position": min(piece["lowest"] for piece in pieces),
+        "last_position": max(piece["highest"] for piece in pieces),
+    }
+
+
+def _records(capture: Tables) -> DataFrame:
+    """The events whose positions are compared."""
+    shared = [name for name in FORMATS if get_format(name).pairing is Pairing.POSITION]
+    before = F.col("format").isin(*shared) & (F.col("kind") == str(Kind.BEFORE))
+    rows = capture.headers.where(F.col("position").isNotNull() & ~F.col("kind").isin(*_APART) & ~before)
+    columns = ("format", "file", "file_index", "offset", "offset_unit", "kind", "record_type", "position")
+    return _streams(rows).select("stream", *columns, "transaction_id")
+
+
+def _streams(rows: DataFrame) -> DataFrame:
+    """Adds ``stream``: a file's partition of a topic, a change table by its name, else the log, which is called by its
+    capture where there are several."""
+    log = F.regexp_replace(F.regexp_extract(F.coalesce("position", F.lit("")), _LOG, 0), "/$", "")
+    partition = F.concat(F.lit("partition "), F.col("headers")[_PARTITION])
+    parts = F.concat_ws(", ", "file", F.col("headers")[_TOPIC], partition)
+    apart = (table_name() == NO_TABLE) | (F.col("kind") == str(Kind.CONTROL))  # a control table has one of its own
+    table = F.when(apart, F.col("file")).otherwise(table_name())
+    stream = F.when(F.col("format") == "qlik-kafka", parts).when(F.col("format") == "qlik-change-table", table)
+    return rows.withColumn("stream", stream.otherwise(log))
+
+
+def _piece(length: int) -> Column:
+    rows = max(1, length // 64)
+    return F.floor(F.col("offset") / F.when(F.col("offset_unit") == str(OffsetUnit.BYTE), length).otherwise(rows))

@@ -1,0 +1,104 @@
+"""What is in a capture: changes over time by operation, and what became of the bytes of each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.model import OffsetUnit
+from cdcwb.words import count, duration, local, moment, plural, size, zone_name
+
+__all__ = ["MOST_FILES", "done_over_time", "ledger"]
+
+Record = Mapping[str, Any]
+
+MOST_FILES: Final = 40
+"""Files that are drawn."""
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_ROW: Final = 24
+_PARTS: Final = (
+    ("understood", theme.Look("understood", theme.SAFE[6])),
+    ("filler", theme.Look("filler", theme.SAFE[7], "/", theme.INK)),
+    ("malformed", theme.Look("malformed", theme.SAFE[1], "x")),
+    ("none", theme.Look("in no event", theme.SAFE[8], "+")),
+)
+
+
+def done_over_time(records: Iterable[Record], width_us: int) -> go.Figure:
+    """How many changes there are in each bin of time, in parts by their operation.
+
+    Records: ``began_at`` (aware datetime, start of a bin), ``operation`` (text), ``changes`` (int); at most one for a
+    bin and an operation. ``width_us`` is the width of a bin in microseconds.
+    """
+    rows = list(records)
+    known = list(theme.OPERATIONS)
+    names = sorted({r["operation"] for r in rows}, key=lambda o: (known.index(o) if o in known else len(known), o))
+    figure = theme.figure(height=300, barmode="stack", bargap=0)
+    for name in names:
+        these = [row for row in rows if row["operation"] == name]
+        look = theme.look(theme.OPERATIONS, name)
+        figure.add_bar(
+            name=f"{look.title} ({count(sum(row['changes'] for row in these))})",
+            x=[_middle(row, width_us) for row in these],
+            y=[row["changes"] for row in these],
+            width=width_us / 1000,
+            marker=look.bar(),
+            customdata=[[plural(row["changes"], "change"), moment(row["began_at"])] for row in these],
+            hovertemplate=f"{look.title}: %{{customdata[0]}}<br>from %{{customdata[1]}} for {duration(width_us)}"
+            "<extra></extra>",
+        )
+    totals: dict[Any, int] = {}
+    for row in rows:
+        totals[row["began_at"]] = totals.get(row["began_at"], 0) + row["changes"]
+    figure.update_layout(
+        showlegend=True,
+        xaxis={"type": "date", "title": {"text": f"time ({zone_name()}), {duration(width_us)} a bar"}},
+        yaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"}
+        | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
+    )
+    return figure
+
+
+def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit.BYTE) -> go.Figure:
+    """Where the bytes (``unit``; or rows) of files are: a bar for each, in parts.
+
+    Files: ``understood``, ``filler``, ``malformed``, ``none`` (int; None and 0 are not drawn), from the top down; the
+    first :data:`MOST_FILES` are drawn. ``names``: what each is called.
+    """
+    drawn = list(zip(files, names, strict=True))[:MOST_FILES]
+    told = size if unit == OffsetUnit.BYTE else lambda number: plural(number, unit)
+    figure = theme.figure(height=_ROW * max(2, len(drawn)) + 110, barmode="stack", bargap=0.3)
+    for part, look in _PARTS:
+        numbers = [max(0, row[part] or 0) for row, _ in drawn]
+        if not any(numbers) and part != "understood":
+            continue
+        figure.add_bar(
+            orientation="h",
+            name=f"{look.title} ({told(sum(numbers))})",
+            x=numbers,
+            y=list(range(len(drawn))),
+            marker=look.bar(),
+            customdata=[[theme.label(name), told(number)] for (_, name), number in zip(drawn, numbers, strict=True)],
+            hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
+        )
+    figure.update_layout(
+        showlegend=True,
+        xaxis={"title": {"text": f"{unit}s"}, "rangemode": "tozero", "tickformat": ",d"},
+        yaxis={
+            "tickvals": list(range(len(drawn))),
+            "ticktext": [theme.label(name, 40) for _, name in drawn],
+            "autorange": "reversed",
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure
+
+
+def _middle(row: Record, width_us: int) -> str:
+    return local(row["began_at"] + width_us / 2 * _MICROSECOND).isoformat(sep=" ", timespec="microseconds")

@@ -1,0 +1,208 @@
+"""The versions of tables side by side: a row for every table, a bar for every version from its first change to its
+last.
+
+Records in, figure out. A record is a mapping with ``table``, ``number`` (of the version, from 1), ``table_version``,
+``columns`` (int), ``changes`` (int), ``origin``, ``first_position`` and ``last_position`` (text), ``first_at`` and
+``last_at`` (aware datetimes), ``again`` (it was in force before). Null is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.charts.lanes import assign_lanes
+from cdcwb.charts.positions import PositionScale
+from cdcwb.charts.spans import least_share, time_at
+from cdcwb.words import local, moment, plural, zone_name
+
+__all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]
+
+MOST_TABLES: Final = 40
+"""Tables that are drawn: those with the most versions."""
+MOST_BARS: Final = 800
+"""Bars that are drawn: of these tables, the first of each."""
+
+_LANE: Final = 24  # pixels
+_ROOM: Final = 74  # pixels below a panel for its axis
+_COLOURS: Final = (theme.SAFE[4], theme.SAFE[3])  # of versions in turn; which one it is stands on the bar
+_EPOCH: Final = time_at(0)
+_HOVER: Final = "<br>".join(f"%{{customdata[{place}]}}" for place in range(6)) + "<extra></extra>"
+
+
+@dataclass(slots=True)
+class _Bar:
+    record: Mapping[str, Any]
+    start: int
+    end: int
+    drawn: float = 0.0
+    lane: int = 0
+
+
+def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
+    """A bar for every version, on the axis of time; those whose rows bear no time on an axis of log positions below it.
+    Versions without rows have no bar.
+
+    Where rows of two versions of a table overlap, the table has several lanes. ``layout.meta`` says what is drawn:
+    ``tables``, ``bars``, ``on_time``, ``on_positions``, ``without_rows``, and ``versions`` and ``all_tables``, how many
+    there are.
+    """
+    rows = list(records)
+    drawn, tables = _few(rows)
+    with_time = [row for row in drawn if row["first_at"] is not None]
+    placed = [row for row in drawn if row["first_at"] is None and row["first_position"] is not None]
+    times = [_Bar(row, _micros(row["first_at"]), _micros(row["last_at"] or row["first_at"])) for row in with_time]
+    scale = PositionScale(p for row in placed for p in (row["first_position"], row["last_position"]))
+    places = [
+        _Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
+        for row in placed
+    ]
+    panels = [(bars, _lay_out(bars, tables, least)) for bars, least in ((times, 1_000_000), (places, 1)) if bars]
+    heights = [_LANE * max(2, sum(lanes for _, _, lanes in rows_of)) for _, rows_of in panels]
+    figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 24, barmode="overlay", bargap=0.25)
+    figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, showlegend=False, margin={"t": 12})
+    tops = _domains(heights)
+    for at, ((bars, rows_of), domain) in enumerate(zip(panels, tops, strict=True)):
+        name = "2" if at else ""
+        (_draw_times if bars is times else _draw_places)(figure, bars, name, scale)
+        figure.update_layout({f"yaxis{name}": _table_axis(rows_of, domain, f"x{name}")})
+    figure.layout.meta = {
+        "tables": len(tables),
+        "all_tables": len({row["table"] for row in rows}),
+        "bars": len(times) + len(places),
+        "versions": len(rows),
+        "on_time": len(times),
+        "on_positions": len(places),
+        "without_rows": sum(row["first_at"] is None and row["first_position"] is None for row in rows),
+    }
+    if not panels:
+        figure.add_annotation(text="no version has rows", showarrow=False, font={"color": theme.MUTED, "size": 14})
+        figure.update_xaxes(visible=False).update_yaxes(visible=False)
+    return figure
+
+
+def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """The records that are drawn, and their tables in order."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["table"]] = counts.get(row["table"], 0) + 1
+    chosen = set(sorted(counts, key=lambda table: (-counts[table], table))[:MOST_TABLES])
+    each = max(1, MOST_BARS // max(1, len(chosen)))
+    found, used = [], dict.fromkeys(chosen, 0)
+    for row in rows:
+        if row["table"] in used and used[row["table"]] < each:
+            used[row["table"]] += 1
+            found.append(row)
+    return found, [table for table in counts if table in chosen]
+
+
+def _micros(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def _lay_out(bars: list[_Bar], tables: Sequence[str], least: int) -> list[tuple[str, int, int]]:
+    """Give every bar its width and its lane; by table: its first lane and how many it has."""
+    whole = max(least, max(bar.end for bar in bars) - min(bar.start for bar in bars))
+    rows_of, top = [], 0
+    for table in tables:
+        mine = [bar for bar in bars if bar.record["table"] == table]
+        for bar in mine:
+            bar.drawn = max(whole * least_share(len(bars)), bar.end - bar.start)
+        lanes = assign_lanes([(bar.start, max(bar.end, bar.start + 1)) for bar in mine])
+        for bar, lane in zip(mine, lanes, strict=True):
+            bar.lane = top + lane
+        if mine:
+            rows_of.append((table, top, max(lanes) + 1))
+            top += max(lanes) + 1
+    return rows_of
+
+
+def _draw_times(figure: go.Figure, bars: list[_Bar], name: str, _: PositionScale) -> None:
+    _draw(figure, bars, name, lambda at: local(time_at(at)).isoformat(sep=" ", timespec="microseconds"), 1000)
+    first, last = (local(time_at(pick(bar.start for bar in bars))).date().isoformat() for pick in (min, max))
+    days = first if first == last else f"{first} to {last}"
+    axis = {"type": "date", "title": {"text": f"time, {days} ({zone_name()})"}, "anchor": f"y{name}"}
+    figure.update_layout({f"xaxis{name}": axis})
+
+
+def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: PositionScale) -> None:
+    _draw(figure, bars, name, float, 1)
+    places, texts = scale.ticks()
+    axis = {
+        "type": "linear",
+        "tickvals": places,
+        "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(text)) for text in texts],
+        "title": {"text": f"log position ({scale.unit}) of versions whose rows bear no time"},
+        "anchor": f"y{name}",
+    }
+    figure.update_layout({f"xaxis{name}": axis})
+
+
+def _draw(figure: go.Figure, bars: list[_Bar], name: str, place: Callable[[int], Any], unit: int) -> None:
+    """The bars of a panel; the versions of a table take their colours in turn."""
+    for turn, colour in enumerate(_COLOURS):
+        mine = [bar for bar in bars if (bar.record["number"] - 1) % len(_COLOURS) == turn]
+        if not mine:
+            continue
+        figure.add_bar(
+            orientation="h",
+            base=[place(bar.start) for bar in mine],
+            x=[bar.drawn / unit for bar in mine],
+            y=[bar.lane for bar in mine],
+            text=[_title(bar.record) for bar in mine],
+            textposition="inside",
+            insidetextanchor="start",
+            textangle=0,
+            textfont={"color": "white"},
+            marker=theme.Look("", colour).bar(),
+            customdata=[_hover(bar.record) for bar in mine],
+            hovertemplate=_HOVER,
+            xaxis=f"x{name}",
+            yaxis=f"y{name}",
+        )
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    version = str(record["table_version"])
+    return theme.label(f"{record['number']}: {version if len(version) <= 18 else version[:8] + '…'}", 30)
+
+
+def _hover(record: Mapping[str, Any]) -> list[str]:
+    again = ", in force again" if record["again"] else ""
+    return [
+        f"<b>{theme.label(record['table'])}</b>, version {record['number']}{again}",
+        theme.label(record["table_version"], 64),
+        f"{plural(record['changes'], 'change')}, {plural(record['columns'], 'column')}",
+        f"{moment(record['first_at'])} to {moment(record['last_at'])}",
+        f"log position {theme.label(record['first_position'], 64)}",
+        f"known from: {theme.label(record['origin'])}",
+    ]
+
+
+def _table_axis(rows_of: Sequence[tuple[str, int, int]], domain: list[float], anchor: str) -> dict[str, Any]:
+    lanes = sum(lanes for _, _, lanes in rows_of)
+    return {
+        "domain": domain,
+        "range": [max(lanes, 2) - 0.5, -0.5],
+        "tickvals": [top + (lanes - 1) / 2 for _, top, lanes in rows_of],
+        "ticktext": [theme.label(table, 36) for table, _, _ in rows_of],
+        "ticks": "",
+        "showgrid": False,
+        "anchor": anchor,
+    }
+
+
+def _domains(heights: Sequence[int]) -> list[list[float]]:
+    """Where the panels stand, from the top, as shares of the drawing's height, with room for an axis between them."""
+    total = sum(heights) + _ROOM * (len(heights) - 1)
+    domains, top = [], 1.0
+    for height in heights:
+        bottom = max(0.0, top - height / total)
+        domains.append([bottom, top])
+        top = bottom - _ROOM / total
+    return domains

@@ -1,0 +1,248 @@
+"""Pictures of rows that come and go, of one row's life, and of two captures side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.model import Operation
+from cdcwb.words import count, duration, local, moment, plural, zone_name
+
+__all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "row_life", "rows_over_time"]
+
+Record = Mapping[str, Any]
+
+MOST_ROWS: Final = 40
+"""Columns that are drawn: those with the most of what is shown."""
+
+KINDS: Final[dict[str, theme.Look]] = {
+    "missing": theme.Look("missing", theme.SAFE[1], "/"),
+    "extra": theme.Look("extra", theme.SAFE[0], "x", theme.INK),
+    "different": theme.Look("different", theme.SAFE[6]),
+    "late": theme.Look("late", theme.SAFE[2], ".", theme.INK),
+}
+_SYMBOLS: Final = {
+    Operation.INSERT: "triangle-up",
+    Operation.REFRESH: "triangle-right",
+    Operation.UPDATE: "circle",
+    Operation.DELETE: "x",
+    Operation.TRUNCATE: "square",
+}
+_ROW: Final = 22
+
+
+def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetime, last: datetime) -> go.Figure:
+    """How many rows a table has, as a line of steps from ``first`` to ``last``.
+
+    ``points``: the end of a span and the number then, in order; the number before any is under None.
+    """
+    start = next((number for end, number in points if end is None), 0)
+    steps = [(end, number) for end, number in points if end is not None]
+    ends = [first, *(end for end, _ in steps), max([last, *(end for end, _ in steps)])]
+    numbers = [start, *(number for _, number in steps)]
+    numbers.append(numbers[-1])
+    trace = go.Scatter(
+        x=[local(end).isoformat(sep=" ") for end in ends],
+        y=numbers,
+        mode="lines",
+        line={"shape": "hv", "color": theme.SAFE[6], "width": 2},
+        customdata=[[plural(number, "row"), moment(end)] for end, number in zip(ends, numbers, strict=True)],
+        hovertemplate="%{customdata[0]}<br>from %{customdata[1]}<extra></extra>",
+    )
+    return theme.figure(
+        height=300,
+        traces=[trace],
+        xaxis={"type": "date", "title": {"text": f"time of the commit ({zone_name()})"}},
+        yaxis={"title": {"text": "rows"}} | _whole(max(numbers)),
+    )
+
+
+def _whole(largest: int) -> dict[str, Any]:
+    """An axis of numbers from 0 to ``largest`` whose ticks are whole."""
+    return {"rangemode": "tozero", "tickformat": ",d"} | ({"dtick": 1} if largest < 6 else {})
+
+
+def row_life(changes: Sequence[Record]) -> go.Figure:
+    """When which columns of one row were written: a line for each column, the most written at the bottom; symbol and
+    colour by operation, hollow where the change was taken back.
+
+    Records: ``at`` (aware; those without are left out), ``operation``, ``taken_back`` (bool), ``outcome`` (words) and
+    ``differences`` (``column``, ``told``: what changed, in words).
+    """
+    timed = [change for change in changes if change["at"] is not None]
+    written: dict[str, int] = {}
+    for change in timed:
+        for one in change["differences"]:
+            written[one["column"]] = written.get(one["column"], 0) + 1
+    names = sorted(written, key=lambda name: (-written[name], name))[:MOST_ROWS]
+    places = {name: number for number, name in enumerate(names)}
+    figure = theme.figure(height=_ROW * max(3, len(names)) + 120)
+    for operation in dict.fromkeys(change["operation"] for change in timed):
+        look = theme.look(theme.OPERATIONS, operation)
+        for back in (False, True):
+            mine = [c for c in timed if c["operation"] == operation and c["taken_back"] is back]
+            points = [(c, one) for c in mine for one in c["differences"] if one["column"] in places]
+            points += [(c, None) for c in mine if not c["differences"]]
+            if not points:
+                continue
+            symbol = _SYMBOLS.get(operation, "diamond")
+            figure.add_scatter(
+                mode="markers",
+                name=f"{look.title}, taken back" if back else look.title,
+                x=[local(change["at"]).isoformat(sep=" ") for change, _ in points],
+                y=[0 if one is None else places[one["column"]] for _, one in points],
+                marker={
+                    "symbol": f"{symbol}-open" if back else symbol,
+                    "color": look.colour,
+                    "size": 10,
+                    "line": {"color": look.colour, "width": 1},
+                },
+                customdata=[
+                    [moment(change["at"]), theme.label(change["outcome"]), "" if one is None else _told(one)]
+                    for change, one in points
+                ],
+                hovertemplate=f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}"
+                "<extra></extra>",
+            )
+    figure.update_layout(
+        showlegend=True,
+        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
+        yaxis={
+            "tickvals": list(range(len(names))),
+            "ticktext": [f"{theme.label(name, 30)}  {count(written[name])}" for name in names],
+            "range": [-0.7, max(len(names), 2) - 0.3],
+        },
+    )
+    return figure
+
+
+def _told(one: Record) -> str:
+    return f"{theme.label(one['column'])}: {theme.label(one['told'])}"
+
+
+def difference_rates(records: Iterable[Record]) -> go.Figure:
+    """In which share of the matched changes each column differs, highest at the top.
+
+    Records: ``table``, ``column``, ``different``, ``compared`` (int), ``rate`` (0 to 1).
+    """
+    rows = sorted(records, key=lambda row: (row["rate"], row["table"], row["column"]))[-MOST_ROWS:]
+    trace = go.Bar(
+        orientation="h",
+        x=[row["rate"] for row in rows],
+        y=list(range(len(rows))),
+        marker=KINDS["different"].bar(),
+        customdata=[
+            [theme.label(f"{row['table']}.{row['column']}"), count(row["different"]), plural(row["compared"], "change")]
+            for row in rows
+        ],
+        hovertemplate="%{customdata[0]}<br>differs in %{customdata[1]} of %{customdata[2]}<extra></extra>",
+    )
+    return theme.figure(
+        height=_ROW * max(2, len(rows)) + 110,
+        traces=[trace],
+        bargap=0.3,
+        xaxis={
+            "title": {"text": "share of the matched changes that differ in the column"},
+            "rangemode": "tozero",
+            "tickformat": ".2~%",
+        },
+        yaxis={
+            "tickvals": list(range(len(rows))),
+            "ticktext": [
+                f"{theme.label(row['table'] + '.' + row['column'], 40)}  {count(row['different'])}" for row in rows
+            ],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+
+
+def delays(records: Sequence[Record]) -> go.Figure:
+    """How long matched changes took: a bar for each span, of unlike width, shortest first.
+
+    Records: ``from_us`` (None: below 0), ``to_us`` (excluded, None: no end), ``changes``, ``late`` (int).
+    """
+    labels = [_span(row) for row in records]
+    figure = theme.figure(height=320, barmode="stack", bargap=0.08, showlegend=True)
+    parts = (
+        ("in time", theme.Look("in time", theme.SAFE[6]), [row["changes"] - row["late"] for row in records]),
+        ("late", KINDS["late"], [row["late"] for row in records]),
+    )
+    for title, look, numbers in parts:
+        if title == "late" and not any(numbers):
+            continue
+        figure.add_bar(
+            name=title,
+            x=list(range(len(records))),
+            y=numbers,
+            marker=look.bar(),
+            customdata=[[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)],
+            hovertemplate="%{customdata[0]} " + title + "<br>%{customdata[1]}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={
+            "tickvals": list(range(len(records))),
+            "ticktext": labels,
+            "title": {"text": "time of the target less that of the source"},
+            "showgrid": False,
+            "ticks": "",
+        },
+        yaxis={"title": {"text": "matched changes"}} | _whole(max((row["changes"] for row in records), default=0)),
+    )
+    return figure
+
+
+def _span(row: Record) -> str:
+    begin, end = row["from_us"], row["to_us"]
+    if begin is None:
+        return "before the source"
+    if begin == 0:
+        return "none"
+    if end is None:
+        return f"from {_short(begin)} on"
+    return f"under {_short(end)}" if begin == 1 else f"{_short(begin)} to {_short(end)}"
+
+
+def _short(microseconds: int) -> str:
+    if microseconds < 1_000_000:
+        return f"{microseconds // 1000} ms"
+    return duration(microseconds).removesuffix(" 0 s").removesuffix(" 0 min")
+
+
+def differences_over_time(records: Sequence[Record], first: datetime, last: datetime, width_us: int) -> go.Figure:
+    """When what is not the same was committed, as bars one above the other.
+
+    Records: ``began_at`` (aware: a span of ``width_us`` microseconds), ``missing``, ``extra``, ``different``, ``late``.
+    """
+    width = timedelta(microseconds=width_us)
+    figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True)
+    for name, look in KINDS.items():
+        mine = [row for row in records if row[name]]
+        if not mine:
+            continue
+        figure.add_bar(
+            name=look.title,
+            x=[local(row["began_at"] + width / 2).isoformat(sep=" ") for row in mine],
+            y=[row[name] for row in mine],
+            width=width_us / 1000,
+            marker=look.bar(),
+            customdata=[[plural(row[name], "change"), moment(row["began_at"])] for row in mine],
+            hovertemplate="%{customdata[0]} "
+            + look.title
+            + f"<br>from %{{customdata[1]}} for {duration(width_us)}<extra></extra>",
+        )
+    most = max((sum(row[name] for name in KINDS) for row in records), default=0)
+    figure.update_layout(
+        xaxis={
+            "type": "date",
+            "title": {"text": f"time of the commit ({zone_name()})"},
+            "range": [local(first).isoformat(sep=" "), local(last + width).isoformat(sep=" ")],
+            "showgrid": False,
+        },
+        yaxis={"title": {"text": "changes"}} | _whole(most),
+    )
+    return figure

@@ -1,0 +1,113 @@
+"""The command that tells the life of one row: history."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cdcwb.cli.console import print_lines, print_rows, safe, to_json, working
+from cdcwb.cli.failures import FINE
+from cdcwb.cli.options import Filters, KeyValue, as_json, format_and_options, narrowing, paths
+from cdcwb.cli.read import opened
+from cdcwb.words import moment, plural
+
+__all__ = ["history"]
+
+_SHOWN: Final = ("transaction_id", "user", "position", "table_version", "change_mask")
+_TITLES: Final = {"transaction_id": "transaction", "table_version": "table version", "change_mask": "change mask"}
+
+
+@click.command()
+@paths
+@click.option("--table", metavar="NAME", required=True, help="The row's table: schema.table, or table.")
+@click.option(
+    "--key",
+    "pairs_of_key",
+    metavar="COLUMN=VALUE",
+    type=KeyValue(),
+    multiple=True,
+    required=True,
+    help="What the row is known by, such as id=42; may be repeated.",
+)
+@narrowing("transactions", "time_from", "time_to", "where")
+@format_and_options
+@as_json
+@click.option("--to", "target", metavar="FILE.jsonl", type=click.Path(), help="Write what --json prints to this file.")
+def history(
+    paths: tuple[str, ...],
+    table: str,
+    pairs_of_key: tuple[tuple[str, str], ...],
+    filters: Filters,
+    format_name: str,
+    pairs: tuple[tuple[str, str], ...],
+    as_json: bool,
+    target: str | None,
+) -> int:
+    """Tell the life of one row: every change of it in order, with what changed and where it stands in the files."""
+    from cdcwb.analysis.export import check_target
+    from cdcwb.analysis.row_life import lives
+
+    place = None if target is None else check_target(target, [], ("jsonl",))
+    with working("starting Spark") as step:
+        capture = opened(paths, format_name, pairs, filters, step)
+        step("looking for the row")
+        found = lives(capture.history(table, dict(pairs_of_key)), capture.files)
+    if place is not None:
+        _write(place, [json_line(change) for change in found])
+        print_lines([safe(f"{target}: {plural(len(found), 'change')}")])
+    elif as_json:
+        print_lines([json_line(change) for change in found])
+    else:
+        _print(table, dict(pairs_of_key), found)
+    return FINE
+
+
+def json_line(change: dict[str, Any]) -> str:
+    """A change as one line of JSON that is safe to print."""
+    left_out = ("at", "taken_back", "differences")
+    plain = {name: value for name, value in change.items() if name not in left_out}
+    told = [{name: one[name] for name in ("column", "old", "new", "old_known")} for one in change["differences"]]
+    text = to_json(plain | {"differences": told})
+    return "".join(line.strip() + (" " if line.endswith(",") else "") for line in text.split("\n"))
+
+
+def _write(target: Path, lines: list[str]) -> None:
+    """Write lines beside the file and rename, so that it appears whole or not at all."""
+    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(beside).chmod(0o666 & ~umask)  # mkstemp makes it private
+        Path(beside).replace(target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> None:
+    from cdcwb.analysis.row_life import key_text, outcome_words
+
+    named = changes[0]["table"] if changes else table
+    print_lines([safe(f"{named}, {key_text(dict(key))}: {plural(len(changes), 'change')}")])
+    for change in changes:
+        time = "" if change["at"] is None else f", {moment(change['at'])}"
+        print_lines(["", safe(f"{change['operation']}{time}, {outcome_words(change['outcome'])}")])
+        facts = [(_TITLES.get(name, name), change[name]) for name in _SHOWN if change[name] is not None]
+        facts += [("place", _place(one)) for one in change["places"]]
+        width = max(len(title) for title, _ in facts)
+        print_lines([safe(f"  {title:<{width}}  {value}") for title, value in facts])
+        rows = [(safe(f"  {one['column']}"), safe(one["told"])) for one in change["differences"]]
+        if rows:
+            print_rows(("  column", "value" if change["operation"] != "UPDATE" else "old -> new"), rows)
+        else:
+            print_lines(["  no column is told"])
+
+
+def _place(place: dict[str, Any]) -> str:
+    return f"{place['file']}, offset {place['offset']}, length {place['length']}"

@@ -1,0 +1,87 @@
+"""Which events of a saved capture still hold when files are added to it, and which are decoded anew.
+
+Every piece of a capture has a *mark*: equal marks mean equal events (:class:`cdcwb.formats.base.Piece`). The files'
+bytes are not read for it: a file is the same where path, size and time of modification are.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb import model
+from cdcwb.formats.base import Format, Piece, Plan
+
+__all__ = ["Divided", "Stamps", "divide", "marks_of", "stamps_of"]
+
+Stamps = Mapping[str, tuple[int, int]]
+"""Size in bytes and time of modification in nanoseconds of each file, by path."""
+
+_DECODER: Final = 1
+"""Goes up when the same bytes and the same plan give other events than before."""
+
+_MARK: Final = 16  # bytes
+
+
+def stamps_of(paths: Iterable[str]) -> Stamps:
+    """The stamps of some files."""
+    found = {path: Path(path).stat() for path in paths}
+    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+def marks_of(form: Format, plan: Plan, stamps: Stamps) -> list[list[str]]:
+    """The marks of the pieces of each split; none for a split that is decoded anew in any case."""
+    schema = str(model.EVENTS)
+    return [[_mark(piece, stamps, [_DECODER, form.name, schema]) for piece in pieces] for pieces in form.pieces(plan)]
+
+
+def _mark(piece: Piece, stamps: Stamps, about: list[Any]) -> str:
+    files = [(path, *stamps[path]) for path in piece.files]
+    return blake2b(json.dumps([about, files, piece.context]).encode(), digest_size=_MARK).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The splits of a capture that goes on. ``kept``: for each split of the saved one its number now, -1 where it is
+    decoded anew. ``fresh``: the plan with only the splits that are decoded, whose numbers follow on those kept.
+    ``marks``: those of all splits."""
+
+    kept: list[int]
+    fresh: Plan
+    marks: list[list[str]]
+
+    @property
+    def first_fresh(self) -> int:
+        """The number of the first split that is decoded."""
+        return len(self.marks) - len(self.fresh.splits)
+
+
+def divide(saved: Sequence[Sequence[str]], plan: Plan, marks: Sequence[Sequence[str]]) -> Divided:
+    """What is kept of a saved capture, of whose splits ``saved`` are the marks, in a capture with this plan and these
+    marks. A split is kept if all its pieces are still there."""
+    times = Counter(mark for some in marks for mark in some)
+    kept: list[int] = []
+    splits: list[list[str]] = []
+    held: set[str] = set()
+    for some in saved:
+        holds = bool(some) and all(times[mark] == 1 and mark not in held for mark in some)
+        kept.append(len(splits) if holds else -1)
+        if holds:
+            splits.append(list(some))
+            held.update(some)
+    left: list[Any] = []
+    for split, some in zip(plan.splits, marks, strict=True):
+        chosen = [at for at, mark in enumerate(some) if mark not in held]
+        if some and not chosen:
+            continue
+        left.append(split if len(chosen) == len(some) else [split[at] for at in chosen])
+        splits.append([some[at] for at in chosen])
+    fresh = copy.copy(plan)
+    fresh.splits = left
+    return Divided(kept, fresh, splits)

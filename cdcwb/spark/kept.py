@@ -1,0 +1,30 @@
+"""The events of a saved capture that are kept when it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["kept_rows"]
+
+
+def kept_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
+    """The events whose split is kept, with its new number in the column ``split`` and the new ``file_index``.
+
+    ``numbers``: the new number of each split, -1 for one that is not kept; ``files``: the new index of each file.
+    """
+    rows = events.where(_looked_up(numbers, split) >= 0).withColumn(split, _looked_up(numbers, split))
+    if list(files) == list(range(len(files))):
+        return rows
+    return rows.withColumn("file_index", _looked_up(files, "file_index"))
+
+
+def _looked_up(numbers: Sequence[int], place: str) -> Column:
+    """The number at a place of the list, which is one literal however long it is."""
+    listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<int>")
+    return F.element_at(listed, F.col(place) + 1)

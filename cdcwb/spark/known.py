@@ -1,0 +1,170 @@
+"""Which tables a set of changes speaks of, and what is known of each: one pass over the changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.model import Operation, Outcome
+from cdcwb.spark.pairing import table_label
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = [
+    "KeyedBy",
+    "Known",
+    "committed",
+    "find_table",
+    "former_key",
+    "keyed_by",
+    "known_tables",
+    "latter_key",
+    "likely_key",
+    "moved",
+]
+
+_IMAGES: Final = ("key", "before", "after")
+_TEXTS: Final = "array<string>"
+KeyedBy = tuple[str, ...]
+"""The columns of a key, in name order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A table, by ``schema.table``. ``changes`` are all its changes, ``keyed`` those with a key; ``keys`` are the key
+    columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key. ``first`` and
+    ``last`` are the times between which its changes were committed (None: no time is known)."""
+
+    table: str
+    name: str
+    changes: int
+    keyed: int
+    moves: int
+    truncates: int
+    keys: tuple[KeyedBy, ...]
+    columns: tuple[str, ...]
+    first: dt.datetime | None
+    last: dt.datetime | None
+
+
+def committed() -> Column:
+    """Does a change count: is it committed, or of a source that hands over nothing else?"""
+    return F.coalesce(F.col("outcome") == str(Outcome.COMMITTED), F.lit(True))
+
+
+def former_key() -> Column:
+    """The values of a change's key columns before it, in the order of the map ``key``."""
+    return _values("before")
+
+
+def latter_key() -> Column:
+    """The values of a change's key columns after it."""
+    return _values("after")
+
+
+def _values(image: str) -> Column:
+    return F.transform(
+        F.map_keys("key"),
+        lambda name: F.when(F.map_contains_key(F.col(image), name), F.try_element_at(F.col(image), name)).otherwise(
+            F.try_element_at(F.col("key"), name)
+        ),
+    )
+
+
+def moved() -> Column:
+    """Is a change an update that gives its row another key?"""
+    update = F.col("operation") == str(Operation.UPDATE)
+    return F.coalesce(update & F.col("before").isNotNull() & (former_key() != latter_key()), F.lit(False))
+
+
+def known_tables(changes: DataFrame) -> dict[str, Known]:
+    """The tables of ``changes`` by ``schema.table`` (or ``table``), in name order; changes of no table are left out."""
+    images = [F.coalesce(F.map_keys(name), F.array().cast(_TEXTS)) for name in _IMAGES]
+    at = F.when(committed(), F.coalesce("committed_at", "changed_at"))
+    rows = (
+        changes.filter(F.col("table_name").isNotNull())
+        .groupBy(table_label().alias("table"), F.col("table_name").alias("name"))
+        .agg(
+            F.count("*").alias("changes"),
+            F.count("key").alias("keyed"),
+            F.count_if(moved() & committed()).alias("moves"),
+            F.count_if((F.col("operation") == str(Operation.TRUNCATE)) & committed()).alias("truncates"),
+            F.collect_set(F.array_sort(F.map_keys("key"))).alias("keys"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set(F.array_distinct(F.concat(*images)))))).alias(
+                "columns"
+            ),
+            F.min(at).alias("first"),
+            F.max(at).alias("last"),
+        )
+    )
+    found = {row["table"]: _known(row.asDict()) for row in rows.collect()}
+    return dict(sorted(found.items()))
+
+
+def _known(row: dict[str, Any]) -> Known:
+    keys = tuple(sorted(tuple(names) for names in row["keys"]))
+    times = {name: None if row[name] is None else _aware(row[name]) for name in ("first", "last")}
+    return Known(**(row | times | {"keys": keys, "columns": tuple(row["columns"])}))
+
+
+def _aware(time: dt.datetime) -> dt.datetime:
+    """A time as ``collect`` gives it: naive, and local to this process."""
+    return time.astimezone(dt.UTC)
+
+
+def find_table(known: dict[str, Known], table: str) -> Known:
+    """The table of that name (``schema.table``, or ``table``). Raises OptionError where there is none, or several."""
+    if table in known:
+        return known[table]
+    named = [one for one in known.values() if one.name == table]
+    if len(named) > 1:
+        which = ", ".join(one.table for one in named)
+        raise OptionError(f"several tables are called {table!r}; name one of: {which}")
+    if not named:
+        there = f"There are: {', '.join(known) or 'none'}."
+        raise OptionError(f"there is no change of a table {table!r}.{nearest(table, known)} {there}")
+    return named[0]
+
+
+def keyed_by(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFrame:
+    """Changes whose ``key`` is filled, where it is null, from the images: ``keys`` are columns by ``schema.table``. A
+    change whose image has not all of them stays without."""
+    image = F.coalesce("after", "before")
+    found = F.lit(None).cast("map<string,string>")
+    for table, columns in keys.items():
+        there = F.lit(True)
+        for name in columns:
+            there = there & F.map_contains_key(image, F.lit(name))
+        pairs = [part for name in columns for part in (F.lit(name), F.try_element_at(image, F.lit(name)))]
+        found = F.when((table_label() == table) & there, F.create_map(*pairs)).otherwise(found)
+    return changes.withColumn("key", F.coalesce("key", found)) if keys else changes
+
+
+def likely_key(changes: DataFrame, known: Known) -> tuple[str, int] | None:
+    """The first column that has a value of its own in every row that was inserted into a table, and in how many; None
+    where there is none, or fewer than two such rows."""
+    inserted = F.col("operation").isin(str(Operation.INSERT), str(Operation.REFRESH))
+    rows = changes.filter((table_label() == known.table) & inserted & committed() & F.col("after").isNotNull())
+    columns = (
+        rows.select(F.posexplode("after").alias("place", "column", "value"))
+        .groupBy("column")
+        .agg(
+            F.count("value").alias("values"),
+            F.count("*").alias("rows"),
+            F.countDistinct("value").alias("unlike"),
+            F.min("place").alias("place"),
+        )
+        .collect()
+    )
+    most = max((row["rows"] for row in columns), default=0)
+    fit = [row for row in columns if row["values"] == row["unlike"] == most]
+    if most < 2 or not fit:
+        return None
+    return min(fit, key=lambda row: (row["place"], row["column"]))["column"], most

@@ -1,0 +1,82 @@
+"""The page for beginners in a browser: it opens, draws its pictures, asks nobody anything, joins bytes to fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.color import Color
+
+from cdcwb.report import run_report
+from tests.browser.chrome import errors, opened, requests, settled
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("report") / "start.html"
+    run_report("start_here", DATA, place, say=lambda _: None)
+    return place
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with opened() as chrome:
+        yield chrome
+
+
+def test_the_page_opens_without_errors_and_draws_its_pictures(browser: Chrome, page: Path) -> None:
+    browser.get("about:blank")
+    errors(browser), requests(browser)
+    settled(browser, page, charts=3)
+    assert errors(browser) == []
+    assert requests(browser) == [page.as_uri()]
+    assert browser.find_elements(By.CSS_SELECTOR, "figure.chart.failed") == []
+    dots = browser.find_elements(By.CSS_SELECTOR, "#chart-1 .scatterlayer .points path.point")
+    assert len(dots) >= 8
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#chart-1 .annotation")) >= 4
+
+
+def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: Chrome, page: Path) -> None:
+    settled(browser, page, charts=3)
+    box = browser.find_element(By.CSS_SELECTOR, ".cdcwb-bytes")
+
+    def lit() -> list[str]:
+        runs = box.find_elements(By.CSS_SELECTOR, "span.f")
+        return [run.text for run in runs if run.value_of_css_property("outline-style") == "solid"]
+
+    assert lit() == []
+    row = box.find_element(By.CSS_SELECTOR, "tr.n4")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
+    ActionChains(browser).move_to_element(row).perform()
+    (run,) = lit()
+    assert run.replace("\n", " ").startswith("4 00 00 00")
+    run_of_bytes = box.find_element(By.CSS_SELECTOR, "span.n9")
+    ActionChains(browser).move_to_element(run_of_bytes).perform()
+    assert len(lit()) == 1
+    ground = row.find_element(By.XPATH, "../tr[contains(@class, ' n9 ')]/td").value_of_css_property("background-color")
+    other = row.find_element(By.CSS_SELECTOR, "td").value_of_css_property("background-color")
+    assert Color.from_string(ground).rgba != Color.from_string(other).rgba
+
+
+def test_links_of_the_contents_lead_somewhere(browser: Chrome, page: Path) -> None:
+    settled(browser, page, charts=3)
+    inside = browser.execute_script(
+        "return [...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.getAttribute('href').slice(1))"
+        ".filter(id => id && !document.getElementById(id))"
+    )
+    assert inside == []
+
+
+def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, page: Path) -> None:
+    phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        settled(browser, page, charts=3)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

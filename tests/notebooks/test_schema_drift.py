@@ -1,0 +1,190 @@
+"""The notebook ``schema_drift`` over generated captures and those in ``data/``: what it finds is what the truth says.
+
+One process runs them all, as ``cdcwb report all`` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cdcwb import synth
+from cdcwb.errors import OptionError
+from cdcwb.report import execute, notebook_path, read_facts
+from cdcwb.report.kernel import Kernel
+from cdcwb.report.show import FIGURE_MIME
+from tests.drift_truth import drift_truth, merged, truth_versions
+from tests.reports import DATA
+
+DRIFTING: dict[str, dict[str, Any]] = {
+    "gbase8s": {"schema_changes": 7, "tables": 3},
+    "qlik-kafka": {"schema_changes": 6, "tables": 2},
+    "qlik-change-table": {"schema_changes": 6, "tables": 2},
+    "goldengate": {"schema_changes": 6, "tables": 2, "trail_files": 2},
+}
+RULES = {"column_added", "column_dropped", "column_renamed", "column_changed", "columns_reordered"}
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    with Kernel(quick=True) as one:
+        yield one
+
+
+@pytest.fixture(scope="module", params=DRIFTING)
+def drifted(request: pytest.FixtureRequest, kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A capture in which columns are added, dropped, renamed, retyped, change places, and are dropped and added at
+    once; of gbase8s one in which they are added, widened and dropped. And what the notebook says of it."""
+    folder = tmp_path_factory.mktemp("drift") / "made"
+    made = synth.generate(
+        request.param, changes=700, seed=61, to=folder, all_types=False, truncates=0, **DRIFTING[request.param]
+    )
+    return made, run(kernel, made / "capture")
+
+
+def run(kernel: Kernel, path: Path, **parameters: Any) -> Any:
+    return execute(notebook_path("schema_drift"), {"path": str(path), **parameters}, lambda _: None, kernel)
+
+
+def text_of(notebook: Any) -> str:
+    data = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", ())]
+    return "\n".join(item.get("text/html", "") for item in data)
+
+
+def charts_of(notebook: Any) -> list[Any]:
+    data = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", ())]
+    return [item[FIGURE_MIME] for item in data if FIGURE_MIME in item]
+
+
+def test_every_change_of_columns_is_found_at_its_first_position_and_nothing_else(drifted: Any) -> None:
+    made, notebook = drifted
+    facts = read_facts(notebook)
+    wanted = drift_truth(made)
+    assert merged(facts["drift_findings"]) == wanted
+    assert sum(facts["drift_findings_by_rule"].values()) == len(wanted) >= 6
+    kinds = {rule for rule, *_ in wanted}
+    assert kinds == (RULES - {"column_renamed", "columns_reordered"} if made_by(made) == "gbase8s" else RULES)
+    assert facts["misaligned"] == facts["rows_without_version"] == facts["versions_mixed"] == []
+
+
+def made_by(made: Path) -> str:
+    return str(pq.read_table(made / "truth" / "changes.parquet", columns=["format"]).column(0)[0])
+
+
+def test_versions_have_as_many_changes_as_the_truth_and_begin_where_it_says(drifted: Any) -> None:
+    made, notebook = drifted
+    truth = {row["table_version"]: row["first_position"] for rows in truth_versions(made).values() for row in rows}
+    rows = pq.read_table(made / "truth" / "changes.parquet", columns=["table_version"]).column(0).to_pylist()
+    counts = Counter(rows)
+    found = read_facts(notebook)["versions"]
+    assert {name: first for _, name, _, first in found} == truth
+    assert {name: changes for _, name, changes, _ in found} == {name: counts[name] for name in truth}
+
+
+def test_a_bar_is_drawn_for_every_version_with_rows_and_every_step_is_shown(drifted: Any) -> None:
+    made, notebook = drifted
+    facts = read_facts(notebook)
+    (chart,) = charts_of(notebook)
+    drawn = [name for trace in chart["data"] for name in (hover[1] for hover in trace["customdata"])]
+    assert sorted(drawn) == sorted(name for _, name, changes, _ in facts["versions"] if changes)
+    steps = sum(len(rows) - 1 for rows in truth_versions(made).values())
+    assert len(facts["compatibility"]) == steps >= 6
+    assert {fit for *_, fit in facts["compatibility"]} <= {"full", "backward", "forward", "none"}
+
+
+@pytest.mark.parametrize("format", [*DRIFTING, "idm-event-log"])
+def test_without_drift_nothing_is_found(format: str, kernel: Kernel, tmp_path: Path) -> None:
+    made = synth.generate(format, changes=500, seed=62, to=tmp_path / "made", schema_changes=0, all_types=False)
+    notebook = run(kernel, made / "capture")
+    facts = read_facts(notebook)
+    assert facts["drift_findings"] == facts["misaligned"] == facts["compatibility"] == []
+    assert (facts["drift_findings_by_rule"], facts["newest_schema_losses"]) == ({}, 0)
+    assert "Nothing drifted" in text_of(notebook)
+    assert "No table has more than one version" in text_of(notebook)
+    assert ("tells nothing of its tables" in text_of(notebook)) is (format == "idm-event-log")
+
+
+FOUND: dict[str, tuple[list[list[Any]], int]] = {
+    "gbase8s": ([["column_added", "shop.stock_move", "d_v2"]], 1),
+    "qlik-kafka": ([["column_renamed", "shop.orders", "state_v2"], ["column_added", "shop.customer", "d_v2"]], 2),
+    "qlik-change-table": (
+        [["column_renamed", "shop.orders", "state_v2"], ["column_added", "shop.customer", "d_v2"]],
+        2,
+    ),
+    "goldengate": ([["column_added", "shop.customer", "d_v2"]], 2),
+    "idm-event-log": ([], 0),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_captures_in_data_drift_as_their_readme_says(name: str, kernel: Kernel) -> None:
+    labels = json.dumps({"labels": str(DATA / "gbase8s.labels.json")} if name == "gbase8s" else {})
+    notebook = run(kernel, DATA / name, options=labels)
+    facts = read_facts(notebook)
+    wanted, losses = FOUND[name]
+    assert [[rule, table, column] for rule, table, column, _ in facts["drift_findings"]] == wanted
+    assert (facts["misaligned"], facts["newest_schema_losses"]) == ([], losses)
+    without = {"goldengate": [], "idm-event-log": [["(no table)", 1]]}
+    assert facts["rows_without_version"] == without.get(name, [])
+    evidence = {"qlik-kafka": "12 of 12 rows that both versions show", "qlik-change-table": "DDL at 2026020308020190"}
+    assert evidence.get(name, "") in text_of(notebook)
+
+
+def test_any_two_versions_are_compared_and_wrong_names_are_all_told_at_once(kernel: Kernel) -> None:
+    path = DATA / "qlik-change-table"
+    notebook = run(kernel, path, table="orders", old_version="2", new_version="1")
+    html = text_of(notebook)
+    (fit,) = read_facts(notebook)["compatibility"]
+    assert fit[:3] == ["shop.orders", "shop.orders@2", "shop.orders@1"]
+    assert "version 2 (shop.orders@2) to version 1 (shop.orders@1)" in html
+    with pytest.raises(OptionError, match=r"there is no 'shop\.order'.*old_version: there is no 'x'.*new_version"):
+        run(kernel, path, table="shop.order", old_version="x", new_version="y")
+
+
+def test_values_under_the_wrong_columns_are_found_where_they_begin(kernel: Kernel, tmp_path: Path) -> None:
+    made = synth.generate(
+        "qlik-kafka",
+        changes=600,
+        seed=63,
+        to=tmp_path / "made",
+        schema_changes=0,
+        tables=1,
+        all_types=False,
+        refresh_rows=0,
+        partitions=1,
+        layout="stream",
+        delete_share=0.0,
+        null_share=0.0,
+    )
+    place = made / "capture" / "messages.txt"
+    messages = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+    data = sorted((m["message"] for m in messages if m["type"] == "DT"), key=sequence)
+    swapped = data[len(data) // 2 :]
+    for message in swapped:
+        for image in (message["data"], message["beforeData"]):
+            if image is not None:
+                image["since"], image["discount"] = image["discount"], image["since"]
+    place.write_text("".join(f"{json.dumps(m, ensure_ascii=False)}\n" for m in messages), encoding="utf-8")
+    notebook = run(kernel, made / "capture")
+    facts = read_facts(notebook)
+    first, rows = sequence(swapped[0]), len(swapped)
+    assert facts["misaligned"] == [
+        ["shop.customer", "discount", "since", first, rows],
+        ["shop.customer", "since", "discount", first, rows],
+    ]
+    assert facts["drift_findings_by_rule"] == {"values_misaligned": 2}
+    assert facts["drift_findings"] == [
+        ["values_misaligned", "shop.customer", "discount", first],
+        ["values_misaligned", "shop.customer", "since", first],
+    ]
+    assert "100% → 0%" in text_of(notebook)
+
+
+def sequence(message: dict[str, Any]) -> str:
+    return str(message["headers"]["changeSequence"])

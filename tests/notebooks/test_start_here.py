@@ -1,0 +1,127 @@
+"""The notebook for beginners: on ``data/`` every expected number comes out, and it goes on where captures are missing
+or are not what they were."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdcwb.report import execute, notebook_path, notebooks, read_facts, run_report
+from cdcwb.report.kernel import Kernel
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "data"
+CAPTURES = ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The page that is read, and the facts beside it."""
+    page = tmp_path_factory.mktemp("report") / "start.html"
+    facts = run_report("start_here", DATA, page, say=lambda _: None)
+    text = page.read_text(encoding="utf-8")
+    assert json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["agrees"] is True
+    return text[text.index("<main") : text.index("</main>")], facts
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    with Kernel(quick=True) as running:
+        yield running
+
+
+def run(folder: Path, kernel: Kernel) -> tuple[str, dict[str, Any]]:
+    """All that the notebook put out over a folder, and its facts."""
+    executed = execute(notebook_path("start_here"), {"path": str(folder)}, lambda _: None, kernel)
+    outputs = [output for cell in executed["cells"] for output in cell.get("outputs", ())]
+    texts = [str(output["data"].get("text/html", "")) for output in outputs if "data" in output]
+    return "\n".join(texts), read_facts(executed)
+
+
+def test_every_expected_number_comes_out(report: tuple[str, dict[str, Any]]) -> None:
+    facts = report[1]
+    assert facts["captures"] == CAPTURES
+    assert facts["agrees"] is True
+    assert facts["tone"] == "good"
+    expected = json.loads((DATA / "expected.json").read_text(encoding="utf-8"))
+    number = sum(len(value) if isinstance(value, dict) else 1 for one in expected.values() for value in one.values())
+    assert len(facts["expected"]) == number
+    assert [row for row in facts["expected"] if row[2] != row[3]] == []
+    assert ["gbase8s", "changes_by_outcome.undone", 38, 38] in facts["expected"]
+    assert (
+        facts["verdict"] == f"All {number} numbers that are known of the 5 captures agree with what is counted in them."
+    )
+
+
+def test_the_page_shows_each_format_whole(report: tuple[str, dict[str, Any]]) -> None:
+    html, facts = report
+    assert html.count('<div class="cdcwb-bytes">') == 5
+    assert html.count('<ol class="cdcwb-traps">') == 5
+    assert {name: len(found) for name, found in facts["traps"].items()} == dict.fromkeys(CAPTURES, 6)
+    assert [title for found in facts["traps"].values() for title, example in found if example is None] == []
+    assert html.count('<figure class="chart"') == 3  # one transaction, two masks
+    assert facts["pictured"][0] == "gbase8s"
+    assert len(facts["shown_records"]["gbase8s"]) == facts["pictured"][2]
+
+
+def test_the_records_are_chosen_by_rule_and_what_they_changed_is_true(report: tuple[str, dict[str, Any]]) -> None:
+    facts = report[1]
+    for name, (file, offset, _, rule) in facts["chosen"].items():
+        assert (DATA / name / file).stat().st_size > offset
+        assert "first" in rule
+    file, offset, *_ = facts["chosen"]["qlik-kafka"]
+    line = (DATA / "qlik-kafka" / file).read_bytes()[offset:].split(b"\n", 1)[0]
+    message = json.loads(line[line.index(b'{"magic"') :])["message"]
+    differ = [name for name, value in message["data"].items() if message["beforeData"][name] != value]
+    assert facts["changed_columns"]["qlik-kafka"] == differ
+
+
+def test_links_lead_to_notebooks_and_documents_that_are_there(report: tuple[str, dict[str, Any]]) -> None:
+    places = {place for place in re.findall(r'href="([^"#]+)"', report[0]) if not place.startswith("#")}
+    assert all(place.startswith("../") for place in places)
+    linked = {Path(place).name for place in places if place.endswith(".ipynb")}
+    assert linked == {path.name for name, path in notebooks().items() if name != "start_here"}
+    assert [place for place in places if place.endswith(".md") and not (ROOT / "notebooks" / place).is_file()] == []
+    assert {f"../docs/formats/{name}.md" for name in CAPTURES} <= places
+
+
+def test_missing_captures_are_said_and_the_others_shown(tmp_path: Path, kernel: Kernel) -> None:
+    for name in ("qlik-change-table", "goldengate", "idm-event-log"):
+        shutil.copytree(DATA / name, tmp_path / name)
+    shutil.copy(DATA / "expected.json", tmp_path)
+    html, facts = run(tmp_path, kernel)
+    assert facts["captures"] == ["qlik-change-table", "goldengate", "idm-event-log"]
+    assert facts["agrees"] is True
+    assert facts["verdict"].endswith("Not there: gbase8s and qlik-kafka.")
+    assert facts["chosen"]["gbase8s"] is None
+    assert facts["traps"]["qlik-kafka"] is None
+    assert facts["pictured"][0] == "qlik-change-table"
+    for name in ("gbase8s", "qlik-kafka"):
+        assert f"There is no folder &#x27;{name}&#x27; in" in html
+    assert html.count('<div class="cdcwb-bytes">') == 3
+
+
+def test_a_capture_that_was_changed_disagrees_and_the_row_says_which(tmp_path: Path, kernel: Kernel) -> None:
+    shutil.copytree(DATA / "gbase8s", tmp_path / "gbase8s")
+    shutil.copy(DATA / "gbase8s.labels.json", tmp_path)
+    shutil.copy(DATA / "expected.json", tmp_path)
+    last = tmp_path / "gbase8s" / "stream-3.bin"
+    data = last.read_bytes()
+    last.write_bytes(data[: len(data) // 2])
+    html, facts = run(tmp_path, kernel)
+    assert facts["agrees"] is False
+    assert facts["tone"] == "bad"
+    differ = {row[1]: row[2:] for row in facts["expected"] if row[2] != row[3]}
+    assert differ["bytes"] == [139_275, 139_275 - (len(data) - len(data) // 2)]
+    assert differ["changes"][1] < 900
+    assert "tables" not in differ
+    assert re.search(
+        r"<td class=\"text\">changes</td><td class=\"number\">900</td><td class=\"number\">\d+</td><td>no<", html
+    )
+    assert "gbase8s: bytes in its files: expected 139,275, found" in facts["verdict"]

@@ -1,0 +1,247 @@
+"""A saved capture that goes on with more files equals all files loaded at once, row for row in every table."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+from click.testing import CliRunner
+
+import cdcwb
+from cdcwb import model
+from cdcwb.cli import main
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.synth import generate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gbase8s": ("gbase8s", {"files": 4, "cut_records": True, "undo_share": 0.3, "split_updates": 0.3}),
+    "qlik-kafka": ("qlik-kafka", {"layout": "stream", "metadata": "late", "tables": 2, "schema_changes": 2}),
+    "qlik-change-table": ("qlik-change-table", {"file_rows": 30, "tables": 2, "schema_changes": 2}),
+    "goldengate": (
+        "goldengate",
+        {"trail_files": 4, "capture_files": "trail", "abends": 2, "updates": "pairs", "schema_changes": 2},
+    ),
+    "idm-event-log": ("idm-event-log", {"files": 4}),
+}
+
+
+def made(name: str, seed: int, to: Path, **options: Any) -> list[Path]:
+    """The files of a generated capture, in natural order; those of a stream of lines are cut into four."""
+    format, given = CAPTURES[name]
+    folder = generate(format, changes=150, seed=seed, to=to / "made", **{**given, **options}) / "capture"
+    if given.get("layout") == "stream":
+        (whole,) = folder.iterdir()
+        lines = whole.read_bytes().splitlines(keepends=True)
+        whole.unlink()
+        for at in range(4):
+            part = lines[at * len(lines) // 4 : (at + 1) * len(lines) // 4]
+            whole.with_stem(f"{whole.stem}-{at}").write_bytes(b"".join(part))
+    return sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: cdcwb_order(path))
+
+
+def cdcwb_order(path: Path) -> Any:
+    from cdcwb.formats.files import natural_key
+
+    return natural_key(str(path))
+
+
+def rows_of(folder: Path, table: str) -> Counter[str]:
+    """The rows of a table of a saved capture, as texts: maps in the order of their names."""
+    names = model.TABLES[table].names
+    rows = ds.dataset(folder / table, format="parquet").to_table(columns=names).to_pylist()
+    return Counter(json.dumps([_plain(row[name]) for name in names], default=repr, sort_keys=True) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    """Maps come as lists of pairs, whose order says nothing."""
+    if isinstance(value, list) and value and all(isinstance(one, tuple) for one in value):
+        return sorted(value, key=repr)
+    return value
+
+
+def assert_same(found: Path, wanted: Path) -> None:
+    for table in model.TABLES:
+        left, right = rows_of(found, table), rows_of(wanted, table)
+        assert left == right, (table, list((left - right).items())[:2], list((right - left).items())[:2])
+    told, other = (json.loads((folder / "cdcwb.json").read_text()) for folder in (found, wanted))
+    assert (told["format"], told["files"], told["facts"]) == (other["format"], other["files"], other["facts"])
+
+
+def kept_of(capture: Any) -> int:
+    """How many splits of the saved capture were kept."""
+    return int(capture._tables.divided.first_fresh)
+
+
+def places_of(folder: Path, table: str, column: str) -> list[Any]:
+    """A column of a table of a saved capture."""
+    values: list[Any] = ds.dataset(folder / table, format="parquet").to_table(columns=[column])[column].to_pylist()
+    return values
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_saved_capture_and_new_files_equal_all_files_at_once(spark: SparkSession, name: str, tmp_path: Path) -> None:
+    """Saved half-way, gone on with one more file and saved again, then with the rest."""
+    files = made(name, 3, tmp_path)
+    half = len(files) // 2
+    cdcwb.load(files).save(tmp_path / "all")
+    cdcwb.load(files[:half]).save(tmp_path / "half")
+    more = cdcwb.load([tmp_path / "half", *files[half : half + 1]])
+    assert kept_of(more) > 0
+    more.save(tmp_path / "more")
+    both = cdcwb.load([tmp_path / "more", *files[half + 1 :]])
+    assert kept_of(both) > 0
+    assert_same(both.save(tmp_path / "both"), tmp_path / "all")
+    if name == "gbase8s":  # all that can cross a border does
+        crossing = [
+            {one["file_index"] for one in places} for places in places_of(tmp_path / "all", "changes", "source_events")
+        ]
+        assert any(len(files_of) == 2 for files_of in crossing)
+        assert "fragment" in places_of(tmp_path / "all", "events", "kind")
+    if name in ("gbase8s", "goldengate", "qlik-kafka"):
+        assert any(
+            one and one["file_index"] >= half for one in places_of(tmp_path / "all", "table_versions", "first_event")
+        )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(4, 9))
+@pytest.mark.parametrize("name", CAPTURES)
+def test_wherever_the_border_is(spark: SparkSession, name: str, seed: int, tmp_path: Path) -> None:
+    files = made(name, seed, tmp_path)
+    cdcwb.load(files).save(tmp_path / "all")
+    for count in range(1, len(files)):
+        cdcwb.load(files[:count]).save(tmp_path / f"first-{count}")
+        both = cdcwb.load([tmp_path / f"first-{count}", *files[count:]])
+        assert_same(both.save(tmp_path / f"both-{count}"), tmp_path / "all")
+
+
+def events_of(capture: Any) -> Counter[str]:
+    """The events of a capture as they are read, each as text."""
+    rows = capture.events.toArrow().to_pylist()
+    return Counter(json.dumps([_plain(value) for value in row.values()], default=repr) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """An event log of four files."""
+    return made("idm-event-log", 5, tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture
+def landing(log: list[Path], tmp_path: Path) -> Path:
+    """A folder of its own with the files of the event log."""
+    folder = tmp_path / "landing"
+    shutil.copytree(log[0].parent, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def yesterday(spark: SparkSession, log: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first three files of the event log, saved."""
+    return cdcwb.load(log[:3]).save(tmp_path_factory.mktemp("kept") / "yesterday")
+
+
+def test_what_is_kept_is_not_decoded(spark: SparkSession, landing: Path, tmp_path: Path) -> None:
+    """A file whose values are others now, but not its size and time, is served from what was saved."""
+    files = sorted(landing.iterdir())
+    yesterday = cdcwb.load(files[:3]).save(tmp_path / "yesterday")
+    before = events_of(cdcwb.load(files))
+    stat = files[0].stat()
+    text = files[0].read_text(encoding="utf-8")
+    user = next(name for name in ("IDM_DRIVER", "SHOP", "APP", "app", "shop") if name in text)
+    files[0].write_text(text.replace(user, user.swapcase()), encoding="utf-8")
+    os.utime(files[0], ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    capture = cdcwb.load([yesterday, files[3]])
+    assert (kept_of(capture), len(capture._tables.divided.fresh.splits)) == (3, 1)
+    assert events_of(capture) == before
+    assert events_of(cdcwb.load(files)) != before
+    os.utime(files[0], ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000_000))
+    assert events_of(cdcwb.load([yesterday, files[3]])) == events_of(cdcwb.load(files))
+
+
+def test_files_that_grew_and_files_between_the_old_ones(spark: SparkSession, landing: Path, tmp_path: Path) -> None:
+    first, second, third, fourth = sorted(landing.iterdir())
+    whole = second.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    second.write_bytes(b"".join(lines[: len(lines) // 2]))
+    saved = cdcwb.load([first, second, fourth]).save(tmp_path / "saved")
+    second.write_bytes(whole)
+    capture = cdcwb.load([saved, landing])
+    assert third.name == Path(capture.files[2]["file"]).name
+    assert kept_of(capture) == 2
+    alike = cdcwb.load(landing)
+    assert events_of(capture) == events_of(alike)
+    assert capture.changes.count() == alike.changes.count()
+    assert capture.detected.collect() == alike.detected.collect()
+
+
+def test_the_nightly_run_of_the_command_line(landing: Path, yesterday: Path, log: list[Path], tmp_path: Path) -> None:
+    """The folder holds what is saved already and what came in since."""
+    runner = CliRunner()
+    told = runner.invoke(main, ["save", str(yesterday), str(log[0].parent), "--to", str(tmp_path / "today")])
+    assert told.exit_code == 0, told.output
+    assert told.output.endswith("a saved idm-event-log capture of 4 files\n")
+    today = cdcwb.load(tmp_path / "today")
+    assert events_of(today) == events_of(cdcwb.load(log))
+    assert today.files == cdcwb.load(log).files
+    told = runner.invoke(main, ["summary", str(yesterday), str(log[3]), "--json"])
+    assert (
+        json.loads(told.output)["files"]
+        == json.loads(runner.invoke(main, ["summary", *map(str, log), "--json"]).output)["files"]
+    )
+
+
+def test_nothing_new_changes_nothing(yesterday: Path, log: list[Path], tmp_path: Path) -> None:
+    capture = cdcwb.load([yesterday, *log[:3]])
+    assert (kept_of(capture), capture._tables.divided.fresh.splits) == (3, [])
+    assert_same(capture.save(tmp_path / "again"), yesterday)
+    assert_same(cdcwb.load([yesterday]).save(tmp_path / "copy"), yesterday)
+    assert kept_of(cdcwb.load([tmp_path / "copy", *log])) == 3  # a copy of what was saved goes on as well
+
+
+def test_a_file_that_is_gone_is_named(spark: SparkSession, landing: Path, tmp_path: Path) -> None:
+    files = sorted(landing.iterdir())
+    saved = cdcwb.load(files[:2]).save(tmp_path / "saved")
+    files[0].unlink()
+    with pytest.raises(CaptureError, match=r"is gone.*put it back, or load the new files without the saved") as found:
+        cdcwb.load([saved, files[2]])
+    assert found.value.path == str(files[0])
+    assert cdcwb.load(saved).events.count() > 0  # what was saved opens all the same
+
+
+def test_options_are_those_of_the_save(spark: SparkSession, log: list[Path], tmp_path: Path) -> None:
+    saved = cdcwb.load(log[:2], "idm-event-log", images=False, time_zone="+02:00").save(tmp_path / "saved")
+    capture = cdcwb.load([saved, *log[2:]])
+    alike = cdcwb.load(log, "idm-event-log", images=False, time_zone="+02:00")
+    assert (events_of(capture), capture.has_images) == (events_of(alike), False)
+    assert capture.detected.collect() == alike.detected.collect()
+    cdcwb.load([saved, log[2]], "idm-event-log", images="false", time_zone="+02:00")
+    with pytest.raises(OptionError, match=r"option time_zone: the capture was saved with '\+02:00', found 'UTC'"):
+        cdcwb.load([saved, log[2]], time_zone="UTC")
+    with pytest.raises(OptionError, match="option charset: the capture was saved without it, found 'utf-8'"):
+        cdcwb.load([saved, log[2]], charset="utf-8")
+    with pytest.raises(OptionError, match="was saved as idm-event-log, and cannot go on as goldengate"):
+        cdcwb.load([saved, log[2]], "goldengate")
+
+
+def test_what_was_saved_in_part_cannot_go_on(yesterday: Path, log: list[Path], tmp_path: Path) -> None:
+    capture = cdcwb.load(log[:1])
+    part = capture.filter(time_from="2020-01-01").save(tmp_path / "part")
+    with pytest.raises(CaptureError, match="only some of its rows or values were saved: load all files at once"):
+        cdcwb.load([part, log[1]])
+    about = json.loads((part / "cdcwb.json").read_text())
+    (part / "cdcwb.json").write_text(json.dumps({**about, "version": 1} | {"continue": None}))
+    assert cdcwb.load(part).format == "idm-event-log"
+    with pytest.raises(CaptureError, match="saved by an earlier version"):
+        cdcwb.load([part, log[1]])
+    with pytest.raises(CaptureError, match="only one can go on"):
+        cdcwb.load([part, yesterday, log[1]])

@@ -1,0 +1,125 @@
+"""What needs no Spark of the questions about a capture's contents, and the choice of transactions."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cdcwb.analysis import contents
+from cdcwb.analysis.chosen import Wanted, check_wanted
+from cdcwb.analysis.transactions import bin_width
+from cdcwb.errors import OptionError
+
+BY_FILE = {"/in/my file.bin": ("gbase8s", {"labels": "l.json", "cut": True}), "/in/b": ("goldengate", {})}
+
+
+def test_the_command_that_shows_a_record_can_be_pasted_into_a_shell() -> None:
+    said = contents.command("/in/my file.bin", 41, BY_FILE)
+    assert said == "cdcwb inspect '/in/my file.bin' --offset 41 --format gbase8s -o labels=l.json -o cut=true"
+    assert contents.command("/in/b", 0, BY_FILE) == "cdcwb inspect /in/b --offset 0 --format goldengate"
+    assert contents.command("/elsewhere", 3, BY_FILE) == "cdcwb inspect /elsewhere --offset 3"
+
+
+def test_no_place_is_no_command() -> None:
+    assert contents.command(None, None, BY_FILE) is None
+    assert contents.command("/in/b", None, BY_FILE) is None
+
+
+def test_each_file_is_read_as_its_capture_was() -> None:
+    captures = {"a": SimpleNamespace(format="gbase8s", files=[{"file": "/a/1"}, {"file": "/a/2"}])}
+    captures["b"] = SimpleNamespace(format="goldengate", files=[{"file": "/b"}])
+    assert contents.readers(captures, {"a": {"charset": "gb18030"}}) == {
+        "/a/1": ("gbase8s", {"charset": "gb18030"}),
+        "/a/2": ("gbase8s", {"charset": "gb18030"}),
+        "/b": ("goldengate", {}),
+    }
+
+
+def test_files_are_named_below_the_folder_that_all_are_in() -> None:
+    assert contents.short_names(["/x/y/a.bin", "/x/y/b/c.bin"]) == ["a.bin", "b/c.bin"]
+    assert contents.short_names(["/x/part-1/a", "/x/part-2/a"]) == ["part-1/a", "part-2/a"]
+    assert contents.short_names(["/x/y/a.bin"]) == ["a.bin"]
+    assert contents.short_names([]) == []
+
+
+SUMMARY = {
+    "bytes": 100,
+    "rows": 0,
+    "unit": "byte",
+    "record_bytes": 90,
+    "filler_bytes": 8,
+    "malformed_bytes": 2,
+    "malformed_rows": 0,
+    "ledger": "closes",
+}
+
+
+def test_the_sentence_about_the_ledger_says_whether_it_closes_and_what_is_in_it() -> None:
+    assert contents.ledger_sentence(SUMMARY) == (
+        "The ledger closes, everything in the files is in exactly one event: 90 bytes in records that are understood, "
+        "8 bytes of filler and 2 bytes that no record is in (2.00%)."
+    )
+    opened = contents.ledger_sentence(SUMMARY | {"ledger": "open: a.bin has 3 bytes in no event"})
+    assert opened.startswith("The ledger is open: a.bin has 3 bytes in no event: ")
+    assert contents.ledger_sentence(SUMMARY | {"ledger": None}).startswith("A part of the capture is looked at")
+    rows = SUMMARY | {"unit": "row", "rows": 7, "malformed_rows": 1, "malformed_bytes": 0}
+    assert "7 rows, of which 1 row could not be understood" in contents.ledger_sentence(rows)
+
+
+def test_problems_keep_the_order_of_the_summary_and_get_their_commands() -> None:
+    place = {"file": "/in/b", "offset": 7, "length": 3, "sentence": "cut off", "transaction_id": "t"}
+    nowhere = place | {"file": None, "offset": None, "length": None}
+    entry = {"severity": "error", "code": "truncated", "title": "record cut off", "count": 5}
+    codes, places = contents.problem_rows([{**entry, "places": [place, nowhere]}], BY_FILE)
+    assert codes == [{"severity": "error", "code": "truncated", "title": "record cut off", "problems": 5}]
+    assert [row["command"] for row in places] == ["cdcwb inspect /in/b --offset 7 --format goldengate", None]
+    assert places[0]["sentence"] == "cut off"
+
+
+def test_captures_looked_at_together_are_told_apart_by_their_files_and_tables() -> None:
+    tables = [{"table": "a.shop.t", "changes": 3}, {"table": "b.shop.t", "changes": 5}, {"table": "b.u", "changes": 1}]
+    summary = {"files": [{"file": "/1", "events": 4}, {"file": "/2", "events": 9}], "tables": tables}
+    named = {
+        "a": SimpleNamespace(format="gbase8s", files=[{"file": "/1", "size": 10}]),
+        "b": SimpleNamespace(format="goldengate", files=[{"file": "/2", "size": 20}]),
+    }
+    assert [list(row.values()) for row in contents.captures(summary, named)] == [
+        ["a", "gbase8s", 1, 10, 4, 1, 3],
+        ["b", "goldengate", 1, 20, 9, 2, 6],
+    ]
+
+
+def test_bins_are_round_and_cover_the_end() -> None:
+    assert bin_width(0, 120) == 1
+    assert bin_width(119, 120) == 1
+    assert bin_width(120, 120) == 2
+    assert bin_width(0, 120, 1_000_000) == 1_000_000
+
+
+def test_without_wishes_everything_fits() -> None:
+    assert check_wanted() == Wanted()
+    assert Wanted().limits == []
+
+
+def test_wishes_are_understood_and_told_in_words() -> None:
+    wanted = check_wanted(["7", "scott"], ["rolled back", "open", "OPEN"], 2, 1000, 1.5)
+    assert wanted == Wanted(("7", "scott"), ("rolled_back", "open"), 2, 1000, 1_500_000)
+    assert wanted.limits == [
+        "transactions of 7 or scott",
+        "outcome rolled back or open",
+        "at least 2 changes",
+        "at least 1 kB",
+        "lasting at least 1.5 s",
+    ]
+
+
+def test_all_wrong_wishes_are_named_in_one_message_with_the_nearest_outcome() -> None:
+    with pytest.raises(OptionError) as caught:
+        check_wanted("scott", ["comitted", "open"], -1, True, float("nan"))
+    said = str(caught.value)
+    assert "users: expected a list of texts, found 'scott'" in said
+    assert "there is no outcome 'comitted'. Did you mean 'committed'? There are: committed, rolled_back, open" in said
+    assert "least_changes: expected a whole number from 0 on, found -1" in said
+    assert "least_bytes: expected a whole number from 0 on, found True" in said
+    assert "least_seconds: expected a number from 0 on, found nan" in said
