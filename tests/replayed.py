@@ -59,6 +59,8 @@ def by_hand(
         before, after = (dict(change[name] or ()) for name in ("before", "after"))
         image = after or before
         known = dict(change["key"] or ()) or {name: image[name] for name in key}
+        if not known:
+            continue  # a change whose key is not known concerns no row that is
         former = tuple(sorted((name, before.get(name, value)) for name, value in known.items()))
         latter = tuple(sorted((name, after.get(name, value)) for name, value in known.items()))
         if change["operation"] == "DELETE":

@@ -51,7 +51,8 @@ class Concurrency:
     largest number at once; ``at`` and ``until``: from when to when for the first time (None where nothing was open).
     ``average`` over the time from the first step to the
     last. ``counted``: transactions with an extent in time; ``instants``: those that begin and end at one time;
-    ``backwards``: those that end before they begin, by clocks that disagree; ``one_time``: of which one time only is known; ``no_time``: neither is.
+    ``backwards``: those that end before they begin, by clocks that disagree; ``one_time``: of which one time only is
+    known; ``no_time``: neither is.
     """
 
     steps: list[dict[str, Any]]

@@ -3,7 +3,6 @@ what became of them, versions of tables, and the command that shows the record a
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -167,10 +166,10 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
 
 def short_names(files: Sequence[str]) -> list[str]:
     """The files without the folders that all of them are in."""
-    if len(files) < 2:
-        return [file.rpartition("/")[2] for file in files]
-    common = os.path.commonprefix(list(files)).rpartition("/")[0]
-    return [file.removeprefix(f"{common}/") for file in files]
+    folder = files[0].rpartition("/")[0] if files else ""
+    while folder and not all(file.startswith(f"{folder}/") for file in files):
+        folder = folder.rpartition("/")[0]
+    return [file.removeprefix(f"{folder}/") for file in files] if folder else list(files)
 
 
 def versions(capture: Any) -> list[dict[str, Any]]:

@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -20,52 +16,24 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
-from cdcwb.analysis.frames import small, table_name
+from cdcwb.analysis.frames import table_name
+from cdcwb.analysis.reconcile_names import borrowed, check_names, told
+from cdcwb.analysis.reconciled import DIFFERENCES, PLACE, TIME, Reconciled
 from cdcwb.errors import OptionError
-from cdcwb.formats.options import nearest
 from cdcwb.model import Operation
 from cdcwb.spark.known import KeyedBy, Known, committed, keyed_by, known_tables
-from cdcwb.words import joined, plural
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DIFFERENCES", "KINDS", "STEPS", "Reconciled", "check_names", "counted_tables", "reconcile"]
-
-KINDS: Final = ("same", "missing", "extra", "different")
-"""What becomes of a change; besides, it may be late."""
-
-STEPS: Final = tuple(step * 10**power for power in range(3, 11) for step in (1, 2, 5))
-"""Where the spans of delays begin, in microseconds, behind those of delays below 0, of 0 and from 1 on."""
+__all__ = ["counted_tables", "reconcile"]
 
 _BUCKET: Final = 20_000  # changes that one task matches at a time, about
-_SPANS: Final = 120  # of time
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_PLACE: Final = [("file", pa.string()), ("offset", pa.int64()), ("position", pa.string()), ("at", _TIME)]
-_COLUMN: Final = pa.struct([("column", pa.string()), ("source", pa.string()), ("target", pa.string())])
-
-DIFFERENCES: Final = pa.schema(
-    [
-        ("what", pa.string()),  # same, missing, extra or different
-        ("table", pa.string()),  # by the source's name
-        ("key", pa.string()),  # c=v, c=v
-        ("operation", pa.string()),
-        ("source", pa.struct(_PLACE)),  # null where it is extra
-        ("target", pa.struct(_PLACE)),  # null where it is missing
-        ("delay_us", pa.int64()),  # the target's time less the source's; null where one is not known
-        ("late", pa.bool_()),
-        ("columns", pa.list_(_COLUMN)),  # those that differ, only
-    ]
-)
-"""One row for each change of the source or the target. ``at`` is the time of the commit, or the change's own where the
-commit's is not known."""
-
 _ROWS: Final = pa.schema(
     [
         *(("side", pa.int8()), ("table", pa.string()), ("key", pa.string()), ("shown", pa.string())),
         *(("operation", pa.string()), ("commit", pa.string()), ("position", pa.string()), ("file_index", pa.int32())),
-        *(("offset", pa.int64()), ("file", pa.string()), ("at", _TIME), ("image", pa.string())),
+        *(("offset", pa.int64()), ("file", pa.string()), ("at", TIME), ("image", pa.string())),
     ]
 )
 _COUNTED: Final = (str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE))
@@ -78,139 +46,6 @@ class Tables(Protocol):
     def changes(self) -> DataFrame: ...
     @property
     def spark(self) -> SparkSession: ...
-
-
-@dataclass(frozen=True)
-class Reconciled:
-    """What was found. ``pairs`` is a DataFrame of :data:`DIFFERENCES`, which every question reads again unless it is
-    :meth:`kept`. ``without_key``: changes of either side that have no key and were compared with none, by table.
-    ``notes``: sentences about what could not be compared. ``first`` and ``last``: the times of both captures."""
-
-    pairs: DataFrame
-    without_key: list[dict[str, Any]]
-    notes: list[str] = field(default_factory=list)
-    first: datetime | None = None
-    last: datetime | None = None
-
-    def kept(self, place: str | Path) -> Reconciled:
-        """The same, matched once: written to ``place``, a folder that is made, as Parquet."""
-        self.pairs.write.mode("overwrite").parquet(str(place))
-        spark = self.pairs.sparkSession
-        return replace(self, pairs=spark.read.schema(from_arrow_schema(DIFFERENCES)).parquet(str(place)))
-
-    @property
-    def width_us(self) -> int:
-        """How long a span of :meth:`over_time` is, in microseconds."""
-        if self.first is None or self.last is None:
-            return 1
-        return max(1, -(-((self.last - self.first) // timedelta(microseconds=1) + 1) // _SPANS))
-
-    @cached_property
-    def _groups(self) -> list[dict[str, Any]]:
-        """How many changes of each kind, table, span of delay and span of time there are: one query for four
-        answers."""
-        at = F.coalesce("source.at", "target.at")
-        since = 0 if self.first is None else (self.first - _EPOCH) // timedelta(microseconds=1)
-        span = F.floor((F.unix_micros(at) - F.lit(since)) / self.width_us).cast("int")
-        names = {"delay": _delay_span("delay_us"), "span": span}
-        rows = (
-            self.pairs.withColumns(names)
-            .groupBy("what", "table", "late", "delay", "span")
-            .agg(F.count("*").alias("n"), F.max("delay_us").alias("slowest_us"))
-        )
-        return [row.asDict() for row in rows.collect()]
-
-    def counts(self) -> dict[str, int]:
-        """How many changes are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are the same or
-        different as well)."""
-        found = dict.fromkeys((*KINDS, "late"), 0)
-        for group in self._groups:
-            found[group["what"]] += group["n"]
-            found["late"] += group["n"] if group["late"] else 0
-        return found
-
-    @property
-    def unlike(self) -> int:
-        """How many changes are not the same, or late."""
-        return sum(group["n"] for group in self._groups if group["what"] != "same" or group["late"])
-
-    def by_table(self) -> list[dict[str, Any]]:
-        """``table``, ``same``, ``missing``, ``extra``, ``different``, ``late``, ``slowest_us`` (null: no delay is
-        known), in name order."""
-        tables: dict[str, dict[str, Any]] = {}
-        for group in self._groups:
-            nothing = {"table": group["table"]} | dict.fromkeys((*KINDS, "late"), 0) | {"slowest_us": None}
-            row = tables.setdefault(group["table"], nothing)
-            row[group["what"]] += group["n"]
-            row["late"] += group["n"] if group["late"] else 0
-            slowest = [us for us in (row["slowest_us"], group["slowest_us"]) if us is not None]
-            row["slowest_us"] = max(slowest, default=None)
-        return [tables[name] for name in sorted(tables)]
-
-    def delays(self) -> list[dict[str, Any]]:
-        """How long matched changes took: ``from_us`` (None: the target's time is before the source's), ``to_us``
-        (excluded; None: no end), ``changes`` and ``late`` of them, shortest first, without spans that hold none at
-        either end."""
-        edges = [0, 1, *STEPS]
-        numbers = [[0, 0] for _ in range(len(edges) + 1)]
-        for group in self._groups:
-            if group["delay"] is not None:
-                numbers[group["delay"]][0] += group["n"]
-                numbers[group["delay"]][1] += group["n"] if group["late"] else 0
-        ends = list(zip([None, *edges], [*edges, None], strict=True))
-        rows = [
-            {"from_us": begin, "to_us": end, "changes": n, "late": late}
-            for (begin, end), (n, late) in zip(ends, numbers, strict=True)
-        ]
-        used = [at for at, row in enumerate(rows) if row["changes"]]
-        return rows[used[0] : used[-1] + 1] if used else []
-
-    def over_time(self) -> list[dict[str, Any]]:
-        """When what is not the same was committed (in the source, where it has the change): ``began_at`` (of a span of
-        :attr:`width_us`), ``missing``, ``extra``, ``different``, ``late``, for spans that hold any. A late change that
-        differs as well counts as late."""
-        if self.first is None:
-            return []
-        spans: dict[int, dict[str, int]] = {}
-        for group in self._groups:
-            what = "late" if group["late"] else group["what"]
-            if what != "same" and group["span"] is not None:
-                one = spans.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
-                one[what] += group["n"]
-        width = timedelta(microseconds=self.width_us)
-        return [{"began_at": self.first + number * width} | one for number, one in sorted(spans.items())]
-
-    def by_column(self) -> pd.DataFrame:
-        """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the
-        table that have images), ``rate``; only columns in which something differs, highest rate first."""
-        matched = self.pairs.filter("source IS NOT NULL AND target IS NOT NULL")
-        totals = matched.groupBy("table").agg(F.count_if(F.col("operation") != "DELETE").alias("compared"))
-        rows = (
-            matched.select("table", F.explode("columns").alias("_one"))
-            .groupBy("table", F.col("_one")["column"].alias("column"))
-            .agg(F.count("*").alias("different"))
-            .join(F.broadcast(totals), "table")
-            .withColumn("rate", F.col("different") / F.col("compared"))
-        )
-        wanted = rows.select("table", "column", "different", "compared", "rate")
-        return small(wanted.orderBy(F.desc("rate"), "table", "column"))
-
-    def differences(self, limit: int = 200) -> pd.DataFrame:
-        """What is not the same or came late, in the order of the source's log; extra ones behind."""
-        rows = self.pairs.filter((F.col("what") != "same") | F.col("late"))
-        order = (F.asc_nulls_last("source.position"), "target.position", "table", "key")
-        return small(rows.orderBy(*order).limit(limit))
-
-
-_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-
-
-def _delay_span(name: str) -> Column:
-    """The number of the span that a delay lies in, from 0: how many of the edges it reaches."""
-    number = F.lit(0)
-    for edge in (0, 1, *STEPS):
-        number = number + F.when(F.col(name) >= edge, 1).otherwise(0)
-    return F.when(F.col(name).isNotNull(), number)
 
 
 def reconcile(
@@ -231,7 +66,7 @@ def reconcile(
     if wrong:
         raise OptionError("; ".join(wrong))
     back = {rules.table(name): name for name in sides[0]}
-    sides, keys, notes = _borrowed(rules, *sides)
+    sides, keys, notes = borrowed(rules, *sides)
     rows = [_rows(one, side, rules, back, keys[side]) for side, one in enumerate((source, target))]
     both = rows[0].unionByName(rows[1])
     total = sum(one.changes for side in sides for one in side.values())
@@ -244,7 +79,7 @@ def reconcile(
     pairs = parted.groupBy("_bucket").applyInArrow(work, from_arrow_schema(DIFFERENCES))
     times = [time for side in sides for one in side.values() for time in (one.first, one.last) if time is not None]
     without = [_without_key(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
-    notes += _notes(rules, *sides)
+    notes += told(rules, *sides)
     return Reconciled(pairs, without[0] + without[1], notes, min(times, default=None), max(times, default=None))
 
 
@@ -263,96 +98,6 @@ def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]
         for one in tables.values()
         if one.changes > one.keyed
     ]
-
-
-def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
-    """What is wrong with the names in ``rules``, given what two captures have: a sentence each."""
-    wrong = []
-    columns = [_column_names(side) for side in (source, target)]
-    for side, names, tables, title in (
-        ("source", list(rules.tables), source, "tables"),
-        ("target", list(rules.tables.values()), target, "tables"),
-    ):
-        wrong += [_unknown(title, side, "table", name, list(tables)) for name in names if name not in tables]
-    wrong += [
-        _unknown("columns", "source", "column", name, columns[0]) for name in rules.columns if name not in columns[0]
-    ]
-    wrong += [
-        _unknown("columns", "target", "column", name, columns[1])
-        for name in rules.columns.values()
-        if name not in columns[1]
-    ]
-    wrong += [_unknown("types", "source", "column", name, columns[0]) for name in rules.types if name not in columns[0]]
-    mapped = {rules.table(name) for name in source}
-    if source and target and not mapped & set(target) and not wrong:
-        here, there = ", ".join(source), ", ".join(target)
-        hint = nearest(min(mapped), list(target))
-        wrong.append(f"rules, tables: the source has {here}, the target {there}, and none is in both.{hint}")
-    return wrong
-
-
-def _column_names(tables: Mapping[str, Known]) -> dict[str, None]:
-    """The columns of all tables, each alone and behind its table's name."""
-    plain = [name for one in tables.values() for name in one.columns]
-    return dict.fromkeys([*plain, *(f"{one.table}.{name}" for one in tables.values() for name in one.columns)])
-
-
-def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | Mapping[str, None]) -> str:
-    there = list(known)
-    more = f" There are: {', '.join(there)}." if len(there) <= 30 else ""
-    return f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, there)}{more}"
-
-
-def _notes(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
-    notes = []
-    for name, one in source.items():
-        other = target.get(rules.table(name))
-        if other is None:
-            notes.append(
-                f"The target has no change of {name}: all {plural(one.keyed, 'change')} with a key are missing."
-            )
-            continue
-        mapped = [tuple(sorted(rules.column(name, column).casefold() for column in key)) for key in one.keys]
-        theirs = [tuple(sorted(column.casefold() for column in key)) for key in other.keys]
-        if mapped and theirs and not set(mapped) & set(theirs):
-            keys = [joined(["+".join(key) for key in side.keys], "or") for side in (one, other)]
-            notes.append(f"{name}: the source's key is {keys[0]}, the target's {keys[1]}, so no change can be matched.")
-        lacking = [column for column in one.columns if rules.column(name, column) not in other.columns]
-        if lacking:
-            is_are = "is" if len(lacking) == 1 else "are"
-            notes.append(f"{name}: {joined(lacking)} {is_are} in no change of the target and compared with nothing.")
-    mapped_tables = {rules.table(name) for name in source}
-    for name, one in target.items():
-        if name not in mapped_tables:
-            notes.append(f"The source has no change of {name}: all {plural(one.keyed, 'change')} with a key are extra.")
-    return notes
-
-
-def _borrowed(
-    rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]
-) -> tuple[tuple[dict[str, Known], dict[str, Known]], tuple[dict[str, KeyedBy], dict[str, KeyedBy]], list[str]]:
-    """A table that has no key on one side takes the other's, if there is one: both sides as they are then, the keys
-    that were taken, and a sentence about each."""
-    sides, keys, notes = (dict(source), dict(target)), (dict[str, KeyedBy](), dict[str, KeyedBy]()), list[str]()
-    for name, one in source.items():
-        other = target.get(rules.table(name))
-        if other is None or bool(one.keyed) == bool(other.keyed):
-            continue
-        lender, borrower, side = (other, one, 0) if other.keyed else (one, other, 1)
-        if len(lender.keys) != 1:
-            continue
-        if side == 0:
-            theirs = {rules.column(name, column).casefold(): column for column in one.columns}
-        else:
-            theirs = {column.casefold(): column for column in other.columns}
-        wanted = [column if side == 0 else rules.column(name, column) for column in lender.keys[0]]
-        found = tuple(theirs[column.casefold()] for column in wanted if column.casefold() in theirs)
-        if len(found) == len(wanted):
-            keys[side][borrower.table] = found
-            sides[side][borrower.table] = replace(borrower, keyed=borrower.changes, keys=(tuple(sorted(found)),))
-            which = ("source", "target") if side == 0 else ("target", "source")
-            notes.append(f"{name}: the {which[0]} names no key; the {which[1]}'s is taken: {joined(found)}.")
-    return sides, keys, notes
 
 
 def _rows(capture: Tables, side: int, rules: Rules, back: Mapping[str, str], keys: Mapping[str, KeyedBy]) -> DataFrame:
@@ -448,7 +193,7 @@ def _difference(table: str, pair: Matched, rules: Rules) -> dict[str, Any]:
 
 
 def _place(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name, _ in _PLACE}
+    return {name: row[name] for name, _ in PLACE}
 
 
 def _columns(table: str, pair: Matched, rules: Rules) -> Sequence[dict[str, str | None]]:

@@ -18,7 +18,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from cdcwb.analysis.alike import Rules, read_rules
-from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, reconcile
+from cdcwb.analysis.reconcile import counted_tables, reconcile
+from cdcwb.analysis.reconcile_names import check_names
+from cdcwb.analysis.reconciled import Reconciled
 from cdcwb.analysis.row_life import lives, outcome_words, parse_key, value_text
 from cdcwb.errors import OptionError
 from cdcwb.spark.history import ORDER, check_key, of_row

@@ -58,7 +58,8 @@ class Order:
     (records whose position is below that of the record before them), ``behind`` (records below the highest position
     before them: one step back may leave many), ``first_position``, ``last_position`` (lowest and highest); those with
     steps back first. ``places``: the first :data:`PLACES` steps back in capture order: ``stream``, ``file``,
-    ``offset``, ``record_type``, ``position``, ``before_position``, ``before_file``, ``before_offset``, ``transaction_id``.
+    ``offset``, ``record_type``, ``position``, ``before_position``, ``before_file``, ``before_offset``,
+    ``transaction_id``.
     """
 
     streams: list[dict[str, Any]] = field(default_factory=list)

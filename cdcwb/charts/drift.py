@@ -64,8 +64,8 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     ]
     panels = [(bars, _lay_out(bars, tables, least)) for bars, least in ((times, 1_000_000), (places, 1)) if bars]
     heights = [_LANE * max(2, sum(lanes for _, _, lanes in rows_of)) for _, rows_of in panels]
-    figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 24, barmode="overlay", bargap=0.25)
-    figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, showlegend=False, margin={"t": 12})
+    figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 52, barmode="overlay", bargap=0.25)
+    figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, showlegend=False, margin={"t": 40})
     tops = _domains(heights)
     for at, ((bars, rows_of), domain) in enumerate(zip(panels, tops, strict=True)):
         name = "2" if at else ""

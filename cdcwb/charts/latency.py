@@ -25,7 +25,8 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
     rows = list(bins)
     look = theme.OUTCOMES["committed"]
     total = sum(row["count"] for row in rows)
-    figure = theme.figure(height=290, bargap=0.12, showlegend=False)
+    margin = {"l": 12, "r": 16, "t": 84, "b": 12}  # the names of the lines stand below the buttons
+    figure = theme.figure(height=320, bargap=0.12, showlegend=False, margin=margin)
     figure.add_bar(
         x=list(range(len(rows))),
         y=[row["count"] for row in rows],

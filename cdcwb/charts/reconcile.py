@@ -178,7 +178,7 @@ def delays(records: Sequence[Record]) -> go.Figure:
         figure.add_bar(
             name=title,
             x=list(range(len(records))),
-            y=numbers,
+            y=[number or None for number in numbers],  # a bar of no height would have an outline
             marker=look.bar(),
             customdata=[[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)],
             hovertemplate="%{customdata[0]} " + title + "<br>%{customdata[1]}<extra></extra>",
@@ -187,6 +187,7 @@ def delays(records: Sequence[Record]) -> go.Figure:
         xaxis={
             "tickvals": list(range(len(records))),
             "ticktext": labels,
+            "tickangle": -40,
             "title": {"text": "time of the target less that of the source"},
             "showgrid": False,
             "ticks": "",
@@ -210,7 +211,7 @@ def _span(row: Record) -> str:
 def _short(microseconds: int) -> str:
     if microseconds < 1_000_000:
         return f"{microseconds // 1000} ms"
-    return duration(microseconds).removesuffix(" 0 s").removesuffix(" 0 min")
+    return duration(microseconds).removesuffix(" 0 s").removesuffix(" 0 min").removesuffix(" 0 h")
 
 
 def differences_over_time(records: Sequence[Record], first: datetime, last: datetime, width_us: int) -> go.Figure:

@@ -47,6 +47,9 @@ _MARKS: Final = {
     EVENTS_MISSING: {"symbol": "diamond", "size": 9},
     NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"width": 2}},
 }
+_BAR: Final = 0.8  # of a lane
+# Whenever plotly.js draws a bar it looks at all bars of its trace, so one trace of thousands freezes a page that zooms.
+_TOGETHER: Final = 400
 _FEW: Final = 4  # lanes that a panel has room for however few are used, so that a bar stays a bar
 _ROOM: Final = 74  # pixels below a panel for its axis
 
@@ -171,7 +174,7 @@ def _position_title(scale: PositionScale) -> str:
 
 
 def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, place: Any) -> None:
-    """The bars of a panel, a trace for each outcome, and its marks. A name is in the legend once."""
+    """The bars of a panel, a trace or several for each outcome, and its marks. A name is in the legend once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
     known = [o.value for o in Outcome]
@@ -181,19 +184,23 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
     for outcome in outcomes:
         these = [s for s in spans if (s.record["outcome"] or "") == outcome]
         look = theme.look(theme.OUTCOMES, outcome or None)
-        figure.add_bar(
-            orientation="h",
-            name=f"{look.title} ({count(len(these))})",
-            legendgroup=f"outcome {look.title}",
-            showlegend=f"outcome {look.title}" not in named,
-            base=[place(s.start) for s in these],
-            x=[length(s.drawn) for s in these],
-            y=[s.lane for s in these],
-            marker=look.bar(),
-            customdata=[s.hover for s in these],
-            hovertemplate=template.replace("WORD", look.title),
-            **refs,
-        )
+        group = f"outcome {look.title}"
+        for first in range(0, len(these), _TOGETHER):
+            some = these[first : first + _TOGETHER]
+            figure.add_bar(
+                orientation="h",
+                name=f"{look.title} ({count(len(these))})",
+                legendgroup=group,
+                showlegend=group not in named and not first,
+                base=[place(s.start) for s in some],
+                x=[length(s.drawn) for s in some],
+                y=[s.lane for s in some],
+                width=_BAR,
+                marker=look.bar(),
+                customdata=[s.hover for s in some],
+                hovertemplate=template.replace("WORD", look.title),
+                **refs,
+            )
     for mark, marker in _MARKS.items():
         points = [(place(x), s.lane, s) for s in spans for kind, x in s.marks if kind == mark]
         if points:

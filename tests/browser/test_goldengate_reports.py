@@ -29,14 +29,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.fixture
 def chrome(browser: Chrome, report: Report) -> Chrome:
     """The browser with the report open and drawn."""
-    settled(browser, report.page, charts=2)
+    settled(browser, report.page, charts=5)
     return browser
 
 
 def test_the_report_opens_without_errors_and_draws_every_transaction(browser: Chrome, report: Report) -> None:
     browser.get("about:blank")
     errors(browser), requests(browser)
-    settled(browser, report.page, charts=2)
+    settled(browser, report.page, charts=5)
     assert errors(browser) == []
     assert requests(browser) == [report.page.as_uri()]
     for panel in ("xy", "x2y2"):
@@ -78,7 +78,7 @@ def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, report
     phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        settled(browser, report.page, charts=2)
+        settled(browser, report.page, charts=5)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

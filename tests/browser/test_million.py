@@ -24,7 +24,7 @@ from tests.browser.chrome import errors, opened, settled
 CHANGES = 1_090_000
 TRANSACTIONS = 1_000_000
 CHARTS = 5
-OPENS_IN, ZOOMS_IN = 3.0, 0.7  # seconds; the better of three, since other tests may run beside this one
+OPENS_IN, ZOOMS_IN = 3.0, 0.7  # seconds; the best of a few, since other tests may run beside this one
 
 _ZOOM = """
 const [done, number, share] = [arguments[2], arguments[0], arguments[1]];
@@ -99,7 +99,7 @@ def test_the_timeline_of_a_million_transactions_zooms_without_freezing(
     number = browser.execute_script(names).index("bar")
     bars = "return document.querySelectorAll('figure.chart .js-plotly-plot')[arguments[0]]._fullLayout.xaxis.range"
     before = browser.execute_script(bars, number)
-    took = [browser.execute_async_script(_ZOOM, number, 0.1) for _ in range(3)]
+    took = [browser.execute_async_script(_ZOOM, number, 0.1) for _ in range(5)]
     print(f"\nzooms in {', '.join(f'{one:.2f}' for one in took)} s")  # noqa: T201
     assert browser.execute_script(bars, number) != before
     assert min(took) < ZOOMS_IN

@@ -27,7 +27,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_report_opens_without_errors_and_draws_every_transaction(browser: Chrome, report: Report) -> None:
     browser.get("about:blank")
     errors(browser), requests(browser)
-    settled(browser, report.page, charts=2)
+    settled(browser, report.page, charts=5)
     assert errors(browser) == []
     assert requests(browser) == [report.page.as_uri()]
     for panel in ("xy", "x2y2"):
@@ -36,7 +36,7 @@ def test_a_report_opens_without_errors_and_draws_every_transaction(browser: Chro
 
 
 def test_the_ticks_of_log_positions_stand_upright_and_apart(browser: Chrome, report: Report) -> None:
-    settled(browser, report.page, charts=2)
+    settled(browser, report.page, charts=5)
     boxes = browser.execute_script(
         "return [...document.querySelectorAll('#chart-1 .x2tick text')].map(t => {"
         "const box = t.getBoundingClientRect(); return [box.left, box.right, box.width, box.height]})"
@@ -50,7 +50,7 @@ def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, report
     phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        settled(browser, report.page, charts=2)
+        settled(browser, report.page, charts=5)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -56,7 +56,7 @@ def browser() -> Iterator[Chrome]:
 @pytest.fixture
 def chrome(browser: Chrome, report: SimpleNamespace) -> Chrome:
     """The browser with the report open and drawn, whatever the test before did to it."""
-    settled(browser, report.page, charts=2)
+    settled(browser, report.page, charts=4)
     return browser
 
 
@@ -68,13 +68,13 @@ def test_every_transaction_is_drawn_on_both_axes(chrome: Chrome, report: SimpleN
     assert panels == [report.transactions] * 2
     wide = "return [...document.querySelectorAll('#chart-1 .barlayer .point path')].map(p => p.getBBox().width)"
     assert min(chrome.execute_script(wide)) > 0.5
-    assert len(chrome.find_elements(By.CSS_SELECTOR, "#chart-2 .barlayer .point path")) >= 4
+    assert len(chrome.find_elements(By.CSS_SELECTOR, "#chart-4 .barlayer .point path")) >= 4
 
 
 def test_nothing_is_asked_of_the_network_and_nothing_goes_wrong(browser: Chrome, report: SimpleNamespace) -> None:
     browser.get("about:blank")
     errors(browser), requests(browser)
-    settled(browser, report.page, charts=2)
+    settled(browser, report.page, charts=4)
     assert requests(browser) == [report.page.as_uri()]
     assert errors(browser) == []
     resources = "return performance.getEntriesByType('resource').map(entry => entry.name)"
@@ -133,7 +133,7 @@ def test_without_script_the_numbers_stand_in_the_place_of_the_charts(browser: Ch
     try:
         browser.get(report.page.as_uri())
         tables = browser.find_elements(By.CSS_SELECTOR, "figure.chart .instead table")
-        assert len(tables) == 2
+        assert len(tables) == 4
         assert all(table.is_displayed() for table in tables)
         drawings = browser.find_elements(By.CSS_SELECTOR, "figure.chart .drawing")
         assert not any(drawing.is_displayed() for drawing in drawings)
@@ -150,7 +150,7 @@ def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, report
     phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        settled(browser, report.page, charts=2)
+        settled(browser, report.page, charts=4)
         wide = browser.execute_script("return document.documentElement.scrollWidth")
         assert wide <= 390
     finally:

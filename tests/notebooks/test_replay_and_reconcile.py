@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from cdcwb import synth
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
+from cdcwb.report.kernel import Kernel
 from cdcwb.report.show import FIGURE_MIME
 from tests.planted import RULES, Planted, plant
 from tests.replayed import by_hand
@@ -26,9 +28,16 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
 
 
 @pytest.fixture(scope="module")
-def compared(planted: Planted) -> Any:
+def kernel() -> Iterator[Kernel]:
+    """One kernel for all of them, made for small captures."""
+    with Kernel(quick=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def compared(planted: Planted, kernel: Kernel) -> Any:
     parameters = {"path": str(planted.source), "others": [str(planted.target)], "rules": json.dumps(RULES)}
-    return execute(notebook_path("replay_and_reconcile"), parameters)
+    return execute(notebook_path("replay_and_reconcile"), parameters, kernel=kernel)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +48,9 @@ def alone_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(alone_in: Path) -> Any:
-    return execute(notebook_path("replay_and_reconcile"), {"path": str(alone_in / "capture"), "table": "orders"})
+def alone(alone_in: Path, kernel: Kernel) -> Any:
+    parameters = {"path": str(alone_in / "capture"), "table": "orders"}
+    return execute(notebook_path("replay_and_reconcile"), parameters, kernel=kernel)
 
 
 def text_of(notebook: Any) -> str:
@@ -94,16 +104,16 @@ def test_the_replayed_table_is_that_of_the_truth(alone: Any, alone_in: Path) -> 
     assert facts["history_changes"] > 1
 
 
-def test_a_row_is_named_by_its_key(alone_in: Path) -> None:
+def test_a_row_is_named_by_its_key(alone_in: Path, kernel: Kernel) -> None:
     wanted = by_hand(alone_in, "shop.orders")
     key = min(wanted)
     parameters = {"path": str(alone_in / "capture"), "table": "shop.orders", "key": json.dumps(dict(key))}
-    facts = read_facts(execute(notebook_path("replay_and_reconcile"), parameters))
+    facts = read_facts(execute(notebook_path("replay_and_reconcile"), parameters, kernel=kernel))
     assert facts["history_key"] == ", ".join(f"{name}={value}" for name, value in key)
     assert facts["history_changes"] >= 1
 
 
-def test_everything_that_is_wrong_is_said_in_one_message(alone_in: Path) -> None:
+def test_everything_that_is_wrong_is_said_in_one_message(alone_in: Path, kernel: Kernel) -> None:
     parameters = {
         "path": str(alone_in / "capture"),
         "table": "shop.order",
@@ -112,7 +122,7 @@ def test_everything_that_is_wrong_is_said_in_one_message(alone_in: Path) -> None
         "rules": '{"toleranze": 1}',
     }
     with pytest.raises(OptionError) as caught:
-        execute(notebook_path("replay_and_reconcile"), parameters)
+        execute(notebook_path("replay_and_reconcile"), parameters, kernel=kernel)
     said = str(caught.value)
     for part in ("Did you mean 'shop.orders'", "'noon'", "key: expected", "'toleranze'", "'tolerance'"):
         assert part in said, part

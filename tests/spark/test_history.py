@@ -78,3 +78,23 @@ def test_what_is_not_there_is_named_with_what_is(spark: SparkSession, tmp_path: 
     with pytest.raises(OptionError, match="found none"):
         life(spark, tmp_path, key={})
     assert life(spark, tmp_path, key={"id": "77"}) == []
+
+
+def test_a_move_that_was_rolled_back_is_shown_and_not_followed(spark: SparkSession, tmp_path: Path) -> None:
+    back = {"outcome": "rolled_back", "commit_position": None}
+    changes = frame(
+        spark,
+        tmp_path,
+        "changes",
+        [
+            change(1, "INSERT", T, key={"id": "1"}, after={"id": "1"}),
+            change(2, "UPDATE", T, key={"id": "2"}, before={"id": "1"}, after={"id": "2"}, **back),
+            change(3, "INSERT", T, key={"id": "2"}, after={"id": "2"}),
+            change(4, "TRUNCATE", T),
+            change(5, "TRUNCATE", "shop.other"),
+        ],
+    )
+    transactions = frame(spark, tmp_path, "transactions", TRANSACTIONS)
+    found = history(changes, transactions, T, {"id": "1"}).collect()
+    assert [int(row["position"], 16) for row in found] == [1, 2, 4]
+    assert history(changes, transactions, "orders", {"id": "3"}).collect() == []

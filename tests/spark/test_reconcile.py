@@ -85,3 +85,66 @@ def test_rolled_back_changes_and_full_loads_count_on_neither_side(spark: SparkSe
     target = [made(1, "INSERT", 1), made(3, "REFRESH", 3) | {"outcome": None}]
     counts = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target)).counts()
     assert counts == {"same": 1, "missing": 0, "extra": 0, "different": 0, "late": 0}
+
+
+def test_a_side_without_a_key_takes_that_of_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    source = tables(spark, tmp_path, changes=[change(n, "INSERT", T, after={"ID": str(n), "a": "x"}) for n in (1, 2)])
+    target = tables(spark, tmp_path, changes=[made(1, "INSERT", 1, a="x"), made(2, "INSERT", 2, a="y")])
+    there = reconcile(source, target)
+    assert there.notes == [
+        f"{T}: the source names no key; the target's is taken: ID.",
+        f"{T}: ID is in no change of the target and compared with nothing.",
+    ]
+    assert there.without_key == []
+    assert (there.counts()["same"], there.counts()["different"]) == (1, 1)
+    back = reconcile(target, source)
+    assert back.notes[0] == f"{T}: the target names no key; the source's is taken: ID."
+    assert (back.counts()["same"], back.counts()["different"]) == (1, 1)
+
+
+def test_what_cannot_be_compared_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    source = tables(spark, tmp_path, changes=[made(1, "INSERT", 1), made(2, "INSERT", 2, "shop.here")])
+    other = change(1, "INSERT", T, key={"no": "1"}, after={"no": "1"})
+    target = tables(spark, tmp_path, changes=[other, made(2, "INSERT", 2, "shop.there")])
+    found = reconcile(source, target)
+    assert found.notes == [
+        "The target has no change of shop.here; its changes with a key in the source: 1.",
+        f"{T}: the source's key is id, the target's no, so no change can be matched.",
+        f"{T}: id is in no change of the target and compared with nothing.",
+        "The source has no change of shop.there; its changes with a key in the target: 1.",
+    ]
+    assert (found.counts()["missing"], found.counts()["extra"]) == (2, 2)
+
+
+def test_rules_about_names_that_neither_has_are_refused_together(spark: SparkSession, tmp_path: Path) -> None:
+    capture = tables(spark, tmp_path, changes=[made(1, "INSERT", 1, state="x")])
+    rules = Rules({"shop.order": "shop.ordres"}, {"stat": "state"}, {f"{T}.staet": "text"})
+    with pytest.raises(OptionError) as caught:
+        reconcile(capture, capture, rules)
+    for part in ("no table 'shop.order'", "no table 'shop.ordres'", "no column 'stat'", f"no column '{T}.staet'"):
+        assert part in str(caught.value)
+
+
+def test_delays_and_times_add_up_to_the_counts(spark: SparkSession, tmp_path: Path) -> None:
+    source = [made(n, "INSERT", n, state="a") for n in range(1, 9)]
+    target = [
+        made(n, "INSERT", n, state="b" if n == 2 else "a") | {"committed_at": at(n + n * 0.4)} for n in range(2, 10)
+    ]
+    rules = Rules(late_after=timedelta(seconds=3))
+    found = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target), rules)
+    found = found.kept(tmp_path / "kept")
+    counts = found.counts()
+    assert counts == {"same": 6, "missing": 1, "extra": 1, "different": 1, "late": 1}
+    assert found.unlike == 4
+    assert sum(row["changes"] for row in found.delays()) == counts["same"] + counts["different"]
+    assert sum(row["late"] for row in found.delays()) == 1
+    assert found.delays()[0]["from_us"] == 500_000
+    spans = found.over_time()
+    assert {name: sum(row[name] for row in spans) for name in ("missing", "extra", "different", "late")} == {
+        "missing": 1,
+        "extra": 1,
+        "different": 1,
+        "late": 1,
+    }
+    assert found.by_table()[0] | {"slowest_us": 0} == {"table": T, **counts, "slowest_us": 0}
+    assert found.by_table()[0]["slowest_us"] == 3_200_000

@@ -11,7 +11,8 @@ import pytest
 import cdcwb
 from cdcwb import synth
 from cdcwb.errors import OptionError
-from cdcwb.spark.replay import state
+from cdcwb.spark.known import find_table, keyed_by, known_tables, likely_key
+from cdcwb.spark.replay import growth, state
 from tests.changes import at, change, frame, version
 
 if TYPE_CHECKING:
@@ -101,6 +102,89 @@ def test_an_update_of_the_key_ends_one_row_and_begins_another(spark: SparkSessio
     found = rows(spark, tmp_path, changes)
     assert set(found) == {"7"}
     assert found["7"]["row"] == {"id": "7", "state": "moved", "note": "x"}
+
+
+def moved(number: int, old: str, new: str, **after: Any) -> dict[str, Any]:
+    """An update of the key whose image before holds the key alone."""
+    return change(number, "UPDATE", T, key={"id": new}, before={"id": old}, after={"id": new, **after})
+
+
+def test_a_row_keeps_what_it_was_under_every_key_it_had(spark: SparkSession, tmp_path: Path) -> None:
+    changes = [
+        made(1, "INSERT", after={"id": "1", "state": "new", "note": "first"}),
+        made(2, "INSERT", after={"id": "5", "state": "new", "note": "fifth"}),
+        moved(3, "1", "2", state="moved"),
+        made(4, "INSERT", after={"id": "1", "state": "new", "note": "another"}),
+        moved(5, "2", "3"),
+        made(6, "UPDATE", after={"id": "3", "state": "at last"}),
+        made(7, "DELETE", before={"id": "5"}),
+        moved(8, "1", "5"),
+        moved(9, "3", "1"),
+    ]
+    found = rows(spark, tmp_path, changes)
+    assert {key: row["row"] for key, row in found.items()} == {
+        "1": {"id": "1", "state": "at last", "note": "first"},
+        "5": {"id": "5", "state": "new", "note": "another"},
+    }
+    assert not any(row["partial"] for row in found.values())
+    assert found["1"]["key"] == {"id": "1"}
+    early = rows(spark, tmp_path, changes, position=f"{4:016X}")
+    assert {key: row["row"]["note"] for key, row in early.items()} == {"1": "another", "2": "first", "5": "fifth"}
+
+
+def test_a_move_to_a_key_that_is_taken_replaces_the_row(spark: SparkSession, tmp_path: Path) -> None:
+    changes = [
+        made(1, "INSERT", after={"id": "1", "state": "new", "note": "first"}),
+        made(2, "INSERT", after={"id": "2", "state": "old", "note": "second"}),
+        moved(3, "1", "2"),
+    ]
+    found = rows(spark, tmp_path, changes)
+    assert {key: row["row"] for key, row in found.items()} == {"2": {"id": "2", "state": "new", "note": "first"}}
+
+
+def test_the_number_of_rows_falls_to_none_with_a_truncate(spark: SparkSession, tmp_path: Path) -> None:
+    changes = [
+        made(1, "REFRESH", after={"id": "9"}, outcome=None, commit_position=None, position=None, committed_at=None),
+        made(2, "INSERT", after={"id": "1"}),
+        made(3, "INSERT", after={"id": "2"}),
+        moved(4, "2", "3"),
+        change(5, "TRUNCATE", T),
+        made(7, "INSERT", after={"id": "1"}),
+        made(8, "DELETE", before={"id": "1"}),
+    ]
+    table = frame(spark, tmp_path, "changes", changes)
+    known = known_tables(table)[T]
+    assert (known.moves, known.truncates, known.changes, known.keyed) == (1, 1, 7, 6)
+    steps = growth(table, known, at(0), 1_000_000)
+    assert steps == [(None, 1), (at(3), 2), (at(4), 3), (at(6), 0), (at(8), 1), (at(9), 0)]
+
+
+def test_a_table_is_named_without_its_schema_where_that_is_enough(spark: SparkSession, tmp_path: Path) -> None:
+    changes = [made(1, "INSERT", after={"id": "1"}), change(2, "INSERT", "x.lines"), change(3, "INSERT", "y.lines")]
+    known = known_tables(frame(spark, tmp_path, "changes", changes))
+    assert find_table(known, "orders") is known[T]
+    with pytest.raises(OptionError, match=r"several tables are called 'lines'; name one of: x\.lines, y\.lines"):
+        find_table(known, "lines")
+
+
+def test_a_column_looks_like_a_key_where_each_inserted_row_has_a_value_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    changes = [
+        change(1, "INSERT", T, after={"kind": "a", "no": "1", "name": "x"}),
+        change(2, "INSERT", T, after={"kind": "a", "no": "2", "name": "y"}),
+        change(3, "UPDATE", T, after={"kind": "b", "no": "2", "name": "z"}),
+        change(4, "INSERT", "shop.one", after={"no": "1"}),
+        change(5, "INSERT", "shop.same", after={"no": "1"}),
+        change(6, "INSERT", "shop.same", after={"no": "1"}),
+    ]
+    table = frame(spark, tmp_path, "changes", changes)
+    known = known_tables(table)
+    assert likely_key(table, known[T]) == ("no", 2)
+    assert likely_key(table, known["shop.one"]) is None
+    assert likely_key(table, known["shop.same"]) is None
+    keyed = keyed_by(table, {T: ["no"]})
+    assert [row["key"] for row in keyed.orderBy("offset").collect()] == [{"no": "1"}, *[{"no": "2"}] * 2, *[None] * 3]
 
 
 def test_a_truncate_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -117,6 +117,8 @@ def busiest(made: Made, table: str) -> tuple[tuple[str, str | None], ...]:
         if label != table or row["operation"] == "TRUNCATE":
             continue
         image = dict(row["key"] or ()) or dict(row["after"] or row["before"])
+        if not set(names) <= set(image):
+            continue
         key = tuple((name, image[name]) for name in names)
         counted[key] += 1
         before = dict(row["before"] or ())

@@ -73,7 +73,7 @@ def test_delays_are_parted_into_in_time_and_late() -> None:
         {"from_us": 50_000_000_000, "to_us": None, "changes": 1, "late": 1},
     ]
     figure = charts.delays(rows)
-    assert [list(trace.y) for trace in figure.data] == [[1, 2, 3, 1, 0], [0, 0, 0, 4, 1]]
+    assert [list(trace.y) for trace in figure.data] == [[1, 2, 3, 1, None], [None, None, None, 4, 1]]
     labels = ["before the source", "none", "under 1 ms", "1 s to 2 s", "from 13 h 53 min 20 s on"]
     assert list(figure.layout.xaxis.ticktext) == labels
     assert len(charts.delays(rows[:3]).data) == 1

@@ -98,7 +98,7 @@ class Part:
     start: int
     stop: int
     stretches: list[Stretch] = field(default_factory=list)
-    named: tuple[str, ...] = ()
+    named: tuple[str, ...] = field(default=(), compare=False)
 
 
 def cut(size: int, boundaries: Sequence[int]) -> list[tuple[int, int]]:
