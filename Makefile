@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests with Spark run in two processes, a file in one of them, each with a JVM of its own.
 IN_TWO := --numprocesses 2 --dist loadfile
+# What tells nothing more of an older PySpark: pages' examples, and whole ways whose steps have tests of their own.
+ON_NEWEST := docs_cli cli row incremental analysis_truth report_suite together
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest lint lab bench clean java browser
@@ -30,9 +32,9 @@ test: env java browser lint ## check the code, then run every test at its normal
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full
 
-test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without the pages' examples
+test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without what only repeats it
 	@scripts/ensure.sh $(OLDEST)/bin/python java
-	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark --ignore tests/spark/test_docs_cli.py
+	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark $(ON_NEWEST:%=--ignore tests/spark/test_%.py)
 
 lint: env ## check style, formatting and types
 	$(BIN)/ruff check

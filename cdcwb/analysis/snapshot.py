@@ -26,7 +26,7 @@ __all__ = ["Snapshot"]
 _NAMES: Final = ("transactions", "changes", "problems")
 _PLACED: Final = (
     *("file_index", "offset", "operation", "position", "transaction_id", "schema_name", "table_name"),
-    *("outcome", "committed_at"),
+    *("outcome", "changed_at", "committed_at"),
 )
 
 

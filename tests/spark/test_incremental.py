@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "gbase8s": ("gbase8s", {"files": 4, "cut_records": True, "undo_share": 0.3, "update_share": 0.8}),
     "qlik-kafka": ("qlik-kafka", {"layout": "stream", "metadata": "late", "tables": 2, "schema_changes": 2}),
-    "qlik-change-table": ("qlik-change-table", {"file_rows": 30, "tables": 2, "schema_changes": 2}),
+    "qlik-change-table": ("qlik-change-table", {"file_rows": 60, "tables": 2, "schema_changes": 2}),
     "goldengate": (
         "goldengate",
         {"trail_files": 4, "capture_files": "trail", "abends": 2, "updates": "pairs", "schema_changes": 2},
