@@ -9,25 +9,23 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import Paths, choose, choose_rows, get_format
-from cdcwb.formats.base import Format, Pairing, Plan, Recognition, RowFormat, TableRequest
-from cdcwb.formats.continued import Stamps, divide, marks_of, stamps_of
+from cdcwb.formats import Paths, choose, choose_rows
+from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
+from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, as_choice, nearest, parse_keys
+from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
-    from cdcwb.spark.rows import RowsOf
 
 __all__ = ["Capture", "load", "register", "saved_format"]
 
@@ -79,9 +77,9 @@ def load(
     return _continue(saved, others, format, spark, options) if others else _open_saved(saved, spark, options)
 
 
-def _open_files(files: list[str], format: str, spark: SparkSession | None, options: dict[str, Any]) -> _Live:
+def _open_files(files: list[str], format: str, spark: SparkSession | None, options: dict[str, Any]) -> Live:
     """The tables of a capture of files."""
-    origin = _Origin(files, format, {name: _plain(one) for name, one in options.items() if one is not None})
+    origin = Origin(files, format, {name: plain(one) for name, one in options.items() if one is not None})
     stamps = stamps_of(files)  # before they are read: of what changes meanwhile nothing is kept
     fmt, recognition = choose(files, format, options)
     if recognition.refusal is not None:
@@ -95,32 +93,9 @@ def _open_files(files: list[str], format: str, spark: SparkSession | None, optio
 
     plan = fmt.plan(files, {name: value for name, value in options.items() if value is not None}, runner(session))
     _check_keys(fmt, plan, keys)
-    live = _Live(session, fmt, plan, _detected(fmt, recognition, format, plan), images, mode, keys)
+    live = Live(session, fmt, plan, _detected(fmt, recognition, format, plan), images, mode, keys)
     live.origin, live.stamps = origin, stamps
     return live
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """What a capture was opened from: its files, and the format (or ``auto``) and options that were given, as JSON
-    holds them."""
-
-    files: list[str]
-    format: str
-    options: dict[str, Any]
-
-
-def _plain(value: Any) -> Any:
-    """The value of an option as JSON holds it; every spelling of a number or a truth value is the same text."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return [_plain(one) for one in value]
-    return str(value).lower() if isinstance(value, bool) else os.fspath(value) if _is_path(value) else str(value)
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, os.PathLike)
 
 
 def _continue(
@@ -147,7 +122,7 @@ def _continue(
             "format and load all files at once",
             path=str(saved),
         )
-    return Capture(_Together(live, saved, about["files"], told["splits"]))
+    return Capture(Continued(live, saved, about["files"], told["splits"]))
 
 
 def _check_options(name: str, told: dict[str, Any], format: str, options: dict[str, Any]) -> None:
@@ -156,10 +131,10 @@ def _check_options(name: str, told: dict[str, Any], format: str, options: dict[s
         raise OptionError(f"the capture was saved as {name}, and cannot go on as {format}: load all files at once")
     for option, value in options.items():
         had = told["options"].get(option)
-        if value is not None and _plain(value) != had:
+        if value is not None and plain(value) != had:
             with_ = "without it" if had is None else f"with {had!r}"
             raise OptionError(
-                f"option {option}: the capture was saved {with_}, found {_plain(value)!r}; leave it out, or load all "
+                f"option {option}: the capture was saved {with_}, found {plain(value)!r}; leave it out, or load all "
                 "files at once"
             )
 
@@ -189,7 +164,7 @@ def _open_rows(frame: DataFrame, format: str, options: dict[str, Any]) -> Captur
     plan = fmt.plan_rows(name, rows.schema, rows.run, given)
     _check_keys(fmt, plan, keys)
     detected = _detected(fmt, recognition, format, plan)
-    return Capture(_LiveRows(rows, fmt, plan, detected, images, mode, keys))
+    return Capture(LiveRows(rows, fmt, plan, detected, images, mode, keys))
 
 
 def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
@@ -211,265 +186,6 @@ def _session() -> SparkSession:
     from cdcwb.spark.session import get_spark
 
     return get_spark()
-
-
-class _Live:
-    """The tables of a capture that is read from its files."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        fmt: Format,
-        plan: Plan,
-        detected: list[dict[str, Any]],
-        images: bool,
-        mode: str,
-        keys: dict[str, list[str]],
-    ) -> None:
-        self.spark = spark
-        self.format = fmt
-        self.plan = plan
-        self.text = plan.to_text()
-        self.detected_rows = detected
-        self.with_images = images
-        self.mode = mode
-        self.keys = keys
-        self.files = fmt.files(plan)
-        self.facts = plan.facts
-        self.origin: _Origin | None = None
-        self.stamps: Stamps = {}
-
-    def _read(self, **options: str) -> DataFrame:
-        from cdcwb.spark.source import source_name
-
-        return self.spark.read.format(source_name(self.format.name)).options(plan=self.text, **options).load()
-
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
-        from cdcwb.spark.packing import unpack
-
-        decoded = images and self.with_images
-        options = {"images": str(decoded).lower(), "mode": mode or self.mode}
-        return unpack(self._read(packed="true", **options))
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of the split that each is from, which saved ones have besides."""
-        from cdcwb.spark.packing import unpack
-
-        options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
-        return unpack(self._read(packed="true", **options), split=True)
-
-    @cached_property
-    def marks(self) -> list[list[str]]:
-        """What tells whether the events of each split still hold when the capture goes on."""
-        return marks_of(self.format, self.plan, self.stamps)
-
-    def continuation(self) -> dict[str, Any]:
-        """What a saved capture needs to go on, or why it cannot."""
-        if self.mode == "DROPMALFORMED":
-            return {"not": "what could not be understood was left out"}
-        if self.origin is None:
-            return {"not": "it was saved of a table of rows, not of files"}
-        return {**asdict(self.origin), "splits": self.marks}
-
-    def changes(self, images: bool) -> DataFrame:
-        from cdcwb.spark.assemble import assemble_changes
-
-        def assembled(events: DataFrame) -> DataFrame:
-            return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
-
-        made = assembled(self.events(images))
-        if not self.plan.facts.get("undo_records"):
-            return made
-        from cdcwb.spark.undo import mark
-
-        return mark(made, made if images else assembled(self.events(True)))
-
-    def transactions(self) -> DataFrame:
-        from cdcwb.spark.assemble import assemble_transactions
-
-        return assemble_transactions(self.events(False), self.changes(False), self.format)
-
-    def table_versions(self) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        from cdcwb.spark.assemble import conform
-
-        versions = self._frame(self.format.table_versions(self.plan)).drop("first_position")
-        used = (
-            self.events(False)
-            .filter(F.col("kind").isin("change", "before", "after") & F.col("table_version").isNotNull())
-            .groupBy("table_version")
-            .agg(F.min("position").alias("first_position"))  # text order is log order
-        )
-        return conform(versions.join(used, "table_version", "left"), "table_versions")
-
-    def problems(self) -> DataFrame:
-        import pyarrow as pa
-
-        from cdcwb.spark.assemble import assemble_problems
-
-        beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
-        events = self.events(True, mode="PERMISSIVE")  # what DROPMALFORMED drops leaves its problems
-        # halves that are joined by position are compared with their masks
-        changes = self.changes(self.format.pairing is Pairing.POSITION)
-        return assemble_problems(events, changes, self.events(False), self.transactions(), beside, self.format)
-
-    def detected(self) -> DataFrame:
-        import pyarrow as pa
-
-        return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
-
-    def _frame(self, table: pa.Table) -> DataFrame:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        rows = table.to_pylist()
-        for field in table.schema:
-            if pa.types.is_map(field.type):  # Arrow gives pairs, Spark wants dictionaries
-                for row in rows:
-                    row[field.name] = None if row[field.name] is None else dict(row[field.name])
-        return self.spark.createDataFrame(rows, from_arrow_schema(table.schema))
-
-    def table(self, request: TableRequest) -> DataFrame:
-        self.format.table_schema(self.plan, request)  # a wrong name is a CaptureError here, not Spark's later
-        options = {"table": request.name, "table_images": request.images, "table_schema": request.schema}
-        if request.columns is not None:
-            options["columns"] = "\x1f".join(request.columns)
-        return self._read(**options)
-
-
-class _LiveRows(_Live):
-    """The tables of a capture that is read from a DataFrame."""
-
-    def __init__(
-        self,
-        rows: RowsOf,
-        fmt: RowFormat,
-        plan: Plan,
-        detected: list[dict[str, Any]],
-        images: bool,
-        mode: str,
-        keys: dict[str, list[str]],
-    ) -> None:
-        super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
-        self.rows = rows
-
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
-        from cdcwb.spark.rows import read_events
-
-        return read_events(self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode)
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        return self.events(True, mode)  # its rows are in no splits
-
-    def table(self, request: TableRequest) -> DataFrame:
-        from cdcwb.spark.rows import read_table
-
-        schema = self.format.table_schema(self.plan, request)
-        return read_table(self.rows, self.format.name, self.text, request, schema)
-
-
-class _Decoded(_Live):
-    """The tables of a capture whose events are decoded already, and stand in a Parquet table."""
-
-    def __init__(self, live: _Live, place: Path) -> None:
-        vars(self).update(vars(live))
-        self._place = place
-
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
-        return _stored(self.spark, self._place)
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        return _stored(self.spark, self._place, split=True)
-
-
-class _Together(_Live):
-    """The tables of a saved capture that goes on: its events as far as they still hold, and those that are decoded."""
-
-    def __init__(self, live: _Live, saved: Path, files: list[dict[str, Any]], splits: list[list[str]]) -> None:
-        vars(self).update(vars(live))
-        self._saved = saved
-        self.divided = divide(splits, live.plan, live.marks)
-        places = {entry["file"]: entry["file_index"] for entry in self.files}
-        self._files = [places.get(entry["file"], -1) for entry in sorted(files, key=lambda one: one["file_index"])]
-
-    @cached_property
-    def marks(self) -> list[list[str]]:
-        return self.divided.marks
-
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
-        return self.numbered(mode).drop(_split_name())  # saved ones have their images, and so halves must be alike
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        from cdcwb.spark.kept import kept_rows
-        from cdcwb.spark.packing import SPLIT
-
-        parts: list[DataFrame] = []
-        divided = self.divided
-        if divided.first_fresh:
-            saved = _stored(self.spark, self._saved / "events", split=True)
-            parts.append(kept_rows(saved, SPLIT, divided.kept, self._files))
-        if divided.fresh.splits or not parts:
-            decoded = self._fresh.numbered(mode)
-            parts.append(decoded.withColumn(SPLIT, F.col(SPLIT) + F.lit(divided.first_fresh)))
-        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-
-    @cached_property
-    def _fresh(self) -> _Live:
-        """The capture with only what is decoded."""
-        return _Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
-
-
-class _Saved:
-    """The tables of a capture that was saved as Parquet."""
-
-    def __init__(self, spark: SparkSession, folder: Path, facts: dict[str, Any]) -> None:
-        self.spark = spark
-        self.folder = folder
-        self.format = get_format(facts["format"])
-        self.files: list[dict[str, Any]] = facts["files"]
-        self.facts: dict[str, Any] = facts["facts"]
-
-        self._about = facts
-
-    def _read(self, table: str) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return self.spark.read.schema(from_arrow_schema(model.TABLES[table])).parquet(str(self.folder / table))
-
-    def numbered(self) -> DataFrame:
-        """The events with the number of the split that each is from."""
-        return _stored(self.spark, self.folder / "events", split=True)
-
-    def continuation(self) -> dict[str, Any]:
-        """What it needs to go on, or why it cannot, as it was saved."""
-        return dict(self._about.get("continue") or {})
-
-    def events(self, images: bool) -> DataFrame:
-        return self._read("events")
-
-    def changes(self, images: bool) -> DataFrame:
-        return self._read("changes")
-
-    def transactions(self) -> DataFrame:
-        return self._read("transactions")
-
-    def table_versions(self) -> DataFrame:
-        return self._read("table_versions")
-
-    def problems(self) -> DataFrame:
-        return self._read("problems")
-
-    def detected(self) -> DataFrame:
-        return self._read("detected")
-
-    def table(self, request: TableRequest) -> DataFrame:
-        raise CaptureError(
-            "a saved capture holds text images, no typed columns: load the files it was saved from",
-            path=str(self.folder),
-        )
 
 
 class _Filters:
@@ -499,7 +215,7 @@ class Capture:
     it was decoded. Nothing is cached: a DataFrame that is used twice is read twice.
     """
 
-    def __init__(self, tables: _Live | _Saved, filters: tuple[_Filters, ...] = ()) -> None:
+    def __init__(self, tables: Live | Saved, filters: tuple[_Filters, ...] = ()) -> None:
         self._tables = tables
         self._filters = filters  # one after the other
         self._named: dict[_Filters, frozenset[str] | None] = {}
@@ -524,7 +240,7 @@ class Capture:
     @property
     def stored(self) -> bool:
         """Is it read from the tables that :meth:`save` wrote, as they are?"""
-        return isinstance(self._tables, _Saved) and not self._filters
+        return isinstance(self._tables, Saved) and not self._filters
 
     @property
     def format(self) -> str:
@@ -750,12 +466,12 @@ class Capture:
         DROPMALFORMED, which keeps problems of what it drops.
         """
         tables = self._tables
-        if not isinstance(tables, _Live) or isinstance(tables, _Decoded) or tables.mode == "DROPMALFORMED":
+        if not isinstance(tables, Live) or isinstance(tables, Decoded) or tables.mode == "DROPMALFORMED":
             return self
         where = Path(place).absolute()
         tables.numbered().write.parquet(str(where))
         again = copy.copy(self)  # filters stay, and what a kind of capture of its own adds
-        again._tables = _Decoded(tables, where)
+        again._tables = Decoded(tables, where)
         return again
 
     @cached_property
@@ -797,23 +513,6 @@ def _saved_among(path: Paths) -> tuple[Path | None, list[Any]]:
     return found[0] if found else None, [one for one in paths if _saved_at(one) is None]
 
 
-def _stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
-    """Events in a Parquet table, with the number of the split or without."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import IntegerType, StructType
-
-    from cdcwb.spark.packing import SPLIT
-
-    schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
-    return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(place))
-
-
-def _split_name() -> str:
-    from cdcwb.spark.packing import SPLIT
-
-    return SPLIT
-
-
 def saved_format(path: Paths) -> str | None:
     """The format of a saved capture; None where ``path`` is none. Raises CaptureError where it cannot be opened."""
     folder = _saved_at(path)
@@ -834,4 +533,4 @@ def _description(folder: Path) -> dict[str, Any]:
 def _open_saved(folder: Path, spark: SparkSession | None, options: dict[str, Any]) -> Capture:
     if options:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(options)}", path=str(folder))
-    return Capture(_Saved(spark or _session(), folder, _description(folder)))
+    return Capture(Saved(spark or _session(), folder, _description(folder)))

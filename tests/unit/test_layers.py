@@ -24,6 +24,7 @@ LAYERS = (
     ("analysis", "charts"),
     ("__init__",),  # cdcwb itself, the public face
     ("capture",),
+    ("tables",),
     ("spark", "xds"),
     ("formats",),
     ("model",),

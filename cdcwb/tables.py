@@ -1,0 +1,341 @@
+"""Where the tables of a capture come from: its files, rows of a DataFrame, events that are decoded already, a saved
+capture, or a saved capture and the files that came since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdcwb import model
+from cdcwb.errors import CaptureError
+from cdcwb.formats import get_format
+from cdcwb.formats.base import Format, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.continued import Stamps, divide, marks_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cdcwb.spark.rows import RowsOf
+
+__all__ = ["Continued", "Decoded", "Live", "LiveRows", "Origin", "Saved", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a capture was opened from: its files, and the format (or ``auto``) and options that were given, as JSON
+    holds them."""
+
+    files: list[str]
+    format: str
+    options: dict[str, Any]
+
+
+def plain(value: Any) -> Any:
+    """The value of an option as JSON holds it; every spelling of a number or a truth value is the same text."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [plain(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Live:
+    """The tables of a capture that is read from its files."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        fmt: Format,
+        plan: Plan,
+        detected: list[dict[str, Any]],
+        images: bool,
+        mode: str,
+        keys: dict[str, list[str]],
+    ) -> None:
+        self.spark = spark
+        self.format = fmt
+        self.plan = plan
+        self.text = plan.to_text()
+        self.detected_rows = detected
+        self.with_images = images
+        self.mode = mode
+        self.keys = keys
+        self.files = fmt.files(plan)
+        self.facts = plan.facts
+        self.origin: Origin | None = None
+        self.stamps: Stamps = {}
+
+    def _read(self, **options: str) -> DataFrame:
+        from cdcwb.spark.source import source_name
+
+        return self.spark.read.format(source_name(self.format.name)).options(plan=self.text, **options).load()
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        """One row per wire record; without ``images`` these and raw are null. ``mode``: as if it had been given."""
+        from cdcwb.spark.packing import unpack
+
+        decoded = images and self.with_images
+        options = {"images": str(decoded).lower(), "mode": mode or self.mode}
+        return unpack(self._read(packed="true", **options))
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        """The events with the number of the split that each is from, which saved ones have besides."""
+        from cdcwb.spark.packing import unpack
+
+        options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
+        return unpack(self._read(packed="true", **options), split=True)
+
+    @cached_property
+    def marks(self) -> list[list[str]]:
+        """What tells whether the events of each split still hold when the capture goes on."""
+        return marks_of(self.format, self.plan, self.stamps)
+
+    def continuation(self) -> dict[str, Any]:
+        """What a saved capture needs to go on, or why it cannot."""
+        if self.mode == "DROPMALFORMED":
+            return {"not": "what could not be understood was left out"}
+        if self.origin is None:
+            return {"not": "it was saved of a table of rows, not of files"}
+        return {**asdict(self.origin), "splits": self.marks}
+
+    def changes(self, images: bool) -> DataFrame:
+        """One row per logical change."""
+        from cdcwb.spark.assemble import assemble_changes
+
+        def assembled(events: DataFrame) -> DataFrame:
+            return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
+
+        made = assembled(self.events(images))
+        if not self.plan.facts.get("undo_records"):
+            return made
+        from cdcwb.spark.undo import mark
+
+        return mark(made, made if images else assembled(self.events(True)))
+
+    def transactions(self) -> DataFrame:
+        """One row per transaction."""
+        from cdcwb.spark.assemble import assemble_transactions
+
+        return assemble_transactions(self.events(False), self.changes(False), self.format)
+
+    def table_versions(self) -> DataFrame:
+        """One row per version of a table."""
+        from pyspark.sql import functions as F
+
+        from cdcwb.spark.assemble import conform
+
+        versions = self._frame(self.format.table_versions(self.plan)).drop("first_position")
+        used = (
+            self.events(False)
+            .filter(F.col("kind").isin("change", "before", "after") & F.col("table_version").isNotNull())
+            .groupBy("table_version")
+            .agg(F.min("position").alias("first_position"))  # text order is log order
+        )
+        return conform(versions.join(used, "table_version", "left"), "table_versions")
+
+    def problems(self) -> DataFrame:
+        """One row per problem."""
+        import pyarrow as pa
+
+        from cdcwb.spark.assemble import assemble_problems
+
+        beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
+        events = self.events(True, mode="PERMISSIVE")  # what DROPMALFORMED drops leaves its problems
+        # halves that are joined by position are compared with their masks
+        changes = self.changes(self.format.pairing is Pairing.POSITION)
+        return assemble_problems(events, changes, self.events(False), self.transactions(), beside, self.format)
+
+    def detected(self) -> DataFrame:
+        """What was concluded before anything was decoded."""
+        import pyarrow as pa
+
+        return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
+
+    def _frame(self, table: pa.Table) -> DataFrame:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        rows = table.to_pylist()
+        for field in table.schema:
+            if pa.types.is_map(field.type):  # Arrow gives pairs, Spark wants dictionaries
+                for row in rows:
+                    row[field.name] = None if row[field.name] is None else dict(row[field.name])
+        return self.spark.createDataFrame(rows, from_arrow_schema(table.schema))
+
+    def table(self, request: TableRequest) -> DataFrame:
+        """One table's row records with real types."""
+        self.format.table_schema(self.plan, request)  # a wrong name is a CaptureError here, not Spark's later
+        options = {"table": request.name, "table_images": request.images, "table_schema": request.schema}
+        if request.columns is not None:
+            options["columns"] = "\x1f".join(request.columns)
+        return self._read(**options)
+
+
+class LiveRows(Live):
+    """The tables of a capture that is read from a DataFrame."""
+
+    def __init__(
+        self,
+        rows: RowsOf,
+        fmt: RowFormat,
+        plan: Plan,
+        detected: list[dict[str, Any]],
+        images: bool,
+        mode: str,
+        keys: dict[str, list[str]],
+    ) -> None:
+        super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
+        self.rows = rows
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        """One row per wire record."""
+        from cdcwb.spark.rows import read_events
+
+        return read_events(self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode)
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        """The events with the number of the split that each is from."""
+        return self.events(True, mode)  # its rows are in no splits
+
+    def table(self, request: TableRequest) -> DataFrame:
+        """One table's row records with real types."""
+        from cdcwb.spark.rows import read_table
+
+        schema = self.format.table_schema(self.plan, request)
+        return read_table(self.rows, self.format.name, self.text, request, schema)
+
+
+class Decoded(Live):
+    """The tables of a capture whose events are decoded already, and stand in a Parquet table."""
+
+    def __init__(self, live: Live, place: Path) -> None:
+        vars(self).update(vars(live))
+        self._place = place
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        """One row per wire record."""
+        return stored(self.spark, self._place)
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        """The events with the number of the split that each is from."""
+        return stored(self.spark, self._place, split=True)
+
+
+class Continued(Live):
+    """The tables of a saved capture that goes on: its events as far as they still hold, and those that are decoded."""
+
+    def __init__(self, live: Live, saved: Path, files: list[dict[str, Any]], splits: list[list[str]]) -> None:
+        vars(self).update(vars(live))
+        self._saved = saved
+        self.divided = divide(splits, live.plan, live.marks)
+        places = {entry["file"]: entry["file_index"] for entry in self.files}
+        self._files = [places.get(entry["file"], -1) for entry in sorted(files, key=lambda one: one["file_index"])]
+
+    @cached_property
+    def marks(self) -> list[list[str]]:
+        """What tells whether the events of each split still hold."""
+        return self.divided.marks
+
+    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+        """One row per wire record."""
+        return self.numbered(mode).drop(_split_name())  # saved ones have their images, and so halves must be alike
+
+    def numbered(self, mode: str | None = None) -> DataFrame:
+        """The events with the number of the split that each is from."""
+        from pyspark.sql import functions as F
+
+        from cdcwb.spark.kept import kept_rows
+        from cdcwb.spark.packing import SPLIT
+
+        parts: list[DataFrame] = []
+        divided = self.divided
+        if divided.first_fresh:
+            saved = stored(self.spark, self._saved / "events", split=True)
+            parts.append(kept_rows(saved, SPLIT, divided.kept, self._files))
+        if divided.fresh.splits or not parts:
+            decoded = self._fresh.numbered(mode)
+            parts.append(decoded.withColumn(SPLIT, F.col(SPLIT) + F.lit(divided.first_fresh)))
+        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+
+    @cached_property
+    def _fresh(self) -> Live:
+        """The capture with only what is decoded."""
+        return Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
+
+
+class Saved:
+    """The tables of a capture that was saved as Parquet."""
+
+    def __init__(self, spark: SparkSession, folder: Path, facts: dict[str, Any]) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.format = get_format(facts["format"])
+        self.files: list[dict[str, Any]] = facts["files"]
+        self.facts: dict[str, Any] = facts["facts"]
+
+        self._about = facts
+
+    def _read(self, table: str) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return self.spark.read.schema(from_arrow_schema(model.TABLES[table])).parquet(str(self.folder / table))
+
+    def numbered(self) -> DataFrame:
+        """The events with the number of the split that each is from."""
+        return stored(self.spark, self.folder / "events", split=True)
+
+    def continuation(self) -> dict[str, Any]:
+        """What it needs to go on, or why it cannot, as it was saved."""
+        return dict(self._about.get("continue") or {})
+
+    def events(self, images: bool) -> DataFrame:
+        """One row per wire record."""
+        return self._read("events")
+
+    def changes(self, images: bool) -> DataFrame:
+        """One row per logical change."""
+        return self._read("changes")
+
+    def transactions(self) -> DataFrame:
+        """One row per transaction."""
+        return self._read("transactions")
+
+    def table_versions(self) -> DataFrame:
+        """One row per version of a table."""
+        return self._read("table_versions")
+
+    def problems(self) -> DataFrame:
+        """One row per problem."""
+        return self._read("problems")
+
+    def detected(self) -> DataFrame:
+        """What was concluded before anything was decoded."""
+        return self._read("detected")
+
+    def table(self, request: TableRequest) -> DataFrame:
+        """One table's row records with real types."""
+        raise CaptureError(
+            "a saved capture holds text images, no typed columns: load the files it was saved from",
+            path=str(self.folder),
+        )
+
+
+def stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
+    """Events in a Parquet table, with the number of the split or without."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import IntegerType, StructType
+
+    from cdcwb.spark.packing import SPLIT
+
+    schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
+    return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(place))
+
+
+def _split_name() -> str:
+    from cdcwb.spark.packing import SPLIT
+
+    return SPLIT
