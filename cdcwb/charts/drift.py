@@ -66,7 +66,7 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     heights = [_LANE * max(2, sum(lanes for _, _, lanes in rows_of)) for _, rows_of in panels]
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 52, barmode="overlay", bargap=0.25)
     figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, showlegend=False, margin={"t": 40})
-    tops = _domains(heights)
+    tops = theme.domains(heights, _ROOM)
     for at, ((bars, rows_of), domain) in enumerate(zip(panels, tops, strict=True)):
         name = "2" if at else ""
         (_draw_times if bars is times else _draw_places)(figure, bars, name, scale)
@@ -195,14 +195,3 @@ def _table_axis(rows_of: Sequence[tuple[str, int, int]], domain: list[float], an
         "showgrid": False,
         "anchor": anchor,
     }
-
-
-def _domains(heights: Sequence[int]) -> list[list[float]]:
-    """Where the panels stand, from the top, as shares of the drawing's height, with room for an axis between them."""
-    total = sum(heights) + _ROOM * (len(heights) - 1)
-    domains, top = [], 1.0
-    for height in heights:
-        bottom = max(0.0, top - height / total)
-        domains.append([bottom, top])
-        top = bottom - _ROOM / total
-    return domains

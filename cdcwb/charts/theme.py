@@ -7,6 +7,7 @@ and hover text, so a table called ``<b>x`` would otherwise be drawn in bold.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ __all__ = [
     "SCALE",
     "Look",
     "darkened",
+    "domains",
     "figure",
     "label",
     "look",
@@ -171,6 +173,18 @@ def darkened(value: Any, key: str = "") -> Any:
         return [darkened(part, key) for part in value]
     coloured = isinstance(value, str) and (key.endswith("color") or key in ("colorscale", "colorway"))
     return DARK.get(value, value) if coloured else value
+
+
+def domains(heights: Sequence[int], room: int) -> list[list[float]]:
+    """Where the panels of a figure stand, from the top, as shares of its height, with ``room`` pixels between them for
+    an axis."""
+    total = sum(heights) + room * (len(heights) - 1)
+    found, top = [], 1.0
+    for height in heights:
+        bottom = max(0.0, top - height / total)
+        found.append([bottom, top])
+        top = bottom - room / total
+    return found
 
 
 def nice_ticks(largest: int) -> tuple[list[float], list[str]]:

@@ -80,7 +80,7 @@ def timeline(
     tell(times, places, scale, unit)
 
     heights = [min(max(_LANE * lanes, _PANEL[0]), _PANEL[1]) for lanes in (time_lanes, position_lanes) if lanes]
-    domains = _domains(heights)
+    domains = theme.domains(heights, _ROOM)
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 60, barmode="overlay", bargap=0.2)
     axis = 0
     if times:
@@ -100,17 +100,6 @@ def timeline(
         figure.add_annotation(text="no transactions", showarrow=False, font={"color": theme.MUTED, "size": 14})
         figure.update_xaxes(visible=False).update_yaxes(visible=False)
     return figure
-
-
-def _domains(heights: list[int]) -> list[list[float]]:
-    """Where the panels stand, from the top, as shares of the drawing's height, with room for an axis between them."""
-    total = sum(heights) + _ROOM * (len(heights) - 1)
-    domains, top = [], 1.0
-    for height in heights:
-        bottom = max(0.0, top - height / total)
-        domains.append([bottom, top])
-        top = bottom - _ROOM / total
-    return domains
 
 
 def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -57,7 +54,9 @@ def history(
         step("looking for the row")
         found = lives(capture.history(table, dict(pairs_of_key)), capture.files)
     if place is not None:
-        _write(place, [json_line(change) for change in found])
+        from cdcwb.report.html import write_whole
+
+        write_whole(place, "".join(f"{json_line(change)}\n" for change in found))
         print_lines([safe(f"{target}: {plural(len(found), 'change')}")])
     elif as_json:
         print_lines([json_line(change) for change in found])
@@ -73,21 +72,6 @@ def json_line(change: dict[str, Any]) -> str:
     told = [{name: one[name] for name in ("column", "old", "new", "old_known")} for one in change["differences"]]
     text = to_json(plain | {"differences": told})
     return "".join(line.strip() + (" " if line.endswith(",") else "") for line in text.split("\n"))
-
-
-def _write(target: Path, lines: list[str]) -> None:
-    """Write lines beside the file and rename, so that it appears whole or not at all."""
-    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(beside).chmod(0o666 & ~umask)  # mkstemp makes it private
-        Path(beside).replace(target)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
 
 
 def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> None:
