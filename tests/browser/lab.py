@@ -16,7 +16,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.browser.chrome import WAIT
 
-__all__ = ["PANES", "lab", "run_all"]
+__all__ = ["PANES", "TOKEN", "lab", "run_all"]
 
 PANES = ".cdcwb-explorer"
 ROOT = Path(__file__).parents[2]
