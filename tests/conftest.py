@@ -79,10 +79,16 @@ def samples() -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session that cdcwb makes, with few shuffle partitions since the data is small."""
+    """The session that cdcwb makes, with few shuffle partitions since the data is small. Compiling a query takes longer
+    than running it over so little, so the newest PySpark interprets queries here; the oldest one compiles them."""
+    import pyspark
+
     from cdcwb.spark.session import get_spark
 
     session = get_spark("cdcwb-tests")
     session.conf.set("spark.sql.shuffle.partitions", "4")
+    if not pyspark.__version__.startswith("4.0."):
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()

@@ -55,7 +55,8 @@ def opened(name: str) -> Capture:
 
 
 def rows_of(folder: Path, table: str) -> list[Row]:
-    found = pq.read_table(folder / table, coerce_int96_timestamp_unit="us")
+    names = model.TABLES[table].names
+    found = pq.read_table(folder / table, columns=names, coerce_int96_timestamp_unit="us")
     rows: list[Row] = found.cast(model.TABLES[table]).to_pylist()
     return rows
 
