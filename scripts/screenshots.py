@@ -33,13 +33,15 @@ _LABELS: Final = {"labels": str(ROOT / "data" / "gbase8s.labels.json")}
 
 @dataclass(frozen=True)
 class Picture:
-    """A report: its notebook, the capture, and how far down the picture reaches: to the end of the chart ``to``."""
+    """A report: its notebook, the capture, and what of it is in the picture: down to the end of the chart ``to``, from
+    the heading ``start`` on (empty: from the top)."""
 
     notebook: str
     capture: str
     to: str
     options: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
+    start: str = ""
 
 
 PICTURES: Final = {
@@ -48,13 +50,13 @@ PICTURES: Final = {
     "transactions": Picture("transactions", "data/gbase8s", "chart-1", _LABELS),
     "change_masks": Picture("change_masks", "data/qlik-kafka", "chart-2"),
     "schema_drift": Picture("schema_drift", "data/qlik-kafka", "chart-1"),
-    "event_log_xds": Picture("event_log_xds", "data/idm-event-log", "chart-2"),
+    "event_log_xds": Picture("event_log_xds", "data/idm-event-log", "chart-1"),
     "replay_and_reconcile": Picture(
         "replay_and_reconcile",
         "data/qlik-kafka",
-        "chart-2",
-        None,
-        {"others": [str(ROOT / "data" / "qlik-change-table")]},
+        "chart-3",
+        parameters={"others": [str(_OTHER)]},
+        start="two-captures-side-by-side",
     ),
 }
 
@@ -81,8 +83,10 @@ def _report(picture: Picture, folder: Path) -> bytes:
         settled(chrome, page, charts=int(picture.to.rpartition("-")[2]))
         # The buttons show while the pointer is over the chart, which in a headless browser is always.
         chrome.execute_script("document.querySelectorAll('.modebar-container').forEach(bar => bar.remove())")
-        script = "return document.getElementById(arguments[0]).getBoundingClientRect().bottom"
-        return _clipped(chrome, 0, 0, _WIDTH, chrome.execute_script(script, picture.to) + _MARGIN)
+        script = "return document.getElementById(arguments[0]).getBoundingClientRect()"
+        top = chrome.execute_script(script, picture.start)["top"] - 2 * _MARGIN if picture.start else 0
+        bottom = chrome.execute_script(script, picture.to)["bottom"] + _MARGIN
+        return _clipped(chrome, 0, top, _WIDTH, bottom - top)
 
 
 def _explorer(folder: Path) -> bytes:
