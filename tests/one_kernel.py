@@ -9,7 +9,10 @@ import pytest
 
 from cdcwb.report import kernel
 
-__all__ = ["one_kernel"]
+__all__ = ["ALONE", "one_kernel"]
+
+ALONE = kernel.Kernel
+"""For a report on much data: a process of its own, set up for that."""
 
 
 class _Shared(kernel.Kernel):
@@ -20,8 +23,8 @@ class _Shared(kernel.Kernel):
 @pytest.fixture(scope="package", autouse=True)
 def one_kernel() -> Iterator[None]:
     """Whoever asks for a kernel gets the one that runs."""
-    alone, shared = kernel.Kernel, _Shared(quick=True)
+    shared = _Shared(quick=True)
     kernel.Kernel = lambda quick=False: shared  # type: ignore[assignment, misc]
     yield
-    kernel.Kernel = alone  # type: ignore[misc]
+    kernel.Kernel = ALONE  # type: ignore[misc]
     shared.close()

@@ -17,9 +17,10 @@ from selenium.webdriver import Chrome
 
 from cdcwb import synth
 from cdcwb.analysis.concurrency import PIECES
-from cdcwb.report import run_report
+from cdcwb.report import kernel, run_report
 from cdcwb.report.html import SIZE_LIMIT
 from tests.browser.chrome import errors, opened, settled
+from tests.one_kernel import ALONE
 
 CHANGES = 1_090_000
 TRANSACTIONS = 1_000_000
@@ -46,7 +47,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     made = synth.generate("gbase8s", changes=CHANGES, seed=6, to=folder / "made", rate=2000.0, **what)
     print(f"\nmade in {time.monotonic() - began:.0f} s")  # noqa: T201
     began = time.monotonic()
-    facts = run_report("transactions", made / "capture", folder / "report.html", say=lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "Kernel", ALONE)
+        facts = run_report("transactions", made / "capture", folder / "report.html", say=lambda _: None)
     print(f"report in {time.monotonic() - began:.0f} s")  # noqa: T201
     truth = pq.read_table(made / "truth" / "transactions.parquet", columns=["began_at", "ended_at", "outcome"])
     return SimpleNamespace(page=folder / "report.html", facts=facts, truth=truth)
