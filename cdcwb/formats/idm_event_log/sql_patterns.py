@@ -11,8 +11,8 @@ __all__ = ["BLANK", "INSERT_LINE", "Patterns", "folded_name", "names_of", "patte
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
-_STRING: Final = rb"'(?:[^']++|'')*+'"
-_BACKSLASHED: Final = rb"'(?:[^'\\]++|''|\\.)*+'"
+_STRING: Final = rb"'(?:[^']++|(?='')'')*+'"
+_BACKSLASHED: Final = rb"'(?:[^'\\]++|(?='')''|(?=\\.)\\.)*+'"
 _ESCAPED: Final = rb"\be" + _BACKSLASHED
 _ORACLE: Final = rb"\bn?q'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|([^\s\[{(<]).*?\%d)'"
 _COMMENT: Final = rb"--[^\n]*+\n?|/\*.*?\*/"
