@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.possessive import refuse_doubtful_groups
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+refuse_doubtful_groups("cdcwb")
 
 HERE = Path(__file__).parent
 MARKS_BY_FOLDER = {"spark": pytest.mark.spark, "notebooks": pytest.mark.notebook, "browser": pytest.mark.browser}

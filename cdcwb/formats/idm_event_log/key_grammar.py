@@ -23,7 +23,7 @@ SPECIAL: Final = ",;'+\"=\\<>"
 BLANKS: Final = " \t\r\n"
 
 _PLAIN: Final = "[^" + re.escape(SPECIAL) + "]"
-_PART: Final = re.compile(rf'({_PLAIN}+)=({_PLAIN}+|"(?:[^"\\]++|(?=\\["\\])\\["\\])*+")(\+|\Z)')
+_PART: Final = re.compile(rf'({_PLAIN}+)=({_PLAIN}+|"(?:[^"\\]++|\\["\\])*+")(\+|\Z)')
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 _NINE: Final = ", ; ' + \" = \\ < >"
 

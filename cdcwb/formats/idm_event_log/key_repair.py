@@ -10,7 +10,7 @@ from cdcwb.formats.idm_event_log.key_grammar import BLANKS, SPECIAL, TableKeyErr
 __all__ = ["correct", "padded", "same_object"]
 
 _LEAD: Final = re.compile(rf"[{BLANKS}]*([^{re.escape(SPECIAL)}]+)=[{BLANKS}]*")
-_QUOTED: Final = re.compile(rf'("(?:[^"\\]++|(?=\\["\\])\\["\\])*+")[{BLANKS}]*(\+|\Z)')
+_QUOTED: Final = re.compile(rf'("(?:[^"\\]++|\\["\\])*+")[{BLANKS}]*(\+|\Z)')
 _NEXT: Final = re.compile(rf"\+[{BLANKS}]*[^\W\d][\w$#]*[{BLANKS}]*=[{BLANKS}]*(=|\Z)?")
 _PAIR: Final = re.compile(r'\\["\\]')
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)

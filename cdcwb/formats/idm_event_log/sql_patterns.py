@@ -11,29 +11,29 @@ __all__ = ["BLANK", "INSERT_LINE", "Patterns", "folded_name", "names_of", "patte
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
-_STRING: Final = rb"'(?:[^']++|(?='')'')*+'"
-_BACKSLASHED: Final = rb"'(?:[^'\\]++|(?='')''|(?=\\.)\\.)*+'"
+_STRING: Final = rb"'(?:[^']++|'')*+'"
+_BACKSLASHED: Final = rb"'(?:[^'\\]++|''|\\.)*+'"
 _ESCAPED: Final = rb"\be" + _BACKSLASHED
 _ORACLE: Final = rb"\bn?q'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|([^\s\[{(<]).*?\%d)'"
 _COMMENT: Final = rb"--[^\n]*+\n?|/\*.*?\*/"
 _NAME_PART: Final = rb"(?:[\w$#@\x80-\xff]++|\"[^\"\n]++\"|`[^`\n]++`|\[[^\]\n]++\])"
-_NAME: Final = _NAME_PART + rb"(?:\s*\.\s*" + _NAME_PART + rb")*+"
+_NAME: Final = _NAME_PART + rb"(?:\s*\.\s*" + _NAME_PART + rb"|(?!))*+"
 
-BLANK: Final = re.compile(rb"(?:\s++|" + _COMMENT + rb")*+", _FLAGS)
+BLANK: Final = re.compile(rb"(?:\s++|" + _COMMENT + rb"|(?!))*+", _FLAGS)
 """White space and comments."""
 
 INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE)\s)", re.IGNORECASE)
 """A line that begins with an INSERT, as far as can be told without what stands before it."""
 
 _HEAD: Final = (
-    rb"(?:INSERT|REPLACE)\s++(?:(?:IGNORE|DELAYED|LOW_PRIORITY|HIGH_PRIORITY|/\*.*?\*/)\s++)*+(?:INTO\s++)?"
+    rb"(?:INSERT|REPLACE)\s++(?:(?:IGNORE|DELAYED|LOW_PRIORITY|HIGH_PRIORITY|/\*.*?\*/)\s++|(?!))*+(?:INTO\s++)?"
     rb"(?!ALL\s|FIRST\s)("
     + _NAME
     + rb")\s*+(?:\(\s*+("
     + _NAME_PART
     + rb"(?:\s*+,\s*+"
     + _NAME_PART
-    + rb")*+)\s*+\)\s*+)?"
+    + rb"|(?!))*+)\s*+\)\s*+)?"
     rb"(?:OVERRIDING\s+\w+\s+VALUE\s*+)?"
 )
 _ROUTINE: Final = (
@@ -81,8 +81,8 @@ def _value(string: bytes, group: int) -> bytes:
     text = string + rb"(?![\w'])|\b(?:[nxb]|u&|_\w++)" + string + rb"(?![\w'])|" + _ESCAPED
     nested = rb"(?:" + text + rb"|" + plain + rb"|[,;])"
     for _ in range(4):
-        nested = rb"(?:" + text + rb"|" + plain + rb"|[,;]|\((?:" + nested + rb")*+\))"
-    return rb"((?:" + oracle + rb")?+(?:" + text + rb"|" + plain + rb"|\((?:" + nested + rb")*+\))*+)"
+        nested = rb"(?:" + text + rb"|" + plain + rb"|[,;]|\((?:" + nested + rb"|(?!))*+\))"
+    return rb"((?:" + oracle + rb"|(?!))?+(?:" + text + rb"|" + plain + rb"|\((?:" + nested + rb"|(?!))*+\)|(?!))*+)"
 
 
 @cache
@@ -90,7 +90,11 @@ def patterns(backslash: bool) -> Patterns:
     """The patterns; ``backslash``: a backslash in a string is an escape, as MySQL writes."""
     string = _BACKSLASHED if backslash else _STRING
     pieces = (
-        rb"(?:" + string + rb"|\"[^\"]*+\"|" + _COMMENT + rb"|[^;'\"\-/\n]++|[-/]|\n(?!\s*+(?:INSERT|REPLACE|GO)\s))*+"
+        rb"(?:"
+        + string
+        + rb"|\"[^\"]*+\"|"
+        + _COMMENT
+        + rb"|[^;'\"\-/\n]++|[-/]|\n(?!\s*+(?:INSERT|REPLACE|GO)\s)|(?!))*+"
     )
 
     def made(pattern: bytes) -> re.Pattern[bytes]:
@@ -106,7 +110,7 @@ def patterns(backslash: bool) -> Patterns:
         made(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?"),
         made(rb"[ \t\r]*+(?:\n|\Z)"),
         made(rb"\s*+(?=(?:ON|RETURNING|AS)\s)"),
-        made(rb"\s*+,(?=(?:\s++|" + _COMMENT + rb")*+\()(?:[ \t\r]*+\n)?"),
+        made(rb"\s*+,(?=(?:\s++|" + _COMMENT + rb"|(?!))*+\()(?:[ \t\r]*+\n)?"),
         made(rb"\)\s*+,\s*+(?=\()|\n[ \t]*+(?=\()|;[ \t\r]*+\n|\n(?=[ \t]*+(?:INSERT|REPLACE)\s)"),
         made(rb"\s*+" + _value(string, 1) + rb"[,)]"),
     )

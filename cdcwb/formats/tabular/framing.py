@@ -137,15 +137,14 @@ def _patterns(dialect: Dialect) -> _Patterns:
         record = rb"\r?\n"
     delimiter = re.escape(dialect.delimiter)
     firsts = re.escape(dialect.delimiter[:1]) + re.escape(dialect.record[:1]) + (rb"\r" if dialect.crlf else b"")
-    # not possessive: Python before 3.11.5 loses its place in possessive groups
-    plain = rb"(?:[^%b]++|(?!%b)(?!%b)[\s\S])*" % (firsts, delimiter, record)
+    plain = rb"(?:[^%b]++|(?!%b)(?!%b)[\s\S]|(?!))*+" % (firsts, delimiter, record)
     quote, escape = re.escape(dialect.quote), re.escape(dialect.escape)
     if escape:
-        body = rb"(?:[^%b%b]++|%b%b|(?:%b%b)*+%b%b|(?:%b%b)++(?=%b)|%b++(?!%b))*+" % (
+        body = rb"(?:[^%b%b]++|%b%b|(?:%b%b)*+%b%b|(?:%b%b)++(?=%b)|%b++(?!%b)|(?!))*+" % (
             *(quote, escape, quote, quote, escape, escape, escape, quote, escape, escape, quote, escape, quote),
         )
     else:
-        body = rb"(?:[^%b]++|%b%b)*" % (quote, quote, quote) if quote else b""
+        body = rb"(?:[^%b]++|%b%b)*+" % (quote, quote, quote) if quote else b""
     return _Patterns(re.compile(quote + body), re.compile(plain), re.compile(delimiter), re.compile(record))
 
 

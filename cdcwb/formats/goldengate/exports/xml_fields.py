@@ -21,10 +21,10 @@ _MOST: Final = 100_000
 """Tags and texts of a record; what stands behind so many is not taken apart."""
 
 _DEEPEST: Final = 200
-_SECTION: Final = re.compile(rb"<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+)*+\]\]>")
+_SECTION: Final = re.compile(rb"<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+|(?!))*+\]\]>")
 _PIECE: Final = re.compile(
-    rb"(?P<comment><!--(?:[^-]++|-(?!-))*+-->|<[?!][^<>]*+>)"
-    rb"|<(?P<slash>/?)(?P<name>[A-Za-z_:\x80-\xff][^\s<>/=\"']*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>"
+    rb"(?P<comment><!--(?:[^-]++|-(?!-)|(?!))*+-->|<[?!][^<>]*+>)"
+    rb"|<(?P<slash>/?)(?P<name>[A-Za-z_:\x80-\xff][^\s<>/=\"']*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+>"
     rb"|(?P<text>[^<]++)|<"
 )
 _ATTRIBUTE: Final = re.compile(rb"([^\s=<>\"'/]+)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)')")

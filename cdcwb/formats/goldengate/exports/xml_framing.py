@@ -20,10 +20,10 @@ TOKEN: Final = re.compile(
     rb"<(?:"
     rb"!\[CDATA\[[^\]<]*+(?:(?:\](?!\]>)|<(?!!\[CDATA\[)"
     # a section inside a section, as XML that is a value has it: the inner end is parted in two
-    rb"|<!\[CDATA\[[^\]]{0,65536}+(?:\](?!\]>)[^\]]{0,65536}+){0,256}+(?<=\]\])\]\]><!\[CDATA\[>"
-    rb")[^\]<]*+)*+\]\]>"
-    rb"|!--(?:[^-]++|-(?!-))*+-->"
-    rb"|(/?)(operation|dbupdate|transaction)(?=[\s/>])(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+(>)\s*+"
+    rb"|<!\[CDATA\[[^\]]{0,65536}+(?:\](?!\]>)[^\]]{0,65536}+|(?!)){0,256}+(?<=\]\])\]\]><!\[CDATA\[>"
+    rb"|(?!))[^\]<]*+)*+\]\]>"
+    rb"|!--(?:[^-]++|-(?!-)|(?!))*+-->"
+    rb"|(/?)(operation|dbupdate|transaction)(?=[\s/>])(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+(>)\s*+"
     rb")"
 )
 """A CDATA section, a comment, or a tag of an element that frames, with the blank space behind it: group 1 is the tag's
@@ -33,9 +33,9 @@ A section in which another one begins is damage (its own end is lost), and is no
 """
 
 _ASIDE: Final = re.compile(
-    rb"(?:\s++|<\?[^<>]*+>|<!--(?:[^-]++|-(?!-))*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]\s*+)?+>"
+    rb"(?:\s++|<\?[^<>]*+>|<!--(?:[^-]++|-(?!-)|(?!))*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]\s*+|(?!))?+>"
     rb"|</?(?!(?:col|cols|column|columns|before|after|token|tokens|Name|Value|operation|dbupdate|transaction)[\s/>])"
-    rb"[A-Za-z_][^<>]*+>|\xef\xbb\xbf)*+\Z"
+    rb"[A-Za-z_][^<>]*+>|\xef\xbb\xbf|(?!))*+\Z"
 )
 """What may stand between elements and says nothing: blank space, declarations, comments, the tags of a root."""
 

@@ -14,8 +14,8 @@ from cdcwb.formats.goldengate.exports.xml_elements import Element, parse_element
 __all__ = ["plain_element", "tag_attributes"]
 
 _CONTROL: Final = r"\x00-\x08\x0b-\x1f\ufffe\uffff"
-_TEXT: Final = rf"(?:[^<&\]{_CONTROL}]|&(?:lt|gt|amp|quot|apos);)*+"
-_SECTION: Final = rf"[^\]{_CONTROL}]*+(?:\](?!\]>)[^\]{_CONTROL}]*+)*+"
+_TEXT: Final = rf"(?:[^<&\]{_CONTROL}]|&(?:lt|gt|amp|quot|apos);|(?!))*+"
+_SECTION: Final = rf"[^\]{_CONTROL}]*+(?:\](?!\]>)[^\]{_CONTROL}]*+|(?!))*+"
 _BLANK: Final = r"[ \t\n]*+"
 
 
@@ -37,11 +37,11 @@ def _form(name: str, quote: str, column: str, token: str, around: str) -> _Form:
     )
     column = column.replace("NAME", rf"[^{quote}<&\n\t{_CONTROL}]*+")
     token = token.replace("NAME", rf"[^{quote}<&\n\t{_CONTROL}]*+")
-    columns = rf"(?P<columns>(?:{_BLANK}{_silent(column)})*+){_BLANK}"
+    columns = rf"(?P<columns>(?:{_BLANK}{_silent(column)}|(?!))*+){_BLANK}"
     if around:
         columns = rf"<{around}>{columns}</{around}>{_BLANK}"
-    tokens = rf"(?:<tokens>(?P<tokens>(?:{_BLANK}{_silent(token)})*+){_BLANK}</tokens>{_BLANK})?+"
-    whole = rf"<{name}(?P<attributes>(?:{_silent(attribute)})*+){_BLANK}>{_BLANK}{columns}{tokens}</{name}>"
+    tokens = rf"(?:<tokens>(?P<tokens>(?:{_BLANK}{_silent(token)}|(?!))*+){_BLANK}</tokens>{_BLANK}|(?!))?+"
+    whole = rf"<{name}(?P<attributes>(?:{_silent(attribute)}|(?!))*+){_BLANK}>{_BLANK}{columns}{tokens}</{name}>"
     return _Form(re.compile(whole, re.ASCII), *(re.compile(one, re.ASCII) for one in (attribute, column, token)))
 
 
@@ -53,7 +53,7 @@ def _silent(pattern: str) -> str:
 _VALUE: Final = r"(?:<!\[CDATA\[(SECTION)\]\]>|(TEXT))"
 _HALF: Final = rf"(?:( missing=@true@/>)|>{_VALUE}</{{0}}>)"
 _COL: Final = (
-    r"<col name=@(NAME)@(?: index=@[0-9]*+@)?+>~<before"
+    r"<col name=@(NAME)@(?: index=@[0-9]*+@|(?!))?+>~<before"
     + _HALF.replace("{0}", "before")
     + "~<after"
     + _HALF.replace("{0}", "after")
