@@ -95,6 +95,7 @@ def works(spark: SparkSession, path: Path) -> dict[str, Callable[[], int]]:
         return work
 
     return {
+        "cdcwb": run(capture.select_events("headers", "before", "after")),
         "cdcwb events": run(capture.events.select("headers", "before", "after")),
         "from_json": run(_from_json(spark, path)),
         "Python's json": run(_with_json(spark, path)),

@@ -19,7 +19,7 @@ from cdcwb.formats import Paths, choose, choose_rows
 from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files
-from cdcwb.formats.options import as_bool, as_choice, nearest, parse_keys
+from cdcwb.formats.options import as_bool, as_choice, event_columns, nearest, parse_keys
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
 
 if TYPE_CHECKING:
@@ -269,6 +269,15 @@ class Capture:
         """``events`` without images and raw bytes: several times as fast, for what needs no values. Problems of values
         are not seen. The condition of a filter may name images, so with one they are there."""
         return self._looked_at(self._tables.events(self._has_condition))
+
+    def select_events(self, *columns: str) -> DataFrame:
+        """Some columns of ``events``: what ``events.select(*columns)`` gives, without the work for the others. Spark
+        takes every column that is decoded, used or not, and images and bytes are most of what it takes.
+
+        Raises OptionError for a name that is no column of ``events``.
+        """
+        names = event_columns(columns)
+        return self.events.select(*names) if self._filters else self._tables.events(True, columns=names)
 
     @property
     def changes(self) -> DataFrame:

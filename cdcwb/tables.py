@@ -3,11 +3,11 @@ capture, or a saved capture and the files that came since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from cdcwb.spark.rows import RowsOf
 
 __all__ = ["Continued", "Decoded", "Live", "LiveRows", "Origin", "Saved", "plain"]
+
+_OF_CHANGES: Final = [name for name in model.EVENTS.names if name != "raw"]
+"""What changes are made of: all but the bytes, which are most of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +77,16 @@ class Live:
 
         return self.spark.read.format(source_name(self.format.name)).options(plan=self.text, **options).load()
 
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
-        """One row per wire record; without ``images`` these and raw are null. ``mode``: as if it had been given."""
+    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
+        """One row per wire record; without ``images`` these and raw are null. ``mode``: as if it had been given.
+        ``columns``: only these; the others do not come to Spark, and are not decoded where that saves work."""
         from cdcwb.spark.packing import unpack
 
         decoded = images and self.with_images
         options = {"images": str(decoded).lower(), "mode": mode or self.mode}
-        return unpack(self._read(packed="true", **options))
+        if columns is not None:
+            options["columns"] = ",".join(columns)
+        return unpack(self._read(packed="true", **options), columns=columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from, which saved ones have besides."""
@@ -109,12 +115,12 @@ class Live:
         def assembled(events: DataFrame) -> DataFrame:
             return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
 
-        made = assembled(self.events(images))
+        made = assembled(self.events(images, columns=_OF_CHANGES))
         if not self.plan.facts.get("undo_records"):
             return made
         from cdcwb.spark.undo import mark
 
-        return mark(made, made if images else assembled(self.events(True)))
+        return mark(made, made if images else assembled(self.events(True, columns=_OF_CHANGES)))
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
@@ -191,11 +197,13 @@ class LiveRows(Live):
         super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
         self.rows = rows
 
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
         from cdcwb.spark.rows import read_events
 
-        return read_events(self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode)
+        return read_events(
+            self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode, columns
+        )
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
@@ -216,9 +224,9 @@ class Decoded(Live):
         vars(self).update(vars(live))
         self._place = place
 
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return stored(self.spark, self._place)
+        return _only(stored(self.spark, self._place), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
@@ -240,9 +248,10 @@ class Continued(Live):
         """What tells whether the events of each split still hold."""
         return self.divided.marks
 
-    def events(self, images: bool, mode: str | None = None) -> DataFrame:
+    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return self.numbered(mode).drop(_split_name())  # saved ones have their images, and so halves must be alike
+        # saved ones have their images, and so halves must be alike
+        return _only(self.numbered(mode).drop(_split_name()), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
@@ -292,9 +301,9 @@ class Saved:
         """What it needs to go on, or why it cannot, as it was saved."""
         return dict(self._about.get("continue") or {})
 
-    def events(self, images: bool) -> DataFrame:
+    def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return self._read("events")
+        return _only(self._read("events"), columns)
 
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
@@ -333,6 +342,11 @@ def stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
 
     schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
     return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(place))
+
+
+def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:
+    """Some of its columns; None: all."""
+    return frame if columns is None else frame.select(*columns)
 
 
 def _split_name() -> str:

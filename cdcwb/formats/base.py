@@ -104,7 +104,8 @@ class Inspection:
 class Wanted:
     """Which events to read. ``images``: decode row images and keep the bytes. ``kinds``, ``tables`` (``schema.table``
     or ``table``) and ``transactions``: only events of these; None: all. ``timed``: only events that bear a time.
-    ``drop_malformed``: leave out what cannot be understood."""
+    ``drop_malformed``: leave out what cannot be understood. ``columns``: the columns of ``events`` that will be looked
+    at (None: all); a reader may leave the others null where that saves it work."""
 
     images: bool = True
     kinds: frozenset[str] | None = None
@@ -112,6 +113,16 @@ class Wanted:
     transactions: frozenset[str] | None = None
     timed: bool = False
     drop_malformed: bool = False
+    columns: frozenset[str] | None = None
+
+    def needs(self, *columns: str) -> bool:
+        """Will one of these columns be looked at?"""
+        return self.columns is None or not self.columns.isdisjoint(columns)
+
+    @property
+    def raw(self) -> bool:
+        """Are the bytes of the records wanted?"""
+        return self.images and self.needs("raw")
 
     def allows(self, row: Mapping[str, Any]) -> bool:
         """Is this event (a row of ``events``) among the wanted ones?"""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.arrays.maps import Ints, MapBuilder, TextPool
+from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.model import Problem
 
 __all__ = ["EventBatch", "columns_of", "unique"]
@@ -21,10 +22,12 @@ _MAPS: Final = ("key", "before", "after", "headers")
 
 
 class EventBatch:
-    """The events of ``count`` records, filled column by column for any of them; what is not filled is null."""
+    """The events of ``count`` records, filled column by column for any of them; what is not filled is null, and so is
+    what is not among the columns that are ``wanted`` (None: all are)."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, wanted: Wanted | None = None) -> None:
         self.count = count
+        self.wanted = wanted or EVERYTHING
         self.pool = TextPool()
         self.maps = {name: MapBuilder(count, self.pool) for name in _MAPS}
         self._columns: dict[str, list[tuple[Ints | None, pa.Array]]] = {}
@@ -32,12 +35,12 @@ class EventBatch:
 
     def put(self, name: str, values: pa.Array, index: Ints | None = None) -> None:
         """The values of a column for the records ``index`` (None: for all)."""
-        if len(values):
+        if len(values) and self.wanted.needs(name):
             self._columns.setdefault(name, []).append((index, values))
 
     def constant(self, name: str, value: Any, index: Ints | None = None) -> None:
         """One value of a column for the records ``index`` (None: for all)."""
-        if value is not None:
+        if value is not None and self.wanted.needs(name):
             count = self.count if index is None else len(index)
             self.put(name, pa.repeat(pa.scalar(value, model.EVENTS.field(name).type), count), index)
 
@@ -50,7 +53,7 @@ class EventBatch:
         absent: Bools | None = None,
     ) -> None:
         """A map column: for the records ``index`` these keys, with an array of values for each; see :meth:`entries`."""
-        if len(index):
+        if len(index) and self.wanted.needs(name):
             places = [self.pool.add(column) for column in columns]
             stacked = np.stack(places, axis=1) if places else np.empty((len(index), 0), np.int64)
             self.entries(name, keys, stacked, index, absent)
@@ -58,6 +61,8 @@ class EventBatch:
     def entries(self, name: str, keys: Sequence[str], places: Ints, index: Ints, absent: Bools | None) -> None:
         """A map column: for the records ``index`` these keys, with the places of their values in the pool, a row for
         each record. Where ``absent`` (of the same shape) is true, the record lacks the key."""
+        if not self.wanted.needs(name):
+            return
         if absent is None or not absent.any():
             self.maps[name].group(index, keys, places)
             return

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cdcwb import model
 from cdcwb.errors import OptionError
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "as_whole",
     "check_charset",
     "check_names",
+    "event_columns",
     "nearest",
     "parse_keys",
 ]
@@ -31,6 +33,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for a name that is not known, or an empty text."""
     found = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean '{found[0]}'?" if found else ""
+
+
+def event_columns(names: Iterable[str]) -> list[str]:
+    """Names of columns of ``events``, each once, in the order given. Raises OptionError for one that is none."""
+    columns = list(dict.fromkeys(names))
+    for name in columns:
+        if name not in model.EVENTS.names:
+            hint = nearest(name, model.EVENTS.names)
+            raise OptionError(f"{name!r} is no column of events.{hint} There are: {', '.join(model.EVENTS.names)}.")
+    if not columns:
+        raise OptionError(f"a column of events is wanted. There are: {', '.join(model.EVENTS.names)}.")
+    return columns
 
 
 def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:

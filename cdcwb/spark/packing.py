@@ -6,6 +6,7 @@ names. As one text it costs a fraction, and is cut up only where the column is u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from cdcwb import model
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["PACKED", "SPLIT", "pack", "unpack"]
+__all__ = ["PACKED", "SPLIT", "pack", "packed_schema", "unpack"]
 
 _LISTS: Final = ("changed_columns", "present_columns")
 _BETWEEN: Final = "\x1f"
@@ -33,13 +34,24 @@ PACKED: Final = pa.schema(
 it is null."""
 
 
-def pack(batch: pa.RecordBatch, split: int | None = None) -> pa.RecordBatch:
-    """Events as :data:`PACKED`; ``split`` is the number of theirs."""
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+def packed_schema(columns: Sequence[str] | None = None) -> pa.Schema:
+    """:data:`PACKED`, or what of it holds these columns of ``events``."""
+    if columns is None:
+        return PACKED
+    names = {*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)}
+    return pa.schema([field for field in PACKED if field.name in names])
+
+
+def pack(batch: pa.RecordBatch, split: int | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+    """Events, or these columns of them, as :func:`packed_schema` says; ``split`` is the number of theirs."""
+    schema = packed_schema(columns)
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in _LISTS:
-        columns[name], columns[_PACKED_NAMES[name]] = _packed(columns[name])
-    columns[SPLIT] = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
-    return pa.RecordBatch.from_arrays([columns[name] for name in PACKED.names], schema=PACKED)
+        if name in schema.names:
+            arrays[name], arrays[_PACKED_NAMES[name]] = _packed(arrays[name])
+    if columns is None:
+        arrays[SPLIT] = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
 def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
@@ -61,8 +73,8 @@ def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
     return kept, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
 
 
-def unpack(packed: DataFrame, split: bool = False) -> DataFrame:
-    """A DataFrame of :data:`PACKED` as ``events``, with :data:`SPLIT` or without."""
+def unpack(packed: DataFrame, split: bool = False, columns: Sequence[str] | None = None) -> DataFrame:
+    """A DataFrame of :data:`PACKED` as ``events``, or these columns of them, with :data:`SPLIT` or without."""
     from pyspark.sql import functions as F
 
     def column(name: str) -> Column:
@@ -70,4 +82,4 @@ def unpack(packed: DataFrame, split: bool = False) -> DataFrame:
             return F.col(name)
         return F.coalesce(F.split(_PACKED_NAMES[name], _BETWEEN), F.col(name)).alias(name)
 
-    return packed.select(*[column(name) for name in model.EVENTS.names], *([SPLIT] if split else []))
+    return packed.select(*[column(name) for name in columns or model.EVENTS.names], *([SPLIT] if split else []))

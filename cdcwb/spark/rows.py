@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import RowFormat, TableRequest, Wanted
-from cdcwb.spark.packing import PACKED, pack, unpack
+from cdcwb.formats.base import RowFormat, TableRequest
+from cdcwb.spark.packing import pack, packed_schema, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,11 +122,14 @@ def _numbered(batches: Iterator[pa.RecordBatch], starts: Mapping[int, int]) -> _
     return _Counted(batches, starts.get(_partition(), 0))
 
 
-def read_events(rows: RowsOf, format: str, plan: str, images: bool, mode: str) -> DataFrame:
-    """The events of a DataFrame's rows."""
+def read_events(
+    rows: RowsOf, format: str, plan: str, images: bool, mode: str, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The events of a DataFrame's rows, or these columns of them."""
+    from cdcwb.spark.source import wanted_of
+
     starts = rows.starts
-    wanted = Wanted(images=images, drop_malformed=mode == "DROPMALFORMED")
-    stops = mode == "FAILFAST"
+    wanted, stops = wanted_of(images, mode, columns)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from cdcwb.spark.source import stop_at_malformed
@@ -135,9 +138,9 @@ def read_events(rows: RowsOf, format: str, plan: str, images: bool, mode: str) -
         for batch in fmt.read_rows(fmt.plan_from_text(plan), _numbered(batches, starts), wanted):
             if stops:
                 stop_at_malformed(batch)
-            yield pack(batch)
+            yield pack(batch, columns=columns)
 
-    return unpack(rows.frame.mapInArrow(read, from_arrow_schema(PACKED)))
+    return unpack(rows.frame.mapInArrow(read, from_arrow_schema(packed_schema(columns))), columns=columns)
 
 
 def read_table(rows: RowsOf, format: str, plan: str, request: TableRequest, schema: pa.Schema) -> DataFrame:

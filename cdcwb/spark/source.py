@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -15,15 +16,14 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import Plan, TableRequest, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.options import as_bool, nearest
-from cdcwb.spark.packing import PACKED, pack
+from cdcwb.formats.options import as_bool, event_columns, nearest
+from cdcwb.spark.packing import pack, packed_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["READER_OPTIONS", "register", "source_name", "stop_at_malformed"]
+__all__ = ["READER_OPTIONS", "register", "source_name", "stop_at_malformed", "wanted_of"]
 
 READER_OPTIONS = (
     "path",
@@ -38,8 +38,9 @@ READER_OPTIONS = (
     "table_schema",
 )
 """Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
-:func:`cdcwb.load` all others but ``images`` and ``mode``; with ``packed`` the events are those of
-:data:`cdcwb.spark.packing.PACKED`."""
+:func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); with
+``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`."""
+_OF_MALFORMED: Final = ("problems", "file", "offset")
 
 
 def source_name(format: str) -> str:
@@ -75,11 +76,10 @@ class _Reader(DataSourceReader):
         self.format = format
         self.options = options
         self.request = _request(options)
-        mode = options.get("mode", "PERMISSIVE").upper()
-        self.wanted = Wanted(
-            images=as_bool("images", options.get("images", "true")), drop_malformed=mode == "DROPMALFORMED"
+        self.columns = _columns(options)
+        self.wanted, self.stop_at_malformed = wanted_of(
+            as_bool("images", options.get("images", "true")), options.get("mode", "PERMISSIVE").upper(), self.columns
         )
-        self.stop_at_malformed = mode == "FAILFAST"
         self.packed = _is_packed(options)
         self._plan: Plan | None = None
 
@@ -109,7 +109,17 @@ class _Reader(DataSourceReader):
         for batch in fmt.read(plan, partition.value, self.wanted):
             if self.stop_at_malformed:
                 stop_at_malformed(batch)
-            yield pack(batch, partition.value) if self.packed else batch
+            if self.packed:
+                yield pack(batch, partition.value, self.columns)
+            else:
+                yield batch if self.columns is None else batch.select(list(self.columns))
+
+
+def wanted_of(images: bool, mode: str, columns: Sequence[str] | None) -> tuple[Wanted, bool]:
+    """What is read for these columns of events (None: all), and whether it stops at a malformed event."""
+    stops = mode == "FAILFAST"
+    needed = None if columns is None else frozenset([*columns, "kind", *(_OF_MALFORMED if stops else ())])
+    return Wanted(images=images, drop_malformed=mode == "DROPMALFORMED", columns=needed), stops
 
 
 def stop_at_malformed(batch: pa.RecordBatch) -> None:
@@ -135,6 +145,13 @@ def _request(options: dict[str, str]) -> TableRequest | None:
         options.get("table_images", "both"),
         options.get("table_schema", "in_force"),
     )
+
+
+def _columns(options: dict[str, str]) -> list[str] | None:
+    """The columns of events that are asked for."""
+    if "columns" not in options or "table" in options:
+        return None
+    return event_columns(name.strip() for name in options["columns"].split(","))
 
 
 def _is_packed(options: dict[str, str]) -> bool:
@@ -168,7 +185,8 @@ def _source_of(format: str) -> type[DataSource]:
         Name: ``cdcwb-`` and the format's name.
 
         Options: those of the format (``cdcwb.formats.get_format(name).options``), ``images=false`` for headers only,
-        and ``mode``: PERMISSIVE, DROPMALFORMED or FAILFAST.
+        ``columns`` (names with commas between them) for some columns only, and ``mode``: PERMISSIVE, DROPMALFORMED or
+        FAILFAST.
 
         Partitioning: a partition for each split; large binary files are split, text and packed files are not.
 
@@ -186,7 +204,12 @@ def _source_of(format: str) -> type[DataSource]:
             options = dict(self.options)
             request = _request(options)
             if request is None:
-                return from_arrow_schema(PACKED if _is_packed(options) else model.EVENTS)
+                columns = _columns(options)
+                if _is_packed(options):
+                    return from_arrow_schema(packed_schema(columns))
+                return from_arrow_schema(
+                    pa.schema([model.EVENTS.field(name) for name in columns or model.EVENTS.names])
+                )
             fmt = get_format(format)
             return from_arrow_schema(fmt.table_schema(_plan(format, options), request), prefer_timestamp_ntz=True)
 

@@ -121,6 +121,8 @@ def test_a_dataframe_with_kafkas_columns_is_a_capture(spark: SparkSession, tmp_p
         assert conforms(getattr(rows, table), table)
     assert rows.format == "qlik-kafka"
     assert rows.events.select("offset_unit").distinct().collect() == [("message",)]
+    some = ["offset", "before", "changed_columns"]
+    assert rows.select_events(*some).collect() == rows.events.select(*some).collect()
     same = ["operation", "position", "transaction_id", "schema_name", "table_name", "changed_columns", "outcome"]
     same += ["table_version", "event_no", "change_source", "committed_at"]
     texts = [sorted(map(str, one.changes.select(*same, "before", "after").collect())) for one in (rows, files)]

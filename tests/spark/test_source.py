@@ -9,6 +9,7 @@ import pytest
 
 import cdcwb
 from cdcwb import synth
+from cdcwb.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,3 +70,43 @@ def test_two_uses_of_one_frame_each_get_their_rows(made: Path) -> None:
     found = {row["kind"]: row["count"] for row in together.groupBy("kind").count().collect()}
     assert found == dict(zip(kinds, apart, strict=True))
     assert min(apart) > 0
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+def test_columns_of_the_source_are_those_of_events(spark: SparkSession, made: Path, mode: str) -> None:
+    cdcwb.register(spark)
+    source = spark.read.format("cdcwb-gbase8s").option("mode", mode).option("columns", "after, kind,changed_columns")
+    found = source.load(str(made / "capture"))
+    assert found.columns == ["after", "kind", "changed_columns"]
+    events = cdcwb.load(made / "capture").events.select(*found.columns)
+    assert found.schema == events.schema
+    assert found.collect() == events.collect()
+
+
+def test_an_unknown_column_is_named_with_the_nearest(spark: SparkSession, made: Path) -> None:
+    cdcwb.register(spark)
+    with pytest.raises(Exception, match="Did you mean 'headers'"):
+        spark.read.format("cdcwb-gbase8s").option("columns", "heders").load(str(made / "capture")).count()
+    with pytest.raises(OptionError, match=r"'heders' is no column of events\. Did you mean 'headers'"):
+        cdcwb.load(made / "capture").select_events("kind", "heders")
+
+
+def test_some_columns_of_events_are_the_same_wherever_they_come_from(
+    spark: SparkSession, made: Path, tmp_path: Path
+) -> None:
+    capture = cdcwb.load(made / "capture")
+    rows = cdcwb.load(made / "capture", mode="DROPMALFORMED", images=False)
+    saved = cdcwb.load(capture.save(tmp_path / "saved"))
+    part = capture.filter(tables=["101"])
+    for one in (
+        capture,
+        rows,
+        saved,
+        part,
+        capture.decoded(tmp_path / "decoded"),
+        cdcwb.load([tmp_path / "saved", made / "capture"]),
+    ):
+        found = one.select_events("offset", "after", "changed_columns", "problems")
+        assert found.columns == ["offset", "after", "changed_columns", "problems"]
+        assert found.orderBy("offset").collect() == one.events.select(*found.columns).orderBy("offset").collect()
+        assert found.count() > 100

@@ -225,6 +225,7 @@ class SplitState:
             local = [RowImages(place[image.rows], image.odd, image.names, image.columns) for image in images]
             before, after = _BEFORE[headers.number], _AFTER[headers.number]
             columns["before"], columns["after"] = batch.image_maps(local, before, after)
+        if self.wanted.raw:
             columns["raw"] = slices(segments.buffer, headers.start, headers.end)
         nothing = {field.name: pa.nulls(count, field.type) for field in model.EVENTS if field.name not in columns}
         columns |= nothing

@@ -157,7 +157,7 @@ def _group(
         chosen = told[(which == number) & plain]
         if len(chosen):
             there = np.flatnonzero(~absent[chosen[0]])
-            batch.maps["headers"].group(chosen, [_NAMES[one] for one in there], places[np.ix_(chosen, there)])
+            batch.entries("headers", [_NAMES[one] for one in there], places[np.ix_(chosen, there)], chosen, None)
     grouped: dict[tuple[str, ...], list[int]] = {}
     for at, pairs in more.items():
         there = np.flatnonzero(~absent[at])
@@ -170,7 +170,7 @@ def _group(
         for column in range(len(more[members[0]])):
             texts = pa.array([more[at][column][1] for at in members], pa.string())
             columns.append(batch.pool.add(texts)[:, None])
-        batch.maps["headers"].group(chosen, names, np.concatenate(columns, axis=1))
+        batch.entries("headers", names, np.concatenate(columns, axis=1), chosen, None)
 
 
 def _odd(given: Assigned) -> Ints:

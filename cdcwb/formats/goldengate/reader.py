@@ -136,7 +136,7 @@ class PartReader:
     def batch(self, rows: Ints) -> pa.RecordBatch:
         """The events of some records (rising)."""
         given, records = self.given, self.given.records
-        batch = EventBatch(len(rows))
+        batch = EventBatch(len(rows), self.wanted)
         batch.constant("format", FORMAT)
         batch.constant("file", self.file.path)
         batch.constant("file_index", self.part.file)
@@ -149,7 +149,7 @@ class PartReader:
         self._tables(batch, rows)
         fill_headers(batch, given, rows, self.charset)
         images = self.bodies.images(batch, rows) if self.wanted.images else {}
-        if self.wanted.images:
+        if self.wanted.raw:
             base = given.base
             batch.put("raw", slices(records.text, records.start[rows] - base, records.stop[rows] - base))
         for at in np.flatnonzero(np.isin(rows, np.array(sorted(given.problems), dtype=np.int64))).tolist():

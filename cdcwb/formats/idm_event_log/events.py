@@ -86,8 +86,9 @@ def to_events(
         "headers": _headers(log, source.absent, wanted.images),
         "problems": _problems([*findings, *check(log, source.absent, source.zone, said, keys)], count),
     }
-    if wanted.images:
+    if wanted.raw:
         columns["raw"] = raw
+    if wanted.images:
         columns["before"] = _before(log, said.event_type, per_field, keys, source.absent)
         columns["after"] = _after(log, said.event_type, per_field, source.absent)
     arrays = [

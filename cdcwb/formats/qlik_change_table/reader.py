@@ -171,9 +171,10 @@ class FileReader:
         columns["headers"] = self._headers(headers, len(rows.offset), pool)
         if self.wanted.images:
             columns |= self._images(rows, operations, pool)
-            columns["raw"] = rows.raw()
         else:
             columns |= self._keys(rows, operations, pool)
+        if self.wanted.raw:
+            columns["raw"] = rows.raw()
         self._garbled(rows, findings)
         columns["problems"] = findings.array(len(rows.offset))
         return self._made(columns, len(rows.offset))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
 from cdcwb.formats.qlik_kafka.versions import LOBS
 from cdcwb.model import Problem
@@ -33,9 +34,9 @@ class Masks:
     before: Bools | None
 
 
-def read_masks(rows: Rows, updates: Bools, report: Report) -> Masks | None:
-    """Decodes the masks of a group and compares them with its images; ``updates`` tells the rows that are updates.
-    None where there are neither masks nor columns."""
+def read_masks(rows: Rows, updates: Bools, report: Report, wanted: Wanted = EVERYTHING) -> Masks | None:
+    """Decodes the masks of a group and, where problems are ``wanted``, compares them with its images; ``updates`` tells
+    the rows that are updates. None where there are neither masks nor columns."""
     if rows.version is None:
         return None
     columns = rows.version.bits
@@ -43,11 +44,11 @@ def read_masks(rows: Rows, updates: Bools, report: Report) -> Masks | None:
     present, present_null = _bits(rows, 1, columns, report)
     bit_of = {name: bit for bit, name in enumerate(columns) if name}
     absent = None if present is None else _absent(rows, present, present_null, columns, bit_of, report)
-    if changed is not None and rows.data is not None and rows.before is not None:
+    if changed is not None and rows.data is not None and rows.before is not None and wanted.needs("problems"):
         _compare(rows, changed, updates & ~changed_null, absent, bit_of, report)
     return Masks(
-        _names(changed, columns, changed_null, rows.count),
-        _names(present, columns, present_null, rows.count),
+        _names(changed if wanted.needs("changed_columns") else None, columns, changed_null, rows.count),
+        _names(present if wanted.needs("present_columns") else None, columns, present_null, rows.count),
         _of_image(absent, rows.data, bit_of),
         _of_image(absent, rows.before, bit_of),
     )

@@ -36,6 +36,10 @@ FORMAT: Final = "qlik-kafka"
 
 _OPERATIONS: Final = pa.array([str(Operation(name)) for name in ("INSERT", "UPDATE", "DELETE", "REFRESH")])
 _WHOLE: Final = "^-?[0-9]{1,19}$"
+_OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "present_columns", "problems")
+_OF_POSITION: Final = (
+    "position", "commit_position", "transaction_id", "event_no", "last_in_transaction", "changed_at", "problems"
+)  # fmt: skip
 _STATE: Final = {1: Kind.FILLER, 2: Kind.MALFORMED}
 
 
@@ -69,10 +73,11 @@ def events_of(
 ) -> pa.RecordBatch:
     """The events of one batch of messages; ``schema`` is the Avro schema that the container names."""
     count = len(messages.offset)
-    batch = EventBatch(count)
+    batch = EventBatch(count, wanted)
     batch.constant("format", FORMAT)
     where.fill(batch, messages)
-    decoded = decode(messages, settings, versions, wanted.images, schema)
+    images = wanted.images and wanted.needs(*_OF_IMAGES)
+    decoded = decode(messages, settings, versions, images, schema)
     facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
     tombstones = np.flatnonzero(decoded.forms == Form.TOMBSTONE)
     batch.constant("kind", str(Kind.TOMBSTONE), tombstones)
@@ -87,7 +92,7 @@ def events_of(
         _metadata(batch, number, document, facts)
     for rows in decoded.parsed.rows:
         _changes(batch, rows, facts)
-    if wanted.images:
+    if wanted.raw:
         message = messages.state == 0
         raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
         batch.put("raw", raw)
@@ -185,7 +190,9 @@ def _changes(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray]) ->
     def report(row: int, code: Problem, sentence: str) -> None:
         batch.problem(int(index[row]), code, sentence)
 
-    masks = read_masks(rows, updates, report)
+    masks = None
+    if batch.wanted.needs(*_OF_IMAGES):
+        masks = read_masks(rows, updates, report, batch.wanted)
     if masks is not None:
         batch.put("changed_columns", masks.changed_columns, index)
         batch.put("present_columns", masks.present_columns, index)
@@ -203,7 +210,8 @@ def fill_header(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray])
         batch.constant("table_version", rows.version.table_version or None, index)
     _facts(batch, facts, index, list(rows.header_names[: rows.shown]), list(rows.headers[: rows.shown]))
     operations = _operation(batch, rows)
-    _positions(batch, rows)
+    if batch.wanted.needs(*_OF_POSITION):
+        _positions(batch, rows)
     for name, column in (("changeMask", "change_mask"), ("columnMask", "column_mask")):
         texts = rows.header(name)
         if texts is not None:
@@ -339,4 +347,4 @@ def _key(batch: EventBatch, rows: Rows, image: Image, places: Ints, chosen: Ints
     if not keys or not len(chosen) or not set(keys) <= set(image.names):
         return
     columns = [list(image.names).index(name) for name in keys]
-    batch.maps["key"].group(rows.index[chosen], keys, places[np.ix_(chosen, np.array(columns))])
+    batch.entries("key", keys, places[np.ix_(chosen, np.array(columns))], rows.index[chosen], None)

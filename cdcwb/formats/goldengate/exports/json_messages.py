@@ -201,13 +201,13 @@ def events_of_json(
     """The events of one batch of messages. ``place``: file, its index and the unit of places; ``literals``: the
     messages are lines in which bytes literals stand."""
     messages, parsed = _read(messages, literals)
-    batch = EventBatch(len(messages))
+    batch = EventBatch(len(messages), wanted)
     begin(batch, place, messages.offset, messages.length)
     facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
     for group in parsed.groups:
         fill(batch, group, to_utc, wanted.images, facts, False)
     _not_changes(batch, messages, parsed)
-    if wanted.images:
+    if wanted.raw:
         whole = messages.source if literals else messages.value
         message = pa.array(messages.state == MESSAGE)
         batch.put("raw", pc.if_else(message, whole, messages.source))

@@ -246,7 +246,7 @@ def _images(batch: EventBatch, group: Group, index: Ints, operation: str | None)
         usable = left if image.absent is None else left & ~image.absent[:, at].any(axis=1)
         chosen = np.flatnonzero(usable)
         if len(chosen):
-            batch.maps["key"].group(index[chosen], list(shape.keys), places[name][np.ix_(chosen, at)])
+            batch.entries("key", list(shape.keys), places[name][np.ix_(chosen, at)], index[chosen], None)
             left = left & ~usable
 
 

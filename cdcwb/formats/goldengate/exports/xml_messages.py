@@ -213,7 +213,7 @@ class XmlReader:
 
     def events(self, found: Sequence[Piece], stop: int, to_utc: ToUtc | None, wanted: Wanted) -> pa.RecordBatch:
         """The events of neighbouring pieces; ``stop`` is where the part ends that they are in."""
-        batch = EventBatch(len(found))
+        batch = EventBatch(len(found), wanted)
         start = np.array([piece.start for piece in found], dtype=np.int64)
         begin(batch, self.place, start, np.array([piece.stop for piece in found], dtype=np.int64) - start)
         parsed = self.parse(found, stop)
@@ -229,7 +229,7 @@ class XmlReader:
         for what, kind in ((What.FILLER, Kind.FILLER), (What.EMPTY, Kind.CONTROL)):
             index = [at for at, piece in enumerate(found) if piece.what is what]
             batch.constant("kind", str(kind), np.array(index, dtype=np.int64))
-        if wanted.images:
+        if wanted.raw:
             batch.put("raw", pa.array([bytes(self.view[piece.start : piece.stop]) for piece in found], pa.binary()))
         return batch.build()
 
