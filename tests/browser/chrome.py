@@ -48,6 +48,8 @@ def opened(width: int = 1240, height: int = 1000) -> Iterator[Chrome]:
         chrome = Chrome(options=options, service=ChromeService(str(driver.path)))
         try:
             chrome.set_page_load_timeout(WAIT)
+            # a window without a screen has the focus in some versions only, and JupyterLab asks for it
+            chrome.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
             yield chrome
         finally:
             chrome.quit()

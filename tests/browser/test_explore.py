@@ -120,7 +120,7 @@ def test_a_filter_is_typed_a_record_chosen_and_fields_and_bytes_follow(page: Pag
     assert {line.find_element(By.CSS_SELECTOR, ".what").text for line in lines} == {"UPDATE"}
     row = lines[2].get_attribute("data-row")
     lines[2].click()
-    page.until(f"document.querySelector('{PANES} .list .chosen').dataset.row === arguments[0]", row)
+    page.until(f"document.querySelector('{PANES} .list .chosen')?.dataset.row === arguments[0]", row)
     page.settled()
     field = next(
         one
@@ -155,12 +155,12 @@ def test_a_wrong_filter_names_the_nearest_column_and_leaves_the_records(page: Pa
 
 def test_the_keys_move_follow_and_come_back(page: Page) -> None:
     page.press("j", "j", Keys.ARROW_DOWN, "k")
-    page.until(f"document.querySelector('{PANES} .list .chosen').dataset.row === '2'")
+    page.until(f"document.querySelector('{PANES} .list .chosen')?.dataset.row === '2'")
     page.press("n")
-    page.until(f"document.querySelector('{PANES} .list .chosen .problem').textContent !== ''")
+    page.until(f"document.querySelector('{PANES} .list .chosen .problem')?.textContent")
     page.press("g")
     page.press("record 14", Keys.ENTER)
-    page.until(f"document.querySelector('{PANES} .list .chosen').dataset.row === '13'")
+    page.until(f"document.querySelector('{PANES} .list .chosen')?.dataset.row === '13'")
     page.press("t")
     page.until(f"document.querySelector('{PANES} input.filter').value.startsWith('transaction == ')")
     page.press("b")
