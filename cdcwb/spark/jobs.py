@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
+from cdcwb.spark.worker import spare_collector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,7 @@ def runner(spark: SparkSession) -> Run:
             return []
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            spare_collector()
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     try:

@@ -35,11 +35,11 @@ it is null."""
 
 
 def packed_schema(columns: Sequence[str] | None = None) -> pa.Schema:
-    """:data:`PACKED`, or what of it holds these columns of ``events``."""
+    """:data:`PACKED`, or what of it holds these columns of ``events``, in this order."""
     if columns is None:
         return PACKED
-    names = {*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)}
-    return pa.schema([field for field in PACKED if field.name in names])
+    names = [*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)]
+    return pa.schema([PACKED.field(name) for name in names])
 
 
 def pack(batch: pa.RecordBatch, split: int | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatch:

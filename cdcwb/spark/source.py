@@ -18,6 +18,7 @@ from cdcwb.formats.base import Plan, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.spark.packing import pack, packed_schema
+from cdcwb.spark.worker import spare_collector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,6 +104,7 @@ class _Reader(DataSourceReader):
         ):  # what Spark makes of no partitions, which is what files without content have
             return
         fmt, plan = get_format(self.format), self.plan()
+        spare_collector()
         if self.request is not None:
             yield from fmt.read_table(plan, partition.value, self.request)
             return

@@ -487,3 +487,11 @@ def test_what_was_detected_gives_back_what_was_printed(chosen: list[bool], separ
 def test_states_are_what_the_reader_says() -> None:
     assert (MESSAGE, MALFORMED) == (0, 2)
     assert np.uint8(MALFORMED) == 2
+
+
+def test_newlines_are_found_wherever_they_stand_in_a_long_buffer() -> None:
+    text = np.full((1 << 18) * 2 + 5, ord("x"), dtype=np.uint8)
+    places = [0, 7, (1 << 18) - 1, 1 << 18, (1 << 18) + 1, (1 << 19) - 1, 1 << 19, len(text) - 1]
+    text[places] = ord("\n")
+    assert lines.newlines(text).tolist() == [place + 1 for place in places]
+    assert lines.newlines(text[:0]).tolist() == []

@@ -159,3 +159,24 @@ def test_ids_that_never_repeat_do_not_make_a_shape_each(monkeypatch: pytest.Monk
         values.append(json.dumps({"headers": headers, "data": {"a": 1}}).encode())
     list(json_columns.find_alike(pa.array(values, pa.binary())))
     assert len(made) < 20
+
+
+def test_the_next_batch_has_the_shapes_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(11)
+    values = [message(rng, PLAIN, at % 3).encode() for at in range(300)]
+    first, read_first = both(values[:150], monkeypatch)
+    assert json_columns._recent
+    monkeypatch.setattr(json_columns, "shape_of", lambda text: None)  # no more are made
+    alike = list(json_columns.find_alike(pa.array(values[150:], pa.binary())))
+    found = np.concatenate([one.index for one in alike])
+    assert len(found) == len(set(found.tolist())) > 0.9 * 150
+    assert read_first > 0.9 * first.num_rows
+
+
+def test_shapes_that_were_remembered_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = Random(12)
+    values = [message(rng, PLAIN, at % 6).encode() for at in range(400)]
+    json_columns._recent.clear()
+    without = read(values)
+    assert json_columns._recent
+    assert read(values).equals(without)

@@ -17,6 +17,7 @@ _ESCAPED: Final = rb"\be" + _BACKSLASHED
 _ORACLE: Final = rb"\bn?q'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|([^\s\[{(<]).*?\%d)'"
 _COMMENT: Final = rb"--[^\n]*+\n?|/\*.*?\*/"
 _NAME_PART: Final = rb"(?:[\w$#@\x80-\xff]++|\"[^\"\n]++\"|`[^`\n]++`|\[[^\]\n]++\])"
+# `|(?!)` in a possessive group: tests/possessive.py says what for
 _NAME: Final = _NAME_PART + rb"(?:\s*\.\s*" + _NAME_PART + rb"|(?!))*+"
 
 BLANK: Final = re.compile(rb"(?:\s++|" + _COMMENT + rb"|(?!))*+", _FLAGS)

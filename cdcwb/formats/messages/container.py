@@ -31,7 +31,7 @@ ENCODINGS: Final = ("text", "base64", "hex", "escaped")
 PREFIXES: Final = ("be4", "le4", "be8", "le8", "varint", "zigzag")
 """Length prefixes: 4 and 8 bytes in either byte order, varints without a sign (Protocol Buffers) and with (Avro)."""
 
-SPLIT_SIZE: Final = 32 << 20
+SPLIT_SIZE: Final = 64 << 20
 
 OPTIONS: Final[dict[str, str]] = {
     "container": f"what holds the messages: auto, {', '.join(CONTAINERS)}",

@@ -27,6 +27,7 @@ _ID: Final = 5  # bytes of a zero byte and a schema id
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _HEX: Final = re.compile(rb"(?:0[xX]|\\x)?((?:[0-9A-Fa-f]{2}[ :]?)+)\Z")
 _LITERAL: Final = re.compile(rb"""[bB]?(['"])(.*)\1\Z""", re.DOTALL)
+# `|(?!)` in a possessive group: tests/possessive.py says what for
 _PYTHON: Final = re.compile(rb"""(?:[^\\]++|\\(?:x[0-9A-Fa-f]{2}|[abfnrtv0\\'"])|(?!))*+\Z""", re.DOTALL)
 
 _string: Final = msgspec.json.Decoder(str)

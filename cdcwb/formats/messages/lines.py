@@ -22,6 +22,8 @@ BOM: Final = b"\xef\xbb\xbf"
 WINDOW: Final = 8 << 20
 """Bytes looked at together; a line longer than that widens the window for itself."""
 
+_CACHED: Final = 1 << 18  # bytes that are compared together: what comes out stays in the processor's cache
+
 _NEWLINE: Final = 0x0A
 _RETURN: Final = 0x0D
 _STEP: Final = 1 << 16  # the first look for a single newline; it widens
@@ -69,7 +71,8 @@ def _ends(source: Source, position: int, size: int, marks: Marks) -> tuple[Bytes
 
 def newlines(buffer: Bytes, marks: Marks = ()) -> Ints:
     """The places behind newlines; with marks only those where one of them stands, and the end of the buffer."""
-    behind = np.flatnonzero(buffer == _NEWLINE) + 1
+    pieces = [np.flatnonzero(buffer[at : at + _CACHED] == _NEWLINE) + at for at in range(0, len(buffer), _CACHED)]
+    behind = np.concatenate(pieces) + 1 if pieces else np.empty(0, dtype=np.int64)
     if not marks or not len(behind):
         return behind
     known = behind == len(buffer)

@@ -7,6 +7,7 @@ escaped character, is left to :mod:`json_rows`, and what is read here is read th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +36,7 @@ _LEAST: Final = 16  # messages that are worth the making of a shape
 _MOST_FAILED: Final = 8  # messages without others like them, before no more are asked; more where many have some
 _LONGEST: Final = 64  # of a number that is not digits alone; what is longer is parsed
 _BLOCK: Final = 512  # messages that are compared together: their numbers stay in the processor's cache
+_RECENT: Final = 4  # shapes that are tried first
 _QUOTE, _ESCAPE, _ZERO, _BLANK = b'"'[0], b"\\"[0], b"0"[0], 0x20
 _NUMBER: Final = r"^(-?[1-9][0-9]{0,17}|(-?(0|[1-9][0-9]*)(\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)))$"
 
@@ -46,6 +48,8 @@ def _word(text: bytes) -> np.uint64:
 _ZEROS, _SIXES, _HIGH = _word(b"0" * WORD), _word(b"\x06" * WORD), _word(b"\xf0" * WORD)
 _FIRST: Final = np.array([(1 << 8 * size) - 1 for size in range(WORD)] + [(1 << 64) - 1], dtype=np.uint64)
 _NULL, _TRUE, _FALSE = _word(b"null"), _word(b"true"), _word(b"false")
+
+_recent: Final[deque[Shape]] = deque(maxlen=_RECENT)
 
 
 @dataclass(slots=True)
@@ -126,7 +130,9 @@ def _rows(alike: Alike, index: Ints, table: TableName | None, versions: Versions
 
 
 def find_alike(values: pa.BinaryArray) -> Iterator[Alike]:
-    """Groups of messages that have one shape, among JSON values none of which is null. Each is in one group at most."""
+    """Groups of messages that have one shape, among JSON values none of which is null. Each is in one group at most.
+
+    The shapes of the batches before are tried first: most batches have them again."""
     if len(values) < _LEAST:
         return
     try:
@@ -134,7 +140,7 @@ def find_alike(values: pa.BinaryArray) -> Iterator[Alike]:
     except pa.ArrowInvalid:
         return  # rare, and whose fault it is has to be found out one by one anyway
     batch = _Batch(values)
-    found: list[Alike] = []
+    found = [alike for shape in tuple(_recent) if (alike := batch.having(shape)) is not None]
     failed = many = 0
     while failed < _MOST_FAILED + many and (first := batch.next()) is not None:
         shape = shape_of(batch.text(first))
@@ -142,7 +148,8 @@ def find_alike(values: pa.BinaryArray) -> Iterator[Alike]:
         alike = None if shape is None else batch.having(shape, first)
         if alike is not None:
             found.append(alike)
-        if alike is not None and len(alike.index) >= _LEAST:
+        if shape is not None and alike is not None and len(alike.index) >= _LEAST:
+            _recent.appendleft(shape)
             many += 1
         else:
             failed += 1
@@ -206,11 +213,16 @@ class _Batch:
         there: Words = self.words[place]
         return there
 
-    def having(self, shape: Shape, first: int) -> Alike | None:
-        """The messages from ``first`` on that have the shape, if any do: they are open no longer."""
-        likely = self.open[first:] & (self.count[first:] == shape.marks)
-        likely[0] = True
-        candidates = first + np.flatnonzero(likely)
+    def having(self, shape: Shape, first: int | None = None) -> Alike | None:
+        """The messages that have the shape, if any do: they are open no longer. ``first`` is the one that the shape was
+        made from, and no message before it has the shape."""
+        likely = self.open & (self.count == shape.marks)
+        if first is not None:
+            likely[:first] = False
+            likely[first] = True
+        candidates = np.flatnonzero(likely)
+        if not len(candidates):
+            return None
         index = np.empty_like(candidates)
         start, end = np.empty((2, len(candidates), len(shape.mark)), dtype=np.int32)
         null = np.empty(start.shape, dtype=np.bool_)

@@ -137,6 +137,7 @@ def _patterns(dialect: Dialect) -> _Patterns:
         record = rb"\r?\n"
     delimiter = re.escape(dialect.delimiter)
     firsts = re.escape(dialect.delimiter[:1]) + re.escape(dialect.record[:1]) + (rb"\r" if dialect.crlf else b"")
+    # `|(?!)` in a possessive group: tests/possessive.py says what for
     plain = rb"(?:[^%b]++|(?!%b)(?!%b)[\s\S]|(?!))*+" % (firsts, delimiter, record)
     quote, escape = re.escape(dialect.quote), re.escape(dialect.escape)
     if escape:

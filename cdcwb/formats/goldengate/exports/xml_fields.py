@@ -21,6 +21,7 @@ _MOST: Final = 100_000
 """Tags and texts of a record; what stands behind so many is not taken apart."""
 
 _DEEPEST: Final = 200
+# `|(?!)` in a possessive group: tests/possessive.py says what for
 _SECTION: Final = re.compile(rb"<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+|(?!))*+\]\]>")
 _PIECE: Final = re.compile(
     rb"(?P<comment><!--(?:[^-]++|-(?!-)|(?!))*+-->|<[?!][^<>]*+>)"

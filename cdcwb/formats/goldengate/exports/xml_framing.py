@@ -16,6 +16,7 @@ from typing import Final
 
 __all__ = ["TOKEN", "Piece", "Transaction", "What", "boundaries", "pieces"]
 
+# `|(?!)` in a possessive group: tests/possessive.py says what for
 TOKEN: Final = re.compile(
     rb"<(?:"
     rb"!\[CDATA\[[^\]<]*+(?:(?:\](?!\]>)|<(?!!\[CDATA\[)"

@@ -14,6 +14,7 @@ from cdcwb.formats.goldengate.exports.xml_elements import Element, parse_element
 __all__ = ["plain_element", "tag_attributes"]
 
 _CONTROL: Final = r"\x00-\x08\x0b-\x1f\ufffe\uffff"
+# `|(?!)` in a possessive group: tests/possessive.py says what for
 _TEXT: Final = rf"(?:[^<&\]{_CONTROL}]|&(?:lt|gt|amp|quot|apos);|(?!))*+"
 _SECTION: Final = rf"[^\]{_CONTROL}]*+(?:\](?!\]>)[^\]{_CONTROL}]*+|(?!))*+"
 _BLANK: Final = r"[ \t\n]*+"
