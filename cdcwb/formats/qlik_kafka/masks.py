@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +40,6 @@ def read_masks(rows: Rows, updates: Bools, report: Report, wanted: Wanted = EVER
     if rows.version is None:
         return None
     columns = rows.version.bits
-    if not wanted.needs("changed_columns", "problems"):
-        rows = replace(rows, masks=(None, rows.masks[1]))
     changed, changed_null = _bits(rows, 0, columns, report)
     present, present_null = _bits(rows, 1, columns, report)
     bit_of = {name: bit for bit, name in enumerate(columns) if name}
