@@ -20,6 +20,7 @@ from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, as_choice, event_columns, nearest, parse_keys
+from cdcwb.saved import SAVED, VERSION, read_description, saved_among
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
 
 if TYPE_CHECKING:
@@ -27,13 +28,8 @@ if TYPE_CHECKING:
 
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
 
-__all__ = ["Capture", "load", "register", "saved_format"]
+__all__ = ["Capture", "load", "register"]
 
-SAVED: Final = "cdcwb.json"
-"""The file that tells a saved capture from a folder of raw files."""
-
-_VERSION: Final = 2
-_VERSIONS: Final = (1, 2)  # that are opened; the first does not say what is needed to go on
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
 _MOST_NAMED: Final = 1000  # transactions that a filter names one by one
@@ -71,7 +67,7 @@ def load(
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
-    saved, others = _saved_among(path)
+    saved, others = saved_among(path)
     if saved is None:
         return Capture(_open_files(list_files(path), format, spark, options))
     return _continue(saved, others, format, spark, options) if others else _open_saved(saved, spark, options)
@@ -102,7 +98,7 @@ def _continue(
     saved: Path, others: list[Any], format: str, spark: SparkSession | None, options: dict[str, Any]
 ) -> Capture:
     """A saved capture that goes on with more files."""
-    about = _description(saved)
+    about = read_description(saved)
     told = about.get("continue") or {"not": "it was saved by an earlier version, without what is needed for that"}
     if "not" in told:
         advice = "load all files at once"
@@ -452,7 +448,7 @@ class Capture:
                     getattr(decoded, name).write.mode("overwrite").parquet(str(beside / name))
             shutil.rmtree(beside / _DECODED, ignore_errors=True)
             facts = {
-                "version": _VERSION,
+                "version": VERSION,
                 "format": self.format,
                 "files": self.files,
                 "facts": self.facts,
@@ -504,42 +500,7 @@ def _moment(name: str, value: str | dt.datetime | None) -> dt.datetime | None:
     return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
 
 
-def _saved_at(path: Paths) -> Path | None:
-    if isinstance(path, (str, os.PathLike)) and (Path(path) / SAVED).is_file():
-        return Path(path).absolute()
-    return None
-
-
-def _saved_among(path: Paths) -> tuple[Path | None, list[Any]]:
-    """The saved capture among some paths, None where there is none, and the other paths. Raises CaptureError for a
-    second one."""
-    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found = [folder for one in paths if (folder := _saved_at(one)) is not None]
-    if len(found) > 1:
-        raise CaptureError(
-            f"{found[0]} is a saved capture too, and only one can go on with more files", path=str(found[1])
-        )
-    return found[0] if found else None, [one for one in paths if _saved_at(one) is None]
-
-
-def saved_format(path: Paths) -> str | None:
-    """The format of a saved capture; None where ``path`` is none. Raises CaptureError where it cannot be opened."""
-    folder = _saved_at(path)
-    return None if folder is None else str(_description(folder)["format"])
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    try:
-        facts: dict[str, Any] = json.loads((folder / SAVED).read_text(encoding="utf-8"))
-        version = facts["version"]
-    except (OSError, ValueError, KeyError, TypeError) as reason:
-        raise CaptureError(f"not the description of a saved capture ({reason})", path=str(folder / SAVED)) from None
-    if version not in _VERSIONS:
-        raise CaptureError(f"saved in version {version}; this one reads version {_VERSION}", path=str(folder))
-    return facts
-
-
 def _open_saved(folder: Path, spark: SparkSession | None, options: dict[str, Any]) -> Capture:
     if options:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(options)}", path=str(folder))
-    return Capture(Saved(spark or _session(), folder, _description(folder)))
+    return Capture(Saved(spark or _session(), folder, read_description(folder)))

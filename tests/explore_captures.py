@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.capture import SAVED
 from cdcwb.explore.model import Explorer
 from cdcwb.formats import choose, list_files
 from cdcwb.formats.base import EVERYTHING
 from cdcwb.model import Problem
+from cdcwb.saved import SAVED
 
 __all__ = ["DATA", "explorer_of", "saved"]
 

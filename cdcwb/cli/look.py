@@ -67,8 +67,8 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
 
 def _saved(paths: tuple[str, ...]) -> Identification | None:
     """What ``cdcwb save`` wrote; its Parquet files hold raw bytes and could be taken for what they were made from."""
-    from cdcwb.capture import SAVED
     from cdcwb.formats import Identification
+    from cdcwb.saved import SAVED
 
     about = Path(paths[0], SAVED)
     if len(paths) > 1 or not about.is_file():

@@ -117,9 +117,9 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
 
 def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
     """The name of the capture's format and the options of its reader; None: it is saved, and takes none."""
-    from cdcwb.capture import saved_format
     from cdcwb.formats import choose, get_format
     from cdcwb.formats.files import list_files
+    from cdcwb.saved import saved_format
 
     source = paths[0] if len(paths) == 1 else list(paths)
     saved = saved_format(source)

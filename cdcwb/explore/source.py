@@ -15,13 +15,13 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb.capture import SAVED
 from cdcwb.errors import CaptureError
 from cdcwb.explore.build import HEADERS, build_index
 from cdcwb.explore.index import Index, open_index
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.files import list_files
 from cdcwb.model import PROBLEMS
+from cdcwb.saved import SAVED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,11 +10,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from cdcwb.capture import SAVED
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.options import nearest
 from cdcwb.formats.zones import parse_zone
+from cdcwb.saved import SAVED
 from cdcwb.words import visible
 
 __all__ = ["SHOWN", "THEMES", "Other", "Parameters", "check_parameters"]

@@ -24,7 +24,7 @@ LAYERS = (
     ("analysis", "charts"),
     ("__init__",),  # cdcwb itself, the public face
     ("capture",),
-    ("tables",),
+    ("tables", "saved"),
     ("spark", "xds"),
     ("formats",),
     ("model",),
