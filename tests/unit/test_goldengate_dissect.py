@@ -329,6 +329,23 @@ def test_a_record_is_found_with_the_definition_of_its_table(tmp_path: Path, size
         assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
 
 
+def test_a_record_is_found_with_the_definition_that_its_table_shares_with_another(tmp_path: Path, size: str) -> None:
+    path = tmp_path / "session.txt"
+    header = RECORD[: RECORD.index(LINE)].replace("AuditRBA   :        311  ", "DDR/TDR index:   (001, 001)")
+    header = header.replace("     5  (x05)", "   170  (xaa)").replace("    24  (x0018)", "     0  (x0000)")
+    line = METADATA_LINE.replace("Len 138 RBA 1200", "Len 0 RBA 1500")
+    reference = f"{header}{line}Table Name: shop.orders (Ref TDR Index: 1)\n"
+    other = DEFINITION.replace("shop.orders", "shop.baskets")
+    text = header.replace("     0  (x0000)   IO", "   138  (x008a)   IO") + METADATA_LINE + other + reference + RECORD
+    path.write_text(text)
+    record = inspect_record(str(path), path.stat().st_size - 5, {})
+    assert named(record.field, "data", "fruit").value == "apples"
+    assert "shop.orders" in record.note
+    if size == "planned":
+        assert record.event["key"] == [("id", "7")]
+        assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
+
+
 def test_a_place_behind_the_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     path.write_text(RECORD)

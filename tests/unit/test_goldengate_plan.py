@@ -361,6 +361,44 @@ def test_a_reference_brings_the_definition_it_points_to_into_force() -> None:
     assert in_force((metadata(tdr(1), 100), again), 60, order=2, index=5) == "2@aa000000001"
 
 
+def test_a_reference_to_another_table_gives_its_columns_to_the_table_of_the_reference() -> None:
+    other = metadata("Table Name: SHOP.SHELF (Ref TDR Index: 2)\n", 300, index=2)
+    texts = (metadata(tdr(1), 100), other, metadata(tdr(2), 1500))
+    assert in_force(texts, 400, index=3, name="SHOP.SHELF") == "SHOP.SHELF@aa000000001"
+    assert in_force(texts, 400) == "2@aa000000001"
+    assert in_force(texts, 1600, index=3, name="SHOP.SHELF") == "SHOP.SHELF@aa000000001"
+    plan, found = lookup(*texts)
+    stock, shelf = plan.versions[:2]
+    assert (shelf.schema, shelf.table, shelf.columns, shelf.keys) == ("SHOP", "SHELF", stock.columns, stock.keys)
+    assert (stock.full_name, shelf.lineage["definition of"]) == ("SHOP.STOCK", "SHOP.STOCK (2@aa000000001)")
+    assert found.at(0, 1300) == 1
+    assert shelf.text.startswith("Table Name: SHOP.SHELF (Ref TDR Index: 2)")
+    assert "Definition for table SHOP.STOCK" in shelf.text
+
+
+def test_a_reference_with_an_index_of_its_own_is_found_by_it() -> None:
+    other = metadata("Table Name: SHOP.SHELF (Ref TDR Index: 2)\n", 300, index=3)
+    texts = (metadata(tdr(1), 100), other)
+    assert in_force(texts, 400, index=3, name="") == "3@aa000000001"
+    assert in_force(texts, 400, index=2, name="") == "2@aa000000001"
+
+
+def test_a_reference_means_the_index_of_its_own_file() -> None:
+    shelf = tdr(1).replace("SHOP.STOCK", "SHOP.SHELF")
+    again = metadata("Table Name: SHOP.SHELF (Ref TDR Index: 2)\n", 300, order=2, index=2)
+    texts = (metadata(shelf, 100), metadata(tdr(2), 100, order=2), again)
+    plan, _ = lookup(*texts)
+    number = next(one.number for one in plan.in_force if one.rba == 300)
+    assert (plan.versions[number].full_name, len(plan.versions[number].columns)) == ("SHOP.SHELF", 2)
+
+
+def test_a_reference_to_a_definition_that_is_not_there_defines_nothing() -> None:
+    other = metadata("Table Name: SHOP.SHELF (Ref TDR Index: 7)\n", 300, index=7)
+    plan, found = lookup(metadata(tdr(1), 100), other)
+    assert len(plan.versions) == 1
+    assert not found.defined("SHOP.SHELF")
+
+
 def test_definitions_from_beside_are_found_by_name_in_any_case() -> None:
     _, found = lookup(beside=parse_defgen(DEFGEN))
     assert found.defined("shop.stock")

@@ -18,6 +18,7 @@ from cdcwb.formats.goldengate.printed import split_text, time_us
 from cdcwb.formats.goldengate.printed_tokens import Order, ghdr_time, ghdr_values
 from cdcwb.formats.goldengate.records import MISSING, Printed, Shape
 from cdcwb.model import Problem
+from tests.local import read as read_events
 
 pytestmark = pytest.mark.samples
 
@@ -341,3 +342,15 @@ def test_a_record_is_found_by_its_place_with_the_definition_before_it(samples: P
     assert (found.offset, found.length) == (at + len("Logdump 356 >n\n"), len(parts[2]) - len("Logdump 356 >n\n"))
     assert found.record == parts[2][len("Logdump 356 >n\n") :]
     assert "test.ogg_test" in found.note
+
+
+def test_a_table_that_shares_the_definition_of_another_has_its_columns(samples: Path) -> None:
+    rows = read_events(samples / "goldengate" / "logdump-postgres-11-ref-tdr-then-insert.txt", format="goldengate")
+    (row,) = [row for row in rows.to_pylist() if row["kind"] == "change"]
+    assert (row["table_name"], dict(row["key"])) == ("test_d", {"int": "1"})
+    assert dict(row["after"]) == {
+        "int": "1",
+        "varchar": "varchar1",
+        "time": "2000-01-01:00:00:00.000000",
+        "char": "char1".ljust(50),
+    }

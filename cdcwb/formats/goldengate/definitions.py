@@ -224,12 +224,18 @@ class Database:
 
 @dataclass(frozen=True)
 class Reference:
-    """A Metadata record that points to the definition with this index, given earlier."""
+    """A Metadata record that says that a table has the columns of the definition with this index, given earlier: its
+    own, or that of another table."""
 
     schema: str | None
     table: str
     index: int
     text: str = ""
+
+    @property
+    def label(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:

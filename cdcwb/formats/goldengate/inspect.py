@@ -16,7 +16,7 @@ from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.body import Order
 from cdcwb.formats.goldengate.boundary import boundary
 from cdcwb.formats.goldengate.definition_text import parse_metadata
-from cdcwb.formats.goldengate.definitions import Definition, split_name
+from cdcwb.formats.goldengate.definitions import Definition, Reference, split_name
 from cdcwb.formats.goldengate.dissect import dissect
 from cdcwb.formats.goldengate.facts import io_type_of
 from cdcwb.formats.goldengate.format import export_settings
@@ -43,6 +43,7 @@ _FILLER: Final = "lines that belong to no record"
 _UNDEFINED: Final = "no definition of its table was found: columns are numbered, values are guessed"
 _DEFINITION: Final = b"Definition for table"
 _END: Final = b"End of definition"
+_REFERENCE: Final = b"(Ref TDR Index:"
 
 
 def inspect_record(path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
@@ -152,12 +153,25 @@ def _definition(text: _Text, printed: Printed) -> Definition | None:
             return found
         if same_name and named is None:
             named = found
-    return named
+    return named if named is not None or not printed.name else _referred(text, printed.start, printed.name)
+
+
+def _referred(text: _Text, stop: int, name: str) -> Definition | None:
+    """The definition that the last reference of a table before a place points to, under the table's own name."""
+    for at in _places_before(text, stop, _REFERENCE):
+        first = boundary(text, max(at - _HEADER, 0))
+        for piece in reversed(split_text(text[first : min(at + _HEADER, stop)].tobytes(), first)):
+            found = parse_metadata(piece.text) if piece.text is not None else None
+            if isinstance(found, Reference) and (found.schema, found.table) == split_name(name):
+                before = (one for index, one in _definitions_before(text, at) if index == found.index)
+                referred = next(before, None)
+                return None if referred is None else replace(referred, schema=found.schema, table=found.table)
+    return None
 
 
 def _definitions_before(text: _Text, stop: int) -> Iterator[tuple[int, Definition]]:
     """The definitions in Metadata records before a place with the indexes of their tables, the last one first."""
-    for at in _places_before(text, stop):
+    for at in _places_before(text, stop, _DEFINITION):
         there = text[max(at - _HEADER, 0) : min(at + _LONGEST, stop)].tobytes()
         close = there.find(_END, min(at, _HEADER))
         for piece in reversed(split_text(there if close < 0 else there[: close + len(_END)])):
@@ -167,16 +181,16 @@ def _definitions_before(text: _Text, stop: int) -> Iterator[tuple[int, Definitio
                 break
 
 
-def _places_before(text: _Text, stop: int) -> Iterator[int]:
-    """Where definitions begin before a place, the last one first."""
+def _places_before(text: _Text, stop: int, what: bytes) -> Iterator[int]:
+    """Where some words begin before a place, the last one first."""
     lowest = max(stop - _NEAR, 0)
     while stop > lowest:
         low = max(stop - _CHUNK, lowest)
-        window = text[low : stop + len(_DEFINITION) - 1].tobytes()
-        at = window.rfind(_DEFINITION)
+        window = text[low : stop + len(what) - 1].tobytes()
+        at = window.rfind(what)
         while at >= 0:
             yield low + at
-            at = window.rfind(_DEFINITION, 0, at + len(_DEFINITION) - 1)
+            at = window.rfind(what, 0, at + len(what) - 1)
         stop = low
 
 

@@ -8,7 +8,7 @@ the name of their table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -153,9 +153,14 @@ class _Versions:
             self.places.append((one.file_index, one.offset, number))
         elif isinstance(found, Reference):
             target = self._referred(one, found)
-            if target is not None:
-                self._enter(InForce(trail.trail, trail.order, _index_of(one, found.index), one.rba, target))
-                self.places.append((one.file_index, one.offset, target))
+            if target is None:
+                return
+            index = _index_of(one, found.index)
+            if not self._is(target, found.schema, found.table):
+                index = MISSING if index == found.index else index  # the header may repeat the index referred to
+                target = self._of_another_table(one, found, target, index)
+            self._enter(InForce(trail.trail, trail.order, index, one.rba, target))
+            self.places.append((one.file_index, one.offset, target))
 
     def add(
         self,
@@ -200,8 +205,26 @@ class _Versions:
                 break
         self.in_force.append(entry)
 
+    def _of_another_table(self, one: MetadataText, reference: Reference, target: int, index: int) -> int:
+        """The number of the version with the columns that another table's definition has, for the table of a
+        reference. ``index``: its own, MISSING where only the one it refers to is printed (§5.2)."""
+        columns, referred = self._definitions[target], self.versions[target]
+        own = reference.label if index == MISSING else str(index)
+        return self.add(
+            f"{own}@{last_part(one.trail.name or one.file_name)}",
+            replace(columns, schema=reference.schema, table=reference.table, text=f"{reference.text}\n{columns.text}"),
+            RECORD,
+            {**referred.lineage, "definition of": f"{referred.full_name} ({referred.key})"},
+            (one.file_index, one.offset, one.length),
+        )
+
     def _referred(self, one: MetadataText, reference: Reference) -> int | None:
-        """The version that a reference points to: by index among the files so far of its trail, else by name."""
+        """The version that a reference points to: the one with its index in the same trail file, else the one of its
+        table among the files so far of its trail, with its index or any."""
+        trail = one.trail
+        for entry in reversed(self.in_force):
+            if (entry.trail, entry.order, entry.index) == (trail.trail, trail.order, reference.index):
+                return entry.number
         named = [
             entry
             for entry in self.in_force
