@@ -114,6 +114,7 @@ def _own_settings(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(max(16, 8 * machine.cores())),
+            "spark.python.daemon.module": "cdcwb.spark.daemon",
         }
         if sys.platform == "linux":  # rows cross from Python a quarter faster than through loopback; from Spark 4.1 on
             settings["spark.python.unix.domain.socket.enabled"] = "true"

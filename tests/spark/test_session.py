@@ -87,6 +87,26 @@ def test_a_new_session_is_local_and_quiet_and_what_the_user_has_set_wins() -> No
     assert done.returncode == 0
 
 
+def test_a_query_that_ends_early_prints_nothing() -> None:
+    """Spark closes the sockets of workers that have more rows than it wants."""
+    done = run(
+        """
+        import pyarrow as pa
+        from cdcwb.spark.session import get_spark
+
+        def more(batches):
+            for batch in batches:
+                for first in range(2000):
+                    yield pa.RecordBatch.from_pydict({"id": [first] * 1000, "text": ["x" * 200] * 1000})
+
+        spark = get_spark()
+        for _ in range(3):
+            print(len(spark.range(3).mapInArrow(more, "id long, text string").head(3)))
+        """
+    )
+    assert (done.stderr, done.stdout) == ("", "3\n3\n3\n")
+
+
 def test_a_jvm_that_does_not_start_says_why_in_one_line() -> None:
     done = run(
         """

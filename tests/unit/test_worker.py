@@ -1,4 +1,4 @@
-"""What is loaded in a worker is out of the garbage collector's way."""
+"""Spark's workers: what is loaded is out of the garbage collector's way, and their daemon forks without threads."""
 
 from __future__ import annotations
 
@@ -22,4 +22,16 @@ assert len(gc.get_objects()) < first / 4
 
 def test_what_is_loaded_is_set_aside_once_for_every_time_that_modules_came_in() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+DAEMON = """
+import sys
+import cdcwb.spark.daemon
+assert not {"numpy", "pyarrow", "pandas"} & set(sys.modules)
+"""
+
+
+def test_the_daemon_loads_no_library_that_starts_threads() -> None:
+    done = subprocess.run([sys.executable, "-c", DAEMON], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
