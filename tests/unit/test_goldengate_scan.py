@@ -315,7 +315,7 @@ def wanted(printed: Printed, bodies: bool) -> dict[str, Any]:
         "time": printed.line_time if printed.line_time is not None else printed.io_time,
         "body": printed.body if bodies else None,
         "csn": token.get(0x4C),
-        "xid": token.get(0x36),
+        "xid": token.get(0x36, None if printed.transaction is None else printed.transaction.encode()),
         "rowid": token.get(0x52),
     }
 
@@ -327,6 +327,7 @@ def wholly_told(printed: Printed) -> bool:
         printed.shape in (Shape.RECORD, Shape.FILLER)
         and not printed.user_tokens
         and printed.text is None
+        and printed.transaction is None
         and set(ids) <= {0x4C, 0x36, 0x52}
         and len(ids) == len(set(ids))
         and (printed.body is not None or all(column.data is None for column in printed.columns))

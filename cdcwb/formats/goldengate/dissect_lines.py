@@ -139,6 +139,16 @@ class LineFields:
                     meaning = _LETTERS[letters[-1]]
                     yield self.leaf("place in transaction", at, at + 1, text_of(letters[-1]), meaning)
 
+    def transaction_line(self, there: list[Line]) -> Iterator[Field]:
+        """The transaction's id, and the number that it is stored as."""
+        meanings = (("TRANSID", "node, processor and sequence number"), ("TRANSID number", "the same as one number"))
+        for begin, line, _ in self.lines_of(there, Role.TRANSACTION):
+            found = lines.TRANSACTION.match(line)
+            for number, (name, meaning) in enumerate(meanings, 1):
+                if found is not None and found[number]:
+                    start, stop = found.span(number)
+                    yield self.leaf(name, begin + start, begin + stop, text_of(found[number]), meaning)
+
     def metadata(self, there: list[Line]) -> Iterator[Field]:
         """The lines of a definition."""
         for begin, line, _ in self.lines_of(there, Role.TEXT):

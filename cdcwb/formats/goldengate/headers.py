@@ -87,7 +87,10 @@ def fill_headers(batch: EventBatch, given: Assigned, rows: Ints, charset: str) -
     _coded(put, first + 5, pool.add(trails), np.where(named, codes, -1))
     for at, where in ((6, records.csn_at), (7, records.xid_at), (8, records.rowid_at)):
         texts = _until_zero(texts_of(spans(records.bytes, where[rows]), charset))
-        put(first + at, _valid(texts), pool.add(texts))
+        there = _valid(texts)
+        if where is records.xid_at:
+            there = there & ~np.isin(rows, _transaction_lines(given))
+        put(first + at, there, pool.add(texts))
     for at, of in ((9, [one.csn for one in given.named]), (10, [one.xid for one in given.named])):
         texts = pa.array(of, pa.string())
         codes = given.transaction[rows]
@@ -173,6 +176,16 @@ def _group(
         batch.entries("headers", names, np.concatenate(columns, axis=1), chosen, None)
 
 
+def _transaction_lines(given: Assigned) -> Ints:
+    """Records whose id is that of a line TRANSID, not of a token TRANID."""
+    id_of_line = [
+        index
+        for index, printed in given.records.extras.items()
+        if printed.transaction is not None and all(_TOKENS.get(token.id) != "xid_at" for token in printed.tokens)
+    ]
+    return np.array(id_of_line, dtype=np.int64)
+
+
 def _odd(given: Assigned) -> Ints:
     """Records that may have more headers than the arrays hold."""
     special = np.flatnonzero((given.records.shape == Shape.FILE_HEADER) | (given.marks.io == DDL)).tolist()
@@ -189,6 +202,10 @@ def _more(given: Assigned, index: int, charset: str) -> list[tuple[str, str | No
         out.append(("syskey", given.syskeys[index]))
     printed = given.records.extras.get(index)
     if printed is not None:
+        if printed.transaction is not None:
+            out.append(("TRANSID", printed.transaction))
+        if printed.transaction_number is not None:
+            out.append(("TRANSID number", printed.transaction_number))
         out += _tokens(given, index, printed, charset)
         out += printed.user_tokens
     if given.records.shape[index] == Shape.FILE_HEADER:

@@ -37,6 +37,7 @@ __all__ = [
     "TABLE",
     "TDR_INDEX",
     "TRAIL",
+    "TRANSACTION",
     "USER_TOKENS",
     "FieldValue",
     "HeaderPair",
@@ -67,6 +68,7 @@ RECORD: Final = re.compile(
 NAME: Final = re.compile(rb"Name\s*:\s*(.*?)\s*(?:\(TDR Index:\s*(\d{1,18})\s*\))?\s*\Z")
 TDR_INDEX: Final = re.compile(rb"TDR Index\s*:\s*(\d{1,18})\s*\Z")
 IMAGE: Final = re.compile(rb"(Before|After)\s*Image\s*:\s*(?:Partition\s*(?:x([0-9a-fA-F]{1,15})|(\d{1,18}))?.*)?\Z")
+TRANSACTION: Final = re.compile(rb"TRANSID\s*:\s*(\S+)(?:\s+\((\d{1,20})\))?\s*\Z")
 HALF: Final = re.compile(rb"(Before|After)\s+Image\s+Len\s+\d+\b")
 KEY_LENGTH: Final = re.compile(rb"KeyLen\s+\d+\b")
 COLUMN: Final = re.compile(rb"(Column|KeyCol)\s+(\d{1,18})\s*(?:\(0?x([0-9a-fA-F]{1,15})\))?\s*,\s*((?:Len|LOB).*)\Z")

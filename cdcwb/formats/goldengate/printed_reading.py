@@ -28,6 +28,7 @@ class Role(Enum):
     RECORD = "record line"
     NAME = "name"
     IMAGE = "image"
+    TRANSACTION = "transaction id"
     BODY = "data"
     TEXT = "metadata"
     HALF = "image length"
@@ -201,6 +202,11 @@ class Reading:
             if image[2] or image[3]:
                 result.image_partition = int(image[2], 16) if image[2] else _number(image[3])
             return self._data_follows(Role.IMAGE)
+        transaction = lines.TRANSACTION.match(line) if self.behind else None
+        if transaction is not None:
+            result.transaction = lines.text_of(transaction[1])
+            result.transaction_number = lines.text_of(transaction[2]) if transaction[2] else None
+            return Role.TRANSACTION
         if lines.DATABASE.match(line) or lines.TABLE.match(line):
             self.text = [line]
             self.text_open = b"(Ref TDR Index" not in line

@@ -93,7 +93,8 @@ class Printed:
     ``values`` has the names of :data:`HEADER` that are printed; the hex beside a character or number counts, where it
     is there. ``ghdr``: bytes of the header token (HEADERTOKEN DETAIL). ``parts``: lengths of header tokens by letter
     (G, H, D, T, U, Z). ``operation``, ``line_time``, ``length`` and ``rba`` are those of the record line; ``name`` that
-    of the Name line (None: no such line, empty: no name), ``name_index`` its TDR index. ``body``: the bytes shown of
+    of the Name line (None: no such line, empty: no name), ``name_index`` its TDR index. ``transaction`` and
+    ``transaction_number`` are the id of a TRANSID line (NonStop) and the number behind it. ``body``: the bytes shown of
     the record's data, None where none are shown. ``text``: the lines of a Metadata record. ``trail``: the trail file in
     force, where the text names one.
     """
@@ -111,6 +112,8 @@ class Printed:
     name_index: int = MISSING
     image: str | None = None
     image_partition: int = MISSING
+    transaction: str | None = None
+    transaction_number: str | None = None
     ghdr: bytes = b""
     parts: dict[str, int] = field(default_factory=dict)
     body: bytes | None = None

@@ -181,6 +181,8 @@ def _plain_rows(text: Bytes, plain: list[Printed], bodies: bool) -> _Rows:
             if first >= 0:
                 columns[name][row] = printed.start + first, printed.start + last
         slices = [printed.body if bodies else None, *(_token(printed, token) for token in TOKENS)]
+        if slices[_XID] is None and printed.transaction is not None:
+            slices[_XID] = printed.transaction.encode()
         for name, shown in zip(_SLICES, slices, strict=True):
             if shown is not None:
                 columns[name][row] = len(data), len(data) + len(shown)
@@ -188,6 +190,7 @@ def _plain_rows(text: Bytes, plain: list[Printed], bodies: bool) -> _Rows:
     return _Rows(columns, np.frombuffer(bytes(data), np.uint8))
 
 
+_XID: Final = _SLICES.index("xid_at")
 _AT: Final = {name: place for place, name in enumerate(HEADER)}
 
 
