@@ -6,18 +6,31 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, cast
 
 import pyarrow as pa
 
-from cdcwb.errors import UnknownFormatError
+from cdcwb.errors import OptionError, UnknownFormatError
 from cdcwb.formats.base import Format, Inspection, Recognition, RowFormat
+from cdcwb.formats.file_types import describe, foreign_type, known_text
 from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, nearest, parse_keys
+from cdcwb.words import plural
 
-__all__ = ["FORMATS", "Identification", "choose", "choose_rows", "get_format", "identify", "inspect"]
+__all__ = [
+    "FORMATS",
+    "Common",
+    "Identification",
+    "check_options",
+    "choose",
+    "choose_rows",
+    "get_format",
+    "identify",
+    "inspect",
+]
 
 FORMATS: Final = {
     "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
@@ -39,8 +52,8 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """What a capture is. ``confidence`` from 0 to 1; ``bytes`` as the files lie on disk. ``advice``: lines to copy,
-    where it cannot be read as it is."""
+    """What a capture is. ``confidence`` from 0 to 1: how sure the format is of the files, given as an option or not;
+    ``bytes`` as the files are on disk. ``advice``: lines to copy, where it cannot be read as it is."""
 
     format: str
     shape: str
@@ -50,6 +63,15 @@ class Identification:
     files: int
     bytes: int
     advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The options that all formats share: ``keys`` by table, ``images``, ``mode``."""
+
+    keys: dict[str, list[str]]
+    images: bool
+    mode: str
 
 
 def get_format(name: str) -> Format:
@@ -64,17 +86,65 @@ def get_format(name: str) -> Format:
 
 
 def choose(paths: Sequence[str], name: str, options: Mapping[str, Any]) -> tuple[Format, Recognition]:
-    """The format of the files: the named one, or with ``auto`` the one that is surest. Raises UnknownFormatError, also
-    for a folder of several captures of different formats, which it names."""
+    """The format of the files, and what it found in them: the named one, or with ``auto`` the one that is surest.
+
+    Raises UnknownFormatError that says what the files are where no format is sure, and for a folder of several captures
+    of different formats, which it names; OptionError for an option that no format has.
+    """
     if name != "auto":
-        return get_format(name), Recognition(1.0, ["given as an option"])
+        fmt = get_format(name)
+        seen = _recognise(fmt, paths, options)
+        return fmt, replace(seen, evidence=["given as an option", *seen.evidence])
+    reasons = list(takewhile(lambda reason: reason is not None, map(foreign_type, paths)))
+    if len(reasons) == len(paths):
+        raise _refusal(paths, str(reasons[0]), options)
     _refuse_several(paths, options)
     best = _surest(paths, options)
     if isinstance(best, list):
-        looked = "; ".join(f"{fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in best)
-        more = f" and {len(paths) - 1} more files" if len(paths) > 1 else ""
-        raise UnknownFormatError(f"no format recognises this capture{more} ({looked})", path=paths[0])
+        known = known_text(paths[0])
+        evidence = [f"  {fmt.name}: {' '.join(recognition.evidence)}" for fmt, recognition in best]
+        raise _refusal(paths, known or describe(paths[0]), options, [] if known else evidence)
     return best
+
+
+def _refusal(
+    paths: Sequence[str], reason: str, options: Mapping[str, Any], details: Sequence[str] = ()
+) -> UnknownFormatError:
+    """Why files are no capture. Raises OptionError for an option that no format has: it may be the cause."""
+    _check_known(options)
+    more = f"; nor is any of {plural(len(paths) - 1, 'more file')} a capture" if len(paths) > 1 else ""
+    return UnknownFormatError(reason + more, path=paths[0], advice=tuple(details))
+
+
+def _check_known(options: Mapping[str, Any]) -> None:
+    """Raises OptionError for an option that no format has, or with a value that none takes."""
+    formats = [get_format(name) for name in FORMATS]
+    check_names(options, {name for fmt in formats for name in fmt.options}, "any format")
+    for name, value in options.items():
+        wrong: list[OptionError] = []
+        for fmt in (fmt for fmt in formats if name in fmt.options):
+            try:
+                check_options(fmt, {name: value})
+            except OptionError as reason:
+                wrong.append(reason)
+            else:
+                break
+        else:
+            raise wrong[0]
+
+
+def check_options(fmt: Format, options: Mapping[str, Any]) -> Common:
+    """The options that all formats share, understood; those of the format are checked too.
+
+    Raises OptionError for an unknown option and for a value that cannot be used.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    fmt.check_options(given)
+    return Common(
+        parse_keys(given.get("keys")),
+        as_bool("images", given.get("images", True)),
+        as_choice("mode", given.get("mode", "PERMISSIVE"), MODES),
+    )
 
 
 def _surest(
@@ -147,22 +217,32 @@ def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tup
 def identify(path: Paths, format: str = "auto", **options: Any) -> Identification:
     """What a file, a folder or several of them hold, from their first bytes; no JVM is started.
 
-    Raises CaptureError for paths that cannot be read and UnknownFormatError where no format is sure.
+    Raises CaptureError for paths that cannot be read, UnknownFormatError where no format is sure, or the named one does
+    not find its own in the files, and OptionError for an option that the format does not have.
     """
     files = list_files(path)
     fmt, recognition = choose(files, format, options)
-    shape = str(options.get("shape", "auto")) if recognition.shape is None else "binary"
-    source = open_source(files[0], shape, limit=_HEAD)
-    try:
-        shape, compression = recognition.shape or source.shape, source.compression
-    finally:
-        source.close()
+    check_options(fmt, options)
+    if recognition.confidence < _SURE:
+        raise recognition.refusal or _unlike(files, fmt, recognition)
+    source = open_source(files[0], "binary", limit=_HEAD)
+    compression = source.compression
+    source.close()
     size = sum(Path(file).stat().st_size for file in files)
     evidence, refusal = list(recognition.evidence), recognition.refusal
     if refusal is not None:
         evidence.append(refusal.message)
     advice = refusal.advice if refusal is not None else ()
+    shape = recognition.shape or "unknown"
     return Identification(fmt.name, shape, compression, recognition.confidence, evidence, len(files), size, advice)
+
+
+def _unlike(files: Sequence[str], fmt: Format, recognition: Recognition) -> UnknownFormatError:
+    """Why files are not of the format that was given as an option."""
+    known = foreign_type(files[0]) or known_text(files[0])
+    reasons = "; ".join(recognition.evidence[1:])
+    sentence = known or f"this does not look like {fmt.name}: {reasons}; name another format, or none to have all tried"
+    return UnknownFormatError(sentence, path=files[0])
 
 
 def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **options: Any) -> Inspection:
@@ -172,6 +252,9 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
     """
     files = list_files(path)
     if len(files) != 1:
-        raise UnknownFormatError(f"one file is wanted, {len(files)} were found", path=os.fspath(path))
-    fmt, _ = choose(files, format, options)
+        raise UnknownFormatError(f"expected one file, found {len(files)}", path=os.fspath(path))
+    fmt, recognition = choose(files, format, options)
+    check_options(fmt, options)
+    if recognition.refusal is not None:
+        raise recognition.refusal
     return fmt.inspect(files[0], offset, options)

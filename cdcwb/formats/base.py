@@ -76,8 +76,8 @@ class Field:
 class Recognition:
     """How sure a format is that a capture is its own: ``confidence`` from 0 (it is not) to 1, and why.
 
-    ``shape`` is what holds the records, in the format's words; None: in those of :mod:`cdcwb.formats.files`.
-    ``refusal``: why they cannot be read although it is its own.
+    ``shape`` is what holds the records, in the format's words; None: it was not recognised. ``refusal``: why they
+    cannot be read although it is its own.
     """
 
     confidence: float
@@ -207,6 +207,10 @@ class Format(Protocol):
     row_times: bool
     pairing: Pairing
     commits: bool
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raises OptionError for an unknown option and for a value that cannot be used, before any file is read."""
+        ...
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """How sure it is that these files are its own, from their beginnings."""

@@ -30,6 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "data").symlink_to(ROOT / "data")
     (made / "dirdat").mkdir()
     (made / "dirdat" / "lt000000012").write_bytes(RAW_TRAIL)
+    (made / "manual.pdf").write_bytes(b"%PDF-1.7\n")
+    (made / "people.csv").write_text("id,name,city\n1,Ann,Ulm\n2,Ben,Bonn\n")
     return made
 
 

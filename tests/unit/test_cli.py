@@ -47,10 +47,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
 
 
 def one_sentence(err: str) -> str:
-    """The message of a failed command: one line, perhaps with a hint where to read on, and no stack trace."""
+    """The message of a failed command: one line, perhaps with details or a hint where to read on, and no stack
+    trace."""
     first, *rest = err.splitlines()
     assert first.startswith("cdcwb: ")
-    assert [line for line in rest if not line.startswith("Try 'cdcwb ")] == []
+    assert [line for line in rest if not line.startswith(("  ", "Try 'cdcwb "))] == []
     return first
 
 
@@ -244,7 +245,7 @@ def test_a_file_that_is_no_capture_is_one_sentence_and_exit_code_2(
     for command in (("identify",), ("inspect", "--offset", "3")):
         code, out, err = run(capsys, command[0], tmp_path / "x.bin", *command[1:])
         assert (code, out) == (2, "")
-        assert "no format recognises this capture" in one_sentence(err)
+        assert "x.bin: no format recognises this binary file" in one_sentence(err)
 
 
 def test_missing_java_is_one_sentence_and_exit_code_2(capture: Path) -> None:

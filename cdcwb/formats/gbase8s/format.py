@@ -38,6 +38,10 @@ class GBase8s:
     pairing = Pairing.TRANSACTION
     commits = True
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`."""
+        Options.parse(dict(options))
+
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks for record headers in the first bytes of the first files."""
         shape = str(options.get("shape", "auto"))
@@ -57,7 +61,7 @@ class GBase8s:
                     f"{place}, the first at offset {int(offset[0])}: {first}",
                 ]
                 known = np.isin(found.end[found.strong], np.append(strong, len(sample))).any()
-                return Recognition(0.99 if known or len(strong) > 1 else 0.9, evidence)
+                return Recognition(0.99 if known or len(strong) > 1 else 0.9, evidence, source.shape)
             finally:
                 source.close()
         return Recognition(0.0, ["no record header (packetization scheme 66 and a known record number) was found"])

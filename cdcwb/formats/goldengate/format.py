@@ -37,6 +37,10 @@ class GoldenGate:
     pairing = Pairing.TRANSACTION
     commits = False
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`; the files of definitions have to be there."""
+        Options.parse(options).beside()
+
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the beginnings of the first files."""
         given = {name: value for name, value in options.items() if name in exports.OPTIONS}

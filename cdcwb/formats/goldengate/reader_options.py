@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import OptionError
+from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.definition_text import parse_defgen
@@ -65,6 +66,8 @@ class Options:
         prefix = opt.as_choice("unified_prefix", values.get("unified_prefix", "auto"), ("auto", "2", "4"))
         definitions = values.get("definitions", ())
         sequence = values.get("trail_sequence")
+        container = {name: value for name, value in values.items() if name in exports.OPTIONS and name != "split_size"}
+        containers.Options.parse(container)
         return cls(
             time_zone=None if zone.lower() == "auto" else zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
@@ -76,9 +79,7 @@ class Options:
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             images=opt.as_bool("images", values.get("images", "true")),
-            container={
-                name: value for name, value in values.items() if name in exports.OPTIONS and name != "split_size"
-            },
+            container=container,
         )
 
     @property

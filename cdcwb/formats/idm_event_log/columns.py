@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from cdcwb.errors import OptionError
@@ -13,7 +14,7 @@ from cdcwb.formats.idm_event_log.options import IGNORED, Options
 from cdcwb.formats.options import nearest
 from cdcwb.words import joined, plural
 
-__all__ = ["NULL_TEXTS", "REDUCED", "Assignment", "assign", "find_null_text"]
+__all__ = ["ENOUGH", "NULL_TEXTS", "REDUCED", "SURE", "Assignment", "agreement", "assign", "find_null_text", "guess"]
 
 Row = Sequence[str | None]
 
@@ -23,14 +24,21 @@ REDUCED: Final = ("event_type", "table_name", "table_key", "column_name", "old_v
 NULL_TEXTS: Final = ("NULL", "null", "Null", "(null)", "[NULL]", "<NULL>", "\\N")
 """Texts that tools write for NULL."""
 
+ENOUGH: Final = 0.75
+"""The least share of the telling fields that have to agree, where nothing else tells what a column is."""
+
+SURE: Final = 0.98
+"""How sure names, or rows that agree, make it that something is an event log."""
+
 _NEEDED: Final = frozenset({"event_type", "table_key"})
 _LEAST: Final = 3  # names that have to be known
-_SURE: Final = 0.98
-_ENOUGH: Final = 0.75  # of the fields that tell an order, where nothing else does
 _TELLING: Final = 3  # rows that have to be there for content alone to be sure
 _LETTERS: Final = frozenset("NSWEF")
 _TYPES: Final = frozenset("12345678")
 _NUMBER: Final = re.compile(r"\d{1,19}")
+_KEY: Final = re.compile(r"\s*[\w$#@\"`\[\]]+\s*=.*", re.DOTALL)
+_TIME: Final = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:\D.*)?|\d{4}-?[01]\d-?[0-3]\d.*")
+_MOSTLY: Final = 0.9  # of a column's values, for a guess at what it is
 _SPACES: Final = re.compile(r"[\s\-.]+")
 
 
@@ -131,7 +139,7 @@ def by_names(labels: Sequence[str]) -> Assignment | None:
     if not places.keys() >= _NEEDED or len(places) < _LEAST:
         return None
     shown = joined([labels[place] for place in places.values()])
-    return Assignment(places, "names", f"columns {shown}", _SURE)
+    return Assignment(places, "names", f"columns {shown}", SURE)
 
 
 # --- positions --------------------------------------------------------------------------------------------------------
@@ -143,8 +151,8 @@ def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> A
     places = list(range(width))
     if width == len(COLUMNS):
         names, score, rows = _order_of(sample, places)
-        if names is not None and score >= _ENOUGH:
-            sure = _SURE if rows >= _TELLING else 0.8
+        if names is not None and score >= ENOUGH:
+            sure = SURE if rows >= _TELLING else 0.8
             evidence = f"{width} columns with {what}: {_told(names, score, rows)}"
             return Assignment(dict(zip(names, places, strict=True)), "position", evidence, sure * score)
         if not sample and not named:
@@ -152,7 +160,7 @@ def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> A
             return Assignment(dict(zip(COLUMNS, places, strict=True)), "position", evidence, 0.0)
     if width == len(REDUCED):
         score, rows = _score(sample, REDUCED, places)
-        if rows and score >= _ENOUGH:
+        if rows and score >= ENOUGH:
             evidence = (
                 f"six columns with {what}: {score:.0%} of the fields at the places of event_type and table_key "
                 f"hold what belongs there ({plural(rows, 'row')})"
@@ -182,6 +190,48 @@ def _score(sample: Sequence[Row], names: Sequence[str], places: Sequence[int]) -
                 told += 1
                 good += value is not None and _fits(name, value)
     return (good / told if told else 0.0), len(sample)
+
+
+def agreement(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[float, int]:
+    """How many of the telling fields (record_id, status, event_type, table_key) hold what belongs there, from 0 to 1,
+    and in how many rows; ``places`` as in :class:`Assignment`."""
+    return _score(sample, tuple(places), tuple(places.values()))
+
+
+def guess(sample: Sequence[Row], width: int) -> dict[str, int]:
+    """Columns whose content looks like that of an event log's, whatever their names are: names of the vendor's to
+    places. Empty unless one holds event types and another table keys."""
+    found: dict[str, int] = {}
+    columns = [[row[place] for row in sample if place < len(row)] for place in range(width)]
+    numbers = [place for place in range(width) if _rises(columns[place])]
+    for name, fits in _CONTENT.items():
+        good = [place for place in range(width) if place not in found.values() and _mostly(columns[place], fits)]
+        good = [place for place in good if (place in numbers) is (name == "record_id")] or good
+        if good:
+            found[name] = good[0]
+    return found if found.keys() >= _NEEDED else {}
+
+
+def _mostly(values: Sequence[str | None], fits: Callable[[str], object]) -> bool:
+    """Do nearly all values of a column fit?"""
+    return sum(value is not None and bool(fits(value)) for value in values) >= max(1, _MOSTLY * len(values))
+
+
+def _rises(values: Sequence[str | None]) -> bool:
+    """Are the values of a column growing numbers, as those of record_id are?"""
+    if any(value is None or _NUMBER.fullmatch(value) is None for value in values):
+        return False
+    return all(int(one or 0) < int(other or 0) for one, other in pairwise(values)) and len(values) > 1
+
+
+_CONTENT: Final[dict[str, Callable[[str], object]]] = {
+    "table_key": _KEY.fullmatch,
+    "event_type": lambda value: value.strip() in _TYPES,
+    "status": _LETTERS.__contains__,
+    "record_id": _NUMBER.fullmatch,
+    "event_time": _TIME.fullmatch,
+}
+"""What tells a column by its content, the surest first."""
 
 
 def _fits(name: str, value: str) -> bool:

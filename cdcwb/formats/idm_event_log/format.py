@@ -38,6 +38,10 @@ class IdmEventLog:
     pairing = Pairing.OBJECT
     commits = False
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`."""
+        Options.parse(options)
+
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """See :func:`cdcwb.formats.idm_event_log.recognition.recognise`."""
         return recognise(paths, options)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.idm_event_log.sql_patterns import BLANK, Patterns, folded_name, names_of, patterns
+from cdcwb.formats.idm_event_log.sql_patterns import BLANK, FROM_SELECT, Patterns, folded_name, names_of, patterns
 from cdcwb.formats.tabular import Gap
 from cdcwb.formats.tabular.framing import LONGEST
 from cdcwb.model import Kind
@@ -147,7 +147,10 @@ class _Reader:
         if self.table is not None and not is_table(table, self.table):
             yield self._skipped(place, Kind.FILLER, f"a statement of another table, {table}")
         elif first < 0:
-            yield self._skipped(place, Kind.MALFORMED, "expected VALUES and rows behind the name of the table")
+            named = self.patterns.head.match(self.data, place)
+            queried = named is not None and FROM_SELECT.match(self.data, named.end()) is not None
+            reason = "expected VALUES and rows after the name of the table"
+            yield self._skipped(place, Kind.MALFORMED, f"{reason}, found a SELECT" if queried else reason)
         else:
             yield from self._rows(place, first, table, names)
 

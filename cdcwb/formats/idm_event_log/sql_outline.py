@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.formats.idm_event_log.sql_dump import BOM, begins_like_dump, segments
-from cdcwb.formats.idm_event_log.sql_patterns import BLANK, INSERT_LINE, folded_name, names_of, patterns
+from cdcwb.formats.idm_event_log.sql_patterns import BLANK, FROM_SELECT, INSERT_LINE, folded_name, names_of, patterns
 
-__all__ = ["find_begin", "looks_like_dump", "outline", "value_places"]
+__all__ = ["find_begin", "inserted_from_select", "looks_like_dump", "outline", "value_places"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -43,6 +43,19 @@ def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
                 return True
         place = find_begin(head, place + 1)
     return False
+
+
+def inserted_from_select(head: Bytes, charset: str) -> tuple[str, tuple[str, ...] | None] | None:
+    """The table of the first INSERT that takes its rows from a SELECT, and the columns that it lists (None: it lists
+    none); None where there is no such statement."""
+    known = patterns(False)
+    place = find_begin(head, 0)
+    while place < len(head):
+        found = known.head.match(head.data, place)
+        if found is not None and FROM_SELECT.match(head.data, found.end()) is not None:
+            return folded_name(found[1], charset), None if found[2] is None else names_of(found[2], charset)
+        place = find_begin(head, place + 1)
+    return None
 
 
 def outline(

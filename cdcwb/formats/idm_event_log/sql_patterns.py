@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-__all__ = ["BLANK", "INSERT_LINE", "Patterns", "folded_name", "names_of", "patterns"]
+__all__ = ["BLANK", "FROM_SELECT", "INSERT_LINE", "Patterns", "folded_name", "names_of", "patterns"]
 
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
@@ -25,6 +25,9 @@ BLANK: Final = re.compile(rb"(?:\s++|" + _COMMENT + rb"|(?!))*+", _FLAGS)
 
 INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE)\s)", re.IGNORECASE)
 """A line that begins with an INSERT, as far as can be told without what stands before it."""
+
+FROM_SELECT: Final = re.compile(rb"[(\s]*+(?:SELECT|WITH)\b", re.IGNORECASE)
+"""What follows the head of an INSERT that takes its rows from a query."""
 
 _HEAD: Final = (
     rb"(?:INSERT|REPLACE)\s++(?:(?:IGNORE|DELAYED|LOW_PRIORITY|HIGH_PRIORITY|/\*.*?\*/)\s++|(?!))*+(?:INTO\s++)?"

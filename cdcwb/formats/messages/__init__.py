@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, Messages
-from cdcwb.formats.messages.container import OPTIONS, Container
+from cdcwb.formats.messages.container import OPTIONS, Container, Options
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.reading import BATCH, locate, parts, read
 from cdcwb.formats.messages.rows import from_arrow, kafka_columns
@@ -20,6 +20,7 @@ __all__ = [
     "OPTIONS",
     "Container",
     "Messages",
+    "Options",
     "from_arrow",
     "kafka_columns",
     "locate",

@@ -38,6 +38,10 @@ class QlikChangeTable:
     pairing = Pairing.POSITION
     commits = False
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`."""
+        Options.parse(options)
+
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """See :func:`cdcwb.formats.qlik_change_table.recognition.recognise`."""
         return recognise(paths, options)

@@ -42,6 +42,10 @@ class QlikKafka:
     pairing = Pairing.NONE
     commits = False
 
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`; metadata and registry have to be there."""
+        Options.parse(options).check_files()
+
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the first messages of the first files."""
         given = {name: value for name, value in options.items() if name in containers.OPTIONS}

@@ -74,6 +74,8 @@ class Options:
         order = opt.as_choice("mask_order", values.get("mask_order", "auto"), ("auto", "big", "little"))
         place = opt.as_choice("table_from", values.get("table_from", "auto"), ("auto", *PLACES))
         metadata = values.get("metadata", ())
+        container = {name: value for name, value in values.items() if name in containers.OPTIONS}
+        containers.Options.parse(container)
         return cls(
             registry=str(values["registry"]) if "registry" in values else None,
             metadata=(str(metadata),) if isinstance(metadata, (str, Path)) else tuple(map(str, metadata)),
@@ -81,8 +83,15 @@ class Options:
             mask_order=None if order == "auto" else order,
             table_from=None if place == "auto" else place,
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
-            container={name: value for name, value in values.items() if name in containers.OPTIONS},
+            container=container,
         )
+
+    def check_files(self) -> None:
+        """Raises CaptureError where metadata or registry are not there."""
+        if self.metadata:
+            list_files(self.metadata)
+        if self.registry:
+            read_registry(self.registry, ())
 
     @property
     def settings(self) -> Settings:
