@@ -9,17 +9,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import Paths, choose, choose_rows
+from cdcwb.formats import Common, Paths, check_options, choose, choose_rows
 from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
-from cdcwb.formats.continued import stamps_of
+from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
-from cdcwb.formats.options import as_bool, as_choice, event_columns, nearest, parse_keys
+from cdcwb.formats.options import event_columns, nearest
 from cdcwb.saved import SAVED, VERSION, read_description, saved_among
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
 
-__all__ = ["Capture", "load", "register"]
+__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "register"]
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
@@ -60,50 +61,101 @@ def load(
     to use; None: the running one, or a new local one. A DataFrame is a capture of rows: ``name`` is what it is called,
     and ``order_by`` (columns, parted by commas) their order, where they have one.
 
-    A first pass over the files runs in Spark before this returns; the DataFrames are read when they are used.
+    Files and options are checked before a session is started. A first pass over the files runs in Spark before this
+    returns; the DataFrames are read when they are used.
 
     Raises CaptureError where the files cannot be read or are not recognised, a saved capture cannot go on, an option is
     wrong, or (FAILFAST) for the first bytes that cannot be understood; MissingDependencyError without a usable Java.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
+    return open_checked(check_capture(path, format, options), spark or _session())
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read: the format and what it found in them, and the options, also those that all formats share.
+    ``given``: the format as it was given, which may be auto."""
+
+    files: list[str]
+    stamps: Stamps
+    given: str
+    format: Format
+    recognition: Recognition
+    options: dict[str, Any]
+    common: Common
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A capture that can be opened: the files to read (None: none), and the saved capture that they are appended to
+    with its description (None: none)."""
+
+    reading: Reading | None
+    saved: Path | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Checked:
+    """Everything about a capture and its options that can be wrong before Spark is needed: whether the files are there,
+    whether a format recognises and reads them, and whether it takes these options. No JVM is started.
+
+    Raises CaptureError as :func:`load` does.
+    """
+    given = {name: value for name, value in (options or {}).items() if value is not None}
     saved, others = saved_among(path)
     if saved is None:
-        return Capture(_open_files(list_files(path), format, spark, options))
-    return _continue(saved, others, format, spark, options) if others else _open_saved(saved, spark, options)
+        return Checked(_check_files(list_files(path), format, given))
+    if others:
+        return _check_continued(saved, others, format, given)
+    if given:
+        raise OptionError(f"a saved capture takes no reader options, found {', '.join(given)}", path=str(saved))
+    return Checked(None, saved, read_description(saved))
 
 
-def _open_files(files: list[str], format: str, spark: SparkSession | None, options: dict[str, Any]) -> Live:
-    """The tables of a capture of files."""
-    origin = Origin(files, format, {name: plain(one) for name, one in options.items() if one is not None})
+def open_checked(checked: Checked, spark: SparkSession) -> Capture:
+    """The capture that :func:`check_capture` looked at."""
+    live = None if checked.reading is None else _open_files(checked.reading, spark)
+    if checked.saved is None:
+        assert live is not None
+        return Capture(live)
+    if live is None:
+        return Capture(Saved(spark, checked.saved, checked.about))
+    return Capture(Continued(live, checked.saved, checked.about["files"], checked.about["continue"]["splits"]))
+
+
+def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Reading:
     stamps = stamps_of(files)  # before they are read: of what changes meanwhile nothing is kept
     fmt, recognition = choose(files, format, options)
+    common = check_options(fmt, options)
     if recognition.refusal is not None:
         raise recognition.refusal
-    keys = parse_keys(options.get("keys"))
-    images = as_bool("images", options.get("images", True))
-    mode = as_choice("mode", options.get("mode", "PERMISSIVE"), ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"))
-    session = spark or _session()
-    register(session)
+    return Reading(files, stamps, format, fmt, recognition, options, common)
+
+
+def _open_files(reading: Reading, session: SparkSession) -> Live:
+    """The tables of a capture of files."""
     from cdcwb.spark.jobs import runner
 
-    plan = fmt.plan(files, {name: value for name, value in options.items() if value is not None}, runner(session))
-    _check_keys(fmt, plan, keys)
-    live = Live(session, fmt, plan, _detected(fmt, recognition, format, plan), images, mode, keys)
-    live.origin, live.stamps = origin, stamps
+    register(session)
+    fmt, common = reading.format, reading.common
+    plan = fmt.plan(reading.files, reading.options, runner(session))
+    _check_keys(fmt, plan, common.keys)
+    detected = _detected(fmt, reading.recognition, reading.given, plan)
+    live = Live(session, fmt, plan, detected, common.images, common.mode, common.keys)
+    live.origin = Origin(reading.files, reading.given, {name: plain(one) for name, one in reading.options.items()})
+    live.stamps = reading.stamps
     return live
 
 
-def _continue(
-    saved: Path, others: list[Any], format: str, spark: SparkSession | None, options: dict[str, Any]
-) -> Capture:
-    """A saved capture that goes on with more files."""
+def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
+    """A saved capture that more files are appended to."""
     about = read_description(saved)
     told = about.get("continue") or {"not": "it was saved by an earlier version, without what is needed for that"}
     if "not" in told:
         advice = "load all files at once"
         raise CaptureError(f"a saved capture cannot go on where {told['not']}: {advice}", path=str(saved))
-    _check_options(about["format"], told, format, options)
+    _check_same(about["format"], told, format, options)
     for path in told["files"]:
         if not Path(path).is_file():
             raise CaptureError(
@@ -111,23 +163,23 @@ def _continue(
                 "new files without the saved capture",
                 path=path,
             )
-    live = _open_files(list_files([*told["files"], *others]), told["format"], spark, told["options"])
-    if live.format.name != about["format"]:
+    reading = _check_files(list_files([*told["files"], *others]), told["format"], told["options"])
+    if reading.format.name != about["format"]:
         raise CaptureError(
-            f"was saved as {about['format']}, and with the new files it is taken for {live.format.name}: name the "
+            f"was saved as {about['format']}, and with the new files it is taken for {reading.format.name}: name the "
             "format and load all files at once",
             path=str(saved),
         )
-    return Capture(Continued(live, saved, about["files"], told["splits"]))
+    return Checked(reading, saved, about)
 
 
-def _check_options(name: str, told: dict[str, Any], format: str, options: dict[str, Any]) -> None:
+def _check_same(name: str, told: dict[str, Any], format: str, options: dict[str, Any]) -> None:
     """Raises OptionError for a format or an option that is not what a capture was saved with."""
     if format not in ("auto", name):
         raise OptionError(f"the capture was saved as {name}, and cannot go on as {format}: load all files at once")
     for option, value in options.items():
         had = told["options"].get(option)
-        if value is not None and plain(value) != had:
+        if plain(value) != had:
             with_ = "without it" if had is None else f"with {had!r}"
             raise OptionError(
                 f"option {option}: the capture was saved {with_}, found {plain(value)!r}; leave it out, or load all "
@@ -154,13 +206,11 @@ def _open_rows(frame: DataFrame, format: str, options: dict[str, Any]) -> Captur
     name = str(given.pop("name", "rows"))
     rows = RowsOf(frame, given.pop("order_by", None))
     fmt, recognition = choose_rows(rows.schema, format, given)
-    keys = parse_keys(given.get("keys"))
-    images = as_bool("images", given.get("images", True))
-    mode = as_choice("mode", given.get("mode", "PERMISSIVE"), ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"))
+    common = check_options(fmt, given)
     plan = fmt.plan_rows(name, rows.schema, rows.run, given)
-    _check_keys(fmt, plan, keys)
+    _check_keys(fmt, plan, common.keys)
     detected = _detected(fmt, recognition, format, plan)
-    return Capture(LiveRows(rows, fmt, plan, detected, images, mode, keys))
+    return Capture(LiveRows(rows, fmt, plan, detected, common.images, common.mode, common.keys))
 
 
 def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
@@ -498,9 +548,3 @@ def _moment(name: str, value: str | dt.datetime | None) -> dt.datetime | None:
         except ValueError:
             raise OptionError(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {value!r}") from None
     return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-
-
-def _open_saved(folder: Path, spark: SparkSession | None, options: dict[str, Any]) -> Capture:
-    if options:
-        raise OptionError(f"a saved capture takes no reader options, found {', '.join(options)}", path=str(folder))
-    return Capture(Saved(spark or _session(), folder, read_description(folder)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -95,22 +95,20 @@ def save(paths: tuple[str, ...], target: str, format_name: str, pairs: Pairs) ->
 
 
 def opened(paths: tuple[str, ...], format_name: str, pairs: Pairs, filters: Filters, step: Step) -> Capture:
-    """The capture at ``paths``, narrowed by ``filters``, with Spark's own log lines off.
+    """The capture at ``paths``, narrowed by ``filters``, with Spark's own log lines off. Files and options are checked
+    before Spark starts.
 
     What goes wrong in Spark is raised as an exception too, and told once, by :mod:`cdcwb.cli.failures`.
     """
-    import cdcwb
-    from cdcwb.formats.files import list_files
+    from cdcwb.capture import check_capture, open_checked
     from cdcwb.spark.session import get_spark
 
-    options: dict[str, Any] = key_values(pairs)
-    source = paths[0] if len(paths) == 1 else list(paths)
-    list_files(source)  # a path that is not there is said before Spark starts
+    checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
     spark = get_spark()
     with suppress(AttributeError):  # a remote session has no context
         spark.sparkContext.setLogLevel("OFF")
     step("looking through the files")
-    capture = cdcwb.load(source, format_name, **options)
+    capture = open_checked(checked, spark)
     if "tables" in filters:
         step("looking for the tables")
         check_tables(capture, filters["tables"])

@@ -1,0 +1,159 @@
+"""What is wrong with files, options or outputs is said before Spark is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cdcwb
+from cdcwb.cli import main
+from cdcwb.errors import CaptureError, OptionError, UnknownFormatError
+
+ROOT = Path(__file__).parents[2]
+LOG = str(ROOT / "data" / "idm-event-log")
+STREAM = str(ROOT / "data" / "gbase8s")
+MESSAGES = str(ROOT / "data" / "qlik-kafka")
+TABLES = str(ROOT / "data" / "qlik-change-table")
+TRAIL = str(ROOT / "data" / "goldengate")
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session or a kernel that is started fails the test."""
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("cdcwb.spark.session.get_spark", started)
+    monkeypatch.setattr("cdcwb.report.kernel.Kernel.run", started)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """What is said on standard error, with exit code 2 and nothing on standard output."""
+    code = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, ""), err
+    return err
+
+
+def of_each_command(path: str | Path, folder: Path) -> dict[str, list[str]]:
+    """A command line of every command that reads a capture."""
+    given, to = str(path), folder / "made"
+    return {
+        "identify": ["identify", given],
+        "inspect": ["inspect", given, "--offset", "0"],
+        "summary": ["summary", given],
+        "export": ["export", given, "--view", "changes", "--to", f"{to}.jsonl"],
+        "history": ["history", given, "--table", "t", "--key", "id=1"],
+        "xds": ["xds", given, "--to", f"{to}.xml"],
+        "save": ["save", given, "--to", str(to)],
+    }
+
+
+COMMANDS = tuple(of_each_command("", Path()))
+READING = tuple(name for name in COMMANDS if name != "identify")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_an_empty_file_before_spark(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    empty = tmp_path / "empty.bin"
+    empty.write_bytes(b"")
+    said = refused(capsys, *of_each_command(empty, tmp_path)[command])
+    assert f"{empty}: the file is empty (0 bytes)" in said
+    assert list(tmp_path.iterdir()) == [empty]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_a_misspelt_option_before_spark(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    said = refused(capsys, *of_each_command(f"{LOG}/eventlog.csv", tmp_path)[command], "-o", "charst=utf-8")
+    assert "'charst' is" in said
+    assert "Did you mean 'charset'?" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", READING)
+def test_every_command_refuses_an_event_log_without_rows_before_spark(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    script = tmp_path / "copy.sql"
+    script.write_text("INSERT INTO app.log SELECT * FROM app.old_log;\n")
+    assert "this SQL script has no rows" in refused(capsys, *of_each_command(script, tmp_path)[command])
+
+
+@pytest.mark.parametrize(
+    ("capture", "option", "said"),
+    [
+        (STREAM, "byte_order=middle", "option byte_order: expected one of auto, little, big"),
+        (STREAM, "labels=nowhere.json", "option labels: 'nowhere.json' is neither"),
+        (STREAM, "mode=LOOSE", "option mode: expected one of"),
+        (STREAM, "images=perhaps", "option images: expected true or false"),
+        (STREAM, "keys=orders", "option keys: expected schema.table:c1+c2"),
+        (MESSAGES, "container=box", "option container: expected one of"),
+        (MESSAGES, "metadata=nowhere", "there is no such file or folder"),
+        (MESSAGES, "registry=nowhere", "option registry: expected a folder"),
+        (TABLES, "mask_offset=x", "option mask_offset: expected a whole number"),
+        (TRAIL, "definitions=nowhere.def", "option definitions: 'nowhere.def' cannot be read"),
+        (TRAIL, "separator=\\x4", "option separator"),
+        (LOG, "time_zone=Mars/Base", "option time_zone"),
+        (LOG, "columns=event_type=nowhere", "option columns: there is no column 'nowhere'"),
+    ],
+)
+def test_a_value_that_an_option_cannot_have_is_refused_before_spark(
+    capsys: pytest.CaptureFixture[str], capture: str, option: str, said: str
+) -> None:
+    form = Path(capture).name
+    assert said in refused(capsys, "summary", capture, "--format", form, "-o", option)
+
+
+def test_load_checks_files_and_options_before_it_starts_a_session(tmp_path: Path) -> None:
+    (tmp_path / "manual.pdf").write_bytes(b"%PDF-1.7\n")
+    with pytest.raises(UnknownFormatError, match=r"manual\.pdf: this is a PDF document"):
+        cdcwb.load(tmp_path)
+    with pytest.raises(OptionError, match="Did you mean 'charset'"):
+        cdcwb.load(STREAM, charst="gbk")
+    with pytest.raises(CaptureError, match="there is no such file or folder"):
+        cdcwb.load(tmp_path / "nothing")
+
+
+def test_no_module_of_spark_is_even_imported_for_a_file_that_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    code = (
+        "import sys; from cdcwb.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(99 if 'pyspark' in sys.modules else code)"
+    )
+    for command in ("identify", "summary"):
+        arguments = [sys.executable, "-c", code, command, str(tmp_path / "x.png")]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert "this is a PNG image" in done.stderr
+
+
+# --- a format that is given -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", cdcwb.formats.FORMATS)
+def test_identify_shows_what_the_named_format_found_itself(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    path = ROOT / "data" / form
+    assert main(["identify", str(path)]) == 0
+    alone = capsys.readouterr().out.splitlines()
+    assert main(["identify", "--format", form, str(path)]) == 0
+    named = capsys.readouterr().out.splitlines()
+    assert [line for line in named if line not in alone] == ["evidence     given as an option"]
+
+
+@pytest.mark.parametrize("form", cdcwb.formats.FORMATS)
+def test_identify_says_that_a_file_does_not_look_like_the_named_format(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str
+) -> None:
+    (tmp_path / "x.txt").write_text("Once upon a time there was\na short text.\n")
+    said = refused(capsys, "identify", "--format", form, tmp_path / "x.txt")
+    assert (
+        f"this does not look like {form}" in said or "if it is one all the same, its columns have to be named" in said
+    )
