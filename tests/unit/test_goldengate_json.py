@@ -199,12 +199,23 @@ def test_a_column_may_be_of_another_type_in_each_message(tmp_path: Path) -> None
         (1444, "00000000000000001444", []),
         ("", None, []),
         (None, None, []),
+        ("00000000000000000000143", "00000000000000000143", ["header_value"]),
+        ("12300000000000000000143", None, ["header_value"]),
         ("G-AAA", None, ["header_value"]),
     ],
 )
 def test_positions_are_twenty_digits_or_null(tmp_path: Path, pos: Any, position: Any, found: list[str]) -> None:
     row = event(tmp_path, {**META, "pos": pos, "after": NEW})
     assert (row["position"], codes(row)) == (position, found)
+    assert row["headers"]["pos"] == (pos if pos is None else str(pos))
+    if found:
+        assert f"expected a position of at most 20 digits, found '{pos}'" in row["problems"][0]["detail"]
+
+
+def test_a_transaction_indicator_that_is_none_is_said(tmp_path: Path) -> None:
+    row = event(tmp_path, {**META, "xid": "1", "txind": "X", "after": NEW})
+    assert (row["last_in_transaction"], row["headers"]["txind"], codes(row)) == (None, "X", ["header_value"])
+    assert "found 'X'" in row["problems"][0]["detail"]
 
 
 def test_a_position_is_put_together_where_only_its_halves_are_told(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def from_metadata(message: Mapping[str, Any]) -> Version:
     structure = message.get("tableStructure")
     described = structure.get("tableColumns") if isinstance(structure, Mapping) else None
     if not isinstance(described, Mapping):
-        raise ValueError(f"metadata message {schema_id}: expected tableStructure.tableColumns, found none")
+        found = "none" if described is None else repr(described)[:60]
+        raise ValueError(f"metadata message {schema_id}: expected tableStructure.tableColumns, found {found}")
     columns = [_column(name, facts) for name, facts in described.items()]
     columns.sort(key=lambda column: column.ordinal)
     if len({column.ordinal for column in columns}) < len(columns):

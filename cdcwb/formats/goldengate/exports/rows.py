@@ -1,4 +1,4 @@
-"""Groups of changes as ``events``, column by column, and as a summary."""
+"""Groups of changes as ``events``, column by column, and as a summary (docs/formats/goldengate.md §8.4)."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ class _Fields:
         texts = self.text(*place)
         return pc.if_else(pc.fill_null(pc.equal(texts, ""), True), pa.scalar(None, pa.string()), texts)
 
-    def positions(self) -> tuple[pa.StringArray | None, list[int]]:
-        """Positions of 20 digits, or null; and which records have one that is none."""
+    def positions(self) -> tuple[pa.StringArray | None, list[tuple[int, str]]]:
+        """Positions of 20 digits, null where there is none; and the records whose position has another form,
+        each with a sentence. Zeros before 20 digits do not count."""
         texts = self.of("position")
         if texts is None:
             sequence, rba = self.of("seqno"), self.of("rba")
@@ -77,12 +78,16 @@ class _Fields:
             texts = pc.binary_join_element_wise(_padded(sequence), _padded(rba), "")
         if pc.all(pc.match_substring_regex(texts, _PLACED)).as_py():
             return texts, []
-        found, wrong = [], []
+        found: list[str | None] = []
+        wrong: list[tuple[int, str]] = []
         for at, text in enumerate(texts.to_pylist()):
-            good = text is not None and text.isascii() and text.isdigit() and len(text) <= POSITION
-            found.append(text.zfill(POSITION) if good else None)
-            if text is not None and not good:
-                wrong.append(at)
+            digits = text is not None and text.isascii() and text.isdigit()
+            position = text.lstrip("0").zfill(POSITION) if digits else ""
+            good = len(position) == POSITION
+            found.append(position if good else None)
+            if text is not None and not (good and len(text) <= POSITION):
+                sentence = f"expected a position of at most {POSITION} digits, found {text!r:.60}"
+                wrong.append((at, f"{sentence}; its leading zeros are dropped" if good else sentence))
         return pa.array(found, pa.string()), wrong
 
 
@@ -117,8 +122,8 @@ def fill(
     positions, wrong = fields.positions()
     if positions is not None:
         batch.put("position", positions, index)
-    for at in wrong:
-        batch.problem(int(index[at]), Problem.HEADER_VALUE, "expected a position of at most 20 digits, found none")
+    for at, sentence in wrong:
+        batch.problem(int(index[at]), Problem.HEADER_VALUE, sentence)
     _times(batch, fields, index, to_utc)
     ids = _ids(batch, fields, index, within, positions)
     _headers(batch, fields, index, ids, facts)
@@ -177,6 +182,10 @@ def _ids(
     told = fields.of("txind")
     if told is not None:
         digits = [trans_ind(text) for text in told.to_pylist()]
+        for at, digit in enumerate(digits):
+            if digit is None and told[at].is_valid:
+                sentence = f"expected a transaction indicator 0 to 3 or B, M, E or W, found {told[at].as_py()!r:.60}"
+                batch.problem(int(index[at]), Problem.HEADER_VALUE, sentence)
         ids["TransInd"] = pa.array(digits, pa.string())
         last = pa.array([None if digit is None else digit in "23" for digit in digits], pa.bool_())
         batch.put("last_in_transaction", last, index)
