@@ -158,6 +158,7 @@ class Problem(StrEnum):
     TABLE_KEY = "table_key"
     KEY_SPELLING = "key_spelling"
     XML_CHARACTER = "xml_character"
+    JSON_SYNTAX = "json_syntax"
 
     @property
     def severity(self) -> Severity:
@@ -211,6 +212,7 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.TABLE_KEY: _ProblemFacts(_W, "table_key that breaks its grammar"),
     Problem.KEY_SPELLING: _ProblemFacts(_W, "one key, written in several ways"),
     Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
+    Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a comma too many"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

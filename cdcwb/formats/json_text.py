@@ -38,7 +38,7 @@ class Element:
     ``inner`` to ``end`` those of the value's content: behind the opening and before the closing quote or bracket.
     ``text`` is the decoded string, the number's own digits, ``true`` or ``false``; None for null, objects and arrays
     (what is nested deeper than a few levels is one text). ``name`` is its name in an object, else None. ``closed`` is
-    false for an object or array that the damage cuts off.
+    false for an object or array that the damage cuts off, ``followed`` for one whose comma no other follows.
     """
 
     kind: str
@@ -50,6 +50,7 @@ class Element:
     text: str | None = None
     children: list[Element] = field(default_factory=list)
     closed: bool = True
+    followed: bool = True
 
     def get(self, name: str) -> Element | None:
         """The field of this object that has the name; of several the last, None where there is none."""
@@ -85,10 +86,10 @@ class _Stop(Exception):  # noqa: N818  (it says where, it is no error)
         self.damage = damage
 
 
-def parse(data: bytes) -> Json:
+def parse(data: bytes, commas: bool = False) -> Json:
     """The elements of a JSON text in UTF-8, as far as it is one. Takes any bytes and never raises; time and memory are
-    in proportion to the length."""
-    parser = _Parser(data)
+    in proportion to the length. With ``commas``, one behind the last field or item is no damage."""
+    parser = _Parser(data, commas)
     try:
         parser.document()
     except _Stop as stop:
@@ -97,8 +98,9 @@ def parse(data: bytes) -> Json:
 
 
 class _Parser:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, commas: bool = False) -> None:
         self.data = data
+        self.commas = commas
         self.at = 3 if data.startswith(_MARK) else 0
         self.done = 0  # everything before this byte is understood
         self.count = 0
@@ -180,8 +182,21 @@ class _Parser:
                 raise self.expected(f"a comma or {chr(closing)}")
             self.at += 1
             last.stop = self.done = self.at
+            if self.ends(closing):
+                last.followed, last.stop = False, self.at
+                self.done = self.at
+                break
         element.end = self.done
         self.at += 1
+
+    def ends(self, closing: int) -> bool:
+        """Does a closing bracket follow a comma, and may it? Moves to it."""
+        found = _BLANK.match(self.data, self.at)
+        at = found.end() if found else self.at
+        if not self.commas or self.data[at : at + 1] != bytes([closing]):
+            return False
+        self.at = at
+        return True
 
     def name(self) -> str:
         if self.byte() != ord('"'):
@@ -254,6 +269,8 @@ class _Parser:
                 self.at += 1
             elif mark == ord(","):
                 self.at += 1
+                if self.ends(closings[-1]):
+                    continue
                 self.blank()
                 if closings[-1] == 0x7D:
                     self.name()

@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MARK", "JsonReader", "as_text", "parse_json"]
+__all__ = ["MARK", "CutOff", "JsonReader", "as_text", "is_cut_off", "parse_json", "without_trailing_commas"]
 
 MARK: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark, which may stand before a text."""
 
 _HALF_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF_NUMBER: Final = re.compile(rb"(?:-|[0-9]\.|[0-9][eE][+-]?)\Z")
+_TRAILING: Final = re.compile(rb",[ \t\r\n]*[}\]]")
+_TOKENS: Final = re.compile(rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|,(?=[ \t\r\n]*[}\]])')
+_BLANK: Final = b" \t\r\n"
+_NO_VALUE: Final = (b"{", b"[", b",", b":", b"")  # before a comma
+_whole: Final = msgspec.json.Decoder(msgspec.Raw)
+
+
+class CutOff(ValueError):  # noqa: N818  (what it says is where a text ends, and the rest of it may be in order)
+    """A JSON text that ends before it is complete, with nothing else wrong."""
 
 
 class JsonReader:
@@ -31,10 +41,14 @@ class JsonReader:
         self._number, self._whole, self._odd = number, whole, odd
         self._decoder = msgspec.json.Decoder(float_hook=number)
 
-    def parse(self, value: bytes) -> Any:
+    def parse(self, value: bytes, remarks: list[str] | None = None) -> Any:
         """A JSON text as Python objects; half a surrogate pair becomes a question mark.
 
-        Raises ValueError that says what is wrong and at which byte.
+        With ``remarks``, commas that no other field or item follows are passed over, and a sentence that says so is
+        added to them.
+
+        Raises CutOff for a text that ends early, another ValueError for what is wrong otherwise: it says what, and at
+        which byte.
         """
         try:
             if self._odd is not None and self._odd(value):
@@ -42,19 +56,61 @@ class JsonReader:
             return self._decoder.decode(value)
         except RecursionError:
             raise ValueError("JSON that is nested too deeply") from None
-        except (msgspec.MsgspecError, UnicodeDecodeError) as reason:
+        except (msgspec.MsgspecError, ValueError) as reason:
             if value.startswith(MARK) and not value.startswith(MARK, len(MARK)):
-                return self.parse(value[len(MARK) :])
+                return self.parse(value[len(MARK) :], remarks)
             if _HALF_PAIR.search(value):
                 with contextlib.suppress(ValueError, RecursionError):
                     return _written(self._slowly(value))
-            if "truncated" in str(reason):
-                found = f"found one that ends early, behind byte {len(value)}"
-                raise ValueError(f"expected a JSON document, {found}") from None
+            if remarks is not None and _TRAILING.search(value):
+                places, mended = without_trailing_commas(value)
+                if places:
+                    found = self.parse(mended)
+                    remarks.append(_comma_remark(places))
+                    return found
+            if is_cut_off(value):
+                raise CutOff(f"the JSON text is cut off behind byte {len(value)}") from None
             raise ValueError(f"expected a JSON document, found: {reason}") from None
 
     def _slowly(self, value: bytes) -> Any:
         return json.loads(value.decode(), parse_float=self._number, parse_int=self._whole, parse_constant=_no_constant)
+
+
+def is_cut_off(value: bytes) -> bool:
+    """Does a JSON text end before it is complete, with nothing wrong before that but a comma too many?"""
+    if _TRAILING.search(value):
+        _, value = without_trailing_commas(value)
+    text = _HALF_PAIR.sub(rb"\\u0041", value.removeprefix(MARK).strip(_BLANK))
+    if text[:1] not in (b"{", b"["):
+        return False
+    if _HALF_NUMBER.search(text[-3:]):
+        text += b"0"  # else it would be a wrong number, not the begin of one
+    try:
+        _whole.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as reason:
+        return "truncated" in str(reason)
+    return False
+
+
+def without_trailing_commas(value: bytes) -> tuple[list[int], bytes]:
+    """Where commas stand before a closing bracket, and the text with blanks in their place."""
+    places: list[int] = []
+
+    def blank(token: re.Match[bytes]) -> bytes:
+        before = token.start() - 1
+        while before >= 0 and value[before] in _BLANK:
+            before -= 1
+        if token[0] != b"," or value[before : before + 1] in _NO_VALUE:
+            return token[0]
+        places.append(token.start())
+        return b" "
+
+    return places, _TOKENS.sub(blank, value)
+
+
+def _comma_remark(places: Sequence[int]) -> str:
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"expected another field or item behind the comma at byte {places[0]}{more}, found a closing bracket"
 
 
 def _no_constant(name: str) -> Any:

@@ -23,6 +23,12 @@ JSON = (
     "json-op-update-kafka-python-bytes-repr.txt",
     "json-row-modeled-insert-update.json.txt",
 )
+ODD = (
+    "json-flink-ogg-data.txt",
+    "json-op-oracle-docs-iudt-trailing-comma.json",
+    "json-op-update-after-only-no-before.json",
+)
+"""Exports in which something is wrong."""
 XML = (
     "xml-oggbd-operation-insert.xml",
     "formatxml-databus-DifferentOperations.xml",
@@ -59,7 +65,7 @@ def test_every_export_is_recognised_and_read_without_a_problem(samples: Path, na
 
 def test_nothing_else_is_taken_for_an_export(samples: Path) -> None:
     for path in sorted((samples / "goldengate").iterdir()):
-        assert (exports.recognise(str(path), {}).confidence > 0) == (path.name in JSON + XML), path.name
+        assert (exports.recognise(str(path), {}).confidence > 0) == (path.name in JSON + XML + ODD), path.name
 
 
 @pytest.mark.parametrize("name", JSON + XML)
@@ -108,6 +114,32 @@ def test_a_message_that_was_logged_as_a_bytes_literal(samples: Path) -> None:
     image = {"ID": "110", "PARTY_TYPE_CODE": "ORGANIZATION", "NAME": "政府机构", "SHORTCUT": "测试集群"}
     assert (row["before"], row["after"], row["key"]) == (image, image, {"ID": "110"})
     assert (row["schema_name"], row["table_name"], row["position"]) == ("DEMO", "PARTY", "00000000000000004205")
+
+
+def test_a_position_of_too_many_digits(samples: Path) -> None:
+    rows = events(samples, "json-flink-ogg-data.txt")
+    assert [row["operation"][0] for row in rows] == list("IIIUIIUUD")
+    for row in rows:
+        pos = row["headers"]["pos"]
+        assert (len(pos), row["kind"], row["position"]) == (23, "change", pos[3:])
+        (problem,) = row["problems"]
+        assert (problem["code"], f"found '{pos}'" in problem["detail"]) == ("header_value", True)
+
+
+def test_a_truncate_with_a_comma_too_many(samples: Path) -> None:
+    rows = events(samples, "json-op-oracle-docs-iudt-trailing-comma.json")
+    assert [row["operation"] for row in rows] == ["INSERT", "UPDATE", "DELETE", "TRUNCATE"]
+    assert [row["kind"] for row in rows] == ["change"] * 4
+    assert [row["problems"] and row["problems"][0]["code"] for row in rows] == [None] * 3 + ["json_syntax"]
+    assert (rows[3]["position"], rows[3]["before"], rows[3]["after"]) == ("00000000000000005480", None, None)
+
+
+def test_a_message_whose_last_bracket_is_cut_off(samples: Path) -> None:
+    (row,) = events(samples, "json-op-update-after-only-no-before.json")
+    assert (row["kind"], row["operation"], row["position"]) == ("malformed", "UPDATE", "00000000000001207184")
+    assert (len(row["after"]), row["after"]["FODSELSNR"], row["before"]) == (9, "123", None)
+    (problem,) = row["problems"]
+    assert (problem["code"], "is cut off at offset 455" in problem["detail"]) == ("truncated", True)
 
 
 def test_messages_that_model_rows(samples: Path) -> None:

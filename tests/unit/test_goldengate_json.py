@@ -451,21 +451,108 @@ def test_a_literal_stands_for_the_bytes_that_python_would_print_so(text: str, le
 
 def test_a_literal_without_an_end_is_malformed_and_the_rest_goes_on(tmp_path: Path) -> None:
     line = b"Received message: " + repr(LINE.encode()).encode()
-    path = put(tmp_path, line + b"\n" + line[:-40] + b"\n" + line + b"\nsome note\n")
+    path = put(tmp_path, b"\n".join([line, line[:-40], line[:-1], line, b"some note", b"{", b"7,8\n"]))
     found = rows(path)
-    assert [row["kind"] for row in found] == ["change", "malformed", "change", "malformed"]
-    assert found[1]["problems"][0]["detail"] == "a bytes literal without its closing quote"
-    assert found[1]["raw"] == line[:-40] + b"\n"
+    kinds = ["change", "malformed", "malformed", "change", "filler", "malformed", "malformed"]
+    assert [row["kind"] for row in found] == kinds
+    assert [codes(row) for row in found[1:3]] == [["truncated"], ["malformed"]]
+    assert found[2]["problems"][0]["detail"] == "a bytes literal without its closing quote"
+    assert (found[1]["raw"], found[1]["table_name"]) == (line[:-40] + b"\n", "ORDERS")
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_that_is_cut_off_is_malformed_and_says_why(tmp_path: Path) -> None:
-    good, *_, last = rows(put(tmp_path, LINE + "\n" + LINE[:-30] + "\n"))
-    assert (good["kind"], last["kind"], codes(last)) == ("change", "malformed", ["malformed"])
-    assert "ends early" in last["problems"][0]["detail"]
-    assert last["raw"] == LINE[:-30].encode()
+CUT = {**META, "primary_keys": ["ID"], "tokens": {"6": "9.0.1"}, "before": OLD, "after": {**NEW, "PRICE": 17.5}}
+
+
+def check_cut(row: dict[str, Any], whole: dict[str, Any]) -> None:
+    """A cut message is no change, and has nothing that the whole one has not."""
+    assert (row["kind"], codes(row), row["table_version"]) == ("malformed", ["truncated"], None)
+    for column in ("record_type", "operation", "position", "transaction_id", "schema_name", "table_name", "key"):
+        assert row[column] in (None, whole[column])
+    for column in ("before", "after", "headers"):
+        assert (row[column] or {}).items() <= whole[column].items()
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("behind", ["", "\n"])
+def test_a_message_that_is_cut_off_has_its_complete_fields_and_is_no_change(
+    tmp_path: Path, indent: int | None, behind: str
+) -> None:
+    text = json.dumps(CUT, indent=indent)
+    whole = event(tmp_path, text)
+    for length in (*range(len(text) - 1, len(text) - 30, -1), *range(len(text) - 30, 1, -7)):
+        *_, row = rows(put(tmp_path, text + "\n" + text[:length] + behind))
+        check_cut(row, whole)
+        end = row["offset"] + row["length"]
+        assert f"is cut off at offset {end:,}, before its end" in row["problems"][0]["detail"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_file_with_the_begin_of_one_message_is_recognised(tmp_path: Path, indent: int | None) -> None:
+    text = json.dumps(CUT, indent=indent)
+    whole = event(tmp_path, text)
+    for length in range(len(text) - 1, text.index('"pos"'), -7):
+        path = put(tmp_path, text[:length])
+        assert exports.recognise(path, {}).confidence > 0.9
+        (row,) = rows(path)
+        check_cut(row, whole)
+        assert (row["headers"]["table"], row["record_type"]) == (META["table"], META["op_type"])
+    (row,) = rows(put(tmp_path, text[: text.index('"PRICE"')]))
+    assert (row["before"], row["after"], row["key"]) == (whole["before"], {"ID": "7", "NAME": "new"}, {"ID": "7"})
+
+
+@pytest.mark.parametrize("behind", ["", "\n", "\n" + LINE])
+def test_what_might_go_on_behind_the_cut_is_left_out(tmp_path: Path, behind: str) -> None:
+    for image, there in (
+        ('{"A": 1, "B": 17', {"A": "1"}),
+        ('{"A": 1, "B": [1', {"A": "1"}),
+        ('{"A": 1, "B": null', {"A": "1"}),  # B_isMissing might follow
+        ('{"A": 1, "B": "x"', {"A": "1", "B": "x"}),
+        ('{"A": 1, "B": "x', {"A": "1"}),
+    ):
+        text = json.dumps({**META, "after": "@"})[:-4]
+        row = rows(put(tmp_path, LINE + "\n" + text + image + behind))[1]
+        assert (row["kind"], row["after"], codes(row)) == ("malformed", there, ["truncated"])
+    row = rows(put(tmp_path, '{"table": "A.B", "op_type": "I", "pos": "1", "primary_keys": ["X", "Y"' + behind))[0]
+    assert "primary_keys" not in row["headers"]
+
+
+def test_a_cut_message_counts_neither_as_a_record_nor_for_its_table(tmp_path: Path) -> None:
+    path = put(tmp_path, LINE + "\n" + json.dumps({**CUT, "table": "SHOP.NEW"})[:-20])
+    file = exports.probe(path, {})
+    summary = exports.scan(file, 0, file.size)
+    assert (summary.records, list(summary.tables)) == (1, ["SHOP.ORDERS"])
+    assert summary.malformed is not None
+    assert summary.malformed[0] == len(LINE.encode()) + 1
+
+
+@pytest.mark.parametrize("space", ["", " ", "\n    "])
+def test_a_comma_too_many_is_passed_over_with_a_warning(tmp_path: Path, space: str) -> None:
+    good = json.dumps({**CUT, "odd": ",}"})
+    for place in (len(good) - 1, good.index("}"), good.index("]")):
+        text = good[:place] + "," + space + good[place:]
+        whole = event(tmp_path, good)
+        *_, row = rows(put(tmp_path, LINE + "\n" + text + "\n" + LINE + text))[:2]
+        assert (row["kind"], codes(row)) == ("change", ["json_syntax"])
+        sentence = f"expected another field or item behind the comma at byte {place},"
+        assert row["problems"][0]["detail"].startswith(sentence)
+        for column in ("operation", "before", "after", "headers", "key", "position"):
+            assert row[column] == whole[column]
+        tree = exports.fields(row["raw"], "json")
+        assert {node.problem for node in tree.walk() if node.problem} == {"json_syntax"}
+        check_fields(row["raw"], "json")
+
+
+@pytest.mark.parametrize("text", ["{,}", '{"a":1,,}', '{"a":,}', '{"a":[,]}', '{"a":[1,,]}'])
+def test_other_commas_are_no_json(tmp_path: Path, text: str) -> None:
+    assert [row["kind"] for row in rows(put(tmp_path, LINE + "\n" + text + "\n"))] == ["change", "malformed"]
+
+
+def test_headings_between_messages_are_filler(tmp_path: Path) -> None:
+    text = "".join(f"{name}\n{json.dumps(CUT, indent=4)}\n\n" for name in ("INSERT", "UPDATE", "# DELETE"))
+    assert [row["kind"] for row in rows(put(tmp_path, text))] == ["filler", "change"] * 3
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,56 @@ def test_an_operation_that_is_cut_is_truncated_and_the_rest_goes_on(tmp_path: Pa
         assert codes(found[1]) == codes(found[3]) == ["truncated"]
 
 
+def check_cut(row: dict[str, Any], whole: dict[str, Any]) -> None:
+    """A cut record is no change, and has nothing that the whole one has not."""
+    assert (row["kind"], row["table_version"], codes(row)[0]) == ("malformed", None, "truncated")
+    for name in ("record_type", "operation", "position", "schema_name", "table_name"):
+        assert row[name] in (None, whole[name])
+    for name in ("before", "after", "headers"):
+        for key, value in (row[name] or {}).items():
+            assert (name == "headers" and key == "TransInd") or whole[name][key] == value
+
+
+CUT = operation(
+    column("ID", "7", "7") + column("NAME", "<![CDATA[old]]>", "<![CDATA[new é]]>") + column("X", "1", None),
+    tokens=token("TK-CSN", "88"),
+)
+
+
+def test_an_operation_that_is_cut_off_has_what_is_complete_and_is_no_change(tmp_path: Path) -> None:
+    whole, data = rows(put(tmp_path, CUT))[0], CUT.encode()
+    for length in range(data.index(b">") + 1, len(data) - 2, 3):
+        for behind in (b"", CUT.encode()):
+            row = rows(put(tmp_path, PROLOG.encode() + data[:length] + behind))[1]
+            check_cut(row, whole)
+            assert (row["table_name"], row["record_type"]) == ("T", "U")
+            begin = len(PROLOG)
+            sentence = f"the element <operation> that begins at offset {begin} is cut off at offset {begin + length},"
+            assert row["problems"][0]["detail"].startswith(sentence)
+    row = rows(put(tmp_path, data[: data.index(b"</operation")]))[0]
+    assert (row["before"], row["after"], row["headers"]["csn"]) == (whole["before"], whole["after"], "88")
+
+
+def test_a_transaction_that_is_cut_off_has_what_is_complete_of_its_last_record(tmp_path: Path) -> None:
+    text = transaction(
+        dbupdate("insert", {"ID": "1", "A": "x"}, tokens=ids("8.1.2")),
+        dbupdate("insert", {"ID": "2", "A": "y", "B": "z"}),
+    )
+    _, whole = rows(put(tmp_path, text))
+    row = rows(put(tmp_path, text[: text.index(">z<") + 2]))[1]
+    check_cut(row, whole)
+    assert (row["after"], row["transaction_id"]) == ({"ID": "2", "A": "y"}, "8.1.2")
+    first = rows(put(tmp_path, text[: text.index(">z<") + 2]))[0]
+    assert (first["kind"], codes(first)) == ("change", [])
+
+
+def test_headings_between_records_are_filler(tmp_path: Path) -> None:
+    text = f"INSERT\n{CUT}\n# UPDATE\n\n{CUT}the end\n" + transaction(dbupdate("insert", {"ID": "1"}))
+    kinds = ["filler", "change", "filler", "change", "filler", "change"]
+    assert [row["kind"] for row in rows(put(tmp_path, text))] == kinds
+    assert [row["kind"] for row in rows(put(tmp_path, CUT + "7</col>\n" + CUT))] == ["change", "malformed", "change"]
+
+
 def test_a_record_cut_out_of_a_transaction_is_a_gap_in_it(tmp_path: Path) -> None:
     one, two, three = (dbupdate("insert", {"ID": str(at)}, tokens=ids("1.2.3")) for at in range(3))
     found = rows(put(tmp_path, transaction(one, two[:60] + "\n", three)))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.messages import documents, probe
 from cdcwb.formats.messages.scanner import Scanner
 from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows
@@ -60,7 +61,7 @@ def test_what_stands_between_belongs_to_the_document_before(tmp_path: Path) -> N
 def test_lines_between_documents_are_segments_of_their_own(tmp_path: Path) -> None:
     one = pretty(ONE)
     found = rows(
-        put(tmp_path, one + b"\nnull\n" + one + b"\nhello {}\n% Reached end of topic t [0] at offset 2\n" + one)
+        put(tmp_path, one + b"\nnull\n" + one + b"\nh3llo {}\n% Reached end of topic t [0] at offset 2\n" + one)
     )
     assert [(row.state, row.value) for row in found] == [
         (0, one),
@@ -71,8 +72,15 @@ def test_lines_between_documents_are_segments_of_their_own(tmp_path: Path) -> No
         (1, None),
         (0, one),
     ]
-    assert found[3].source == b"hello "
-    assert found[3].reason == "a JSON document was expected, found 'hello '"
+    assert found[3].source == b"h3llo "
+    assert found[3].reason == "a JSON document was expected, found 'h3llo '"
+
+
+def test_headings_between_documents_are_filler(tmp_path: Path) -> None:
+    one = pretty(ONE)
+    found = rows(put(tmp_path, b"INSERT\n\n" + one + b"\n\nUPDATE: " + one + b"\n# the end\n"))
+    assert [(row.state, row.value) for row in found] == [(1, None), (0, one), (1, None), (0, one), (1, None)]
+    assert [row.source for row in found if row.state] == [b"INSERT\n", b"UPDATE: ", b"# the end\n"]
 
 
 def test_properties_before_a_document_on_its_line(tmp_path: Path) -> None:
@@ -121,17 +129,15 @@ def test_only_the_damaged_document_is_lost(old: bytes, new: bytes, indent: int, 
 def test_a_missing_brace_is_seen_where_the_next_document_begins(tmp_path: Path) -> None:
     good = pretty(ONE)
     found = rows(put(tmp_path, damaged(good, good[:-1], good)))
-    assert [(row.state, row.value) for row in found] == [(0, good), (2, None), (0, good)]
-    assert found[1].reason == (
-        "a JSON document that cannot be followed to its end: another document begins before this one has ended"
-    )
+    assert [row.state for row in found] == [0, 0, 0]  # who parses the second one sees that it is cut off
+    assert [(row.value or b"").rstrip() for row in found] == [good, good[:-1].rstrip(), good]
 
 
 def test_a_missing_brace_in_an_array_of_documents(tmp_path: Path) -> None:
     texts = json.dumps([{"n": number, "of": [{"a": 1}, {"b": 2}]} for number in range(5)], indent=2).encode()
     bad = texts.replace(b"\n  },\n", b"\n  ,\n", 1)
     found = rows(put(tmp_path, bad), container="documents")
-    assert [row.state for row in found] == [2, 0, 0, 0, 0]
+    assert [is_cut_off(row.value or b"") for row in found] == [True, False, False, False, False]
 
 
 def test_objects_at_the_line_begin_inside_an_array_are_no_damage(tmp_path: Path) -> None:
@@ -139,11 +145,20 @@ def test_objects_at_the_line_begin_inside_an_array_are_no_damage(tmp_path: Path)
     assert values(rows(put(tmp_path, text + b"\n" + text))) == [text, text]
 
 
-def test_a_document_that_has_no_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [40, 41, 45, 60])
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_document_that_is_cut_off_is_a_message_up_to_there(tmp_path: Path, length: int, behind: int) -> None:
     good = pretty(ONE)
-    found = rows(put(tmp_path, damaged(good, good, good[:40])))
-    assert [row.state for row in found] == [0, 0, 2]
-    assert found[2].reason == f"truncated: the JSON document that begins at offset {2 * len(good) + 2} has no end"
+    found = rows(put(tmp_path, damaged(good, good, good[:length], *[good] * behind)))
+    assert [row.state for row in found] == [0] * (3 + behind)
+    assert (found[2].value or b"").rstrip() == good[:length].rstrip()
+    assert is_cut_off(found[2].value or b"")
+
+
+def test_a_note_before_the_only_document_which_is_cut_off(tmp_path: Path) -> None:
+    good = pretty(ONE)
+    found = rows(put(tmp_path, b"INSERT\n" + good[:40]))
+    assert [(row.state, row.value) for row in found] == [(1, None), (0, good[:40])]
 
 
 def test_a_document_longer_than_any_message_is_malformed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from cdcwb.formats.messages.columns import line_messages
 from cdcwb.formats.messages.container import Options
 from cdcwb.formats.messages.detect import detect_layout
 from cdcwb.formats.messages.layout import Layout, parse
+from cdcwb.formats.messages.notes import is_note
 from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows, rows_of
 
 TIME = {"timestamp": "2023-03-21T21:34:19.511Z", "timestamp_type": "CreateTime"}
@@ -82,8 +83,45 @@ def test_null_is_a_tombstone(tmp_path: Path) -> None:
     assert values(rows(put(tmp_path, JSON + b"\nnull\n" + JSON))) == [JSON, None, JSON]
 
 
+NOTES = (
+    *(
+        "INSERT",
+        "Update:",
+        "truncate",
+        "1. Delete",
+        "INSERT (1)",
+        "# of the second task",
+        "// before",
+        "-- after",
+        "=====",
+    ),
+    *("```json", "A sample, from the topic below:", "Operation - UPDATE", "插入", "* the last one"),
+)
+"""What people write between the messages that they publish."""
+
+DATA = (
+    *("null", "true,", "17", "17,", '"x": 1,', "}", "],", 'op_type":"I"', "<col name='A'>", "key-17", "a {b"),
+    *("AAAAACoCBmFiYw", "emp | 61 74 4d 53 47", "de ad be ef", "fe 00 1a", "CreateTime:17", "Offset:3 x", "atMSG x"),
+    "words and \udcff more",
+)
+"""What is part of a message, or might be."""
+
+
 def test_a_plain_text_stands_as_it_is(tmp_path: Path) -> None:
-    assert values(rows(put(tmp_path, JSON + b"\n" + JSON + b"\nhello there\n"))) == [JSON, JSON, b"hello there"]
+    assert values(rows(put(tmp_path, JSON + b"\n" + JSON + b"\n7,hello\n"))) == [JSON, JSON, b"7,hello"]
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_headings_and_comments_between_messages_are_filler(tmp_path: Path, note: str) -> None:
+    line = note.encode() + b"\n"
+    found = rows(put(tmp_path, line + JSON + b"\n" + line + JSON + b"\n\n" + line))
+    assert [row.state for row in found] == [1, 0, 1, 0, 1, 1]
+    assert found[2].reason == "a note between messages"
+
+
+@pytest.mark.parametrize("text", DATA)
+def test_what_may_be_data_is_no_note(text: str) -> None:
+    assert not is_note(text.encode("utf-8", "surrogateescape"))
 
 
 def test_an_empty_file_has_no_messages(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.base import Field
 from cdcwb.formats.json_text import MOST_ELEMENTS, MOST_NESTED, parse
-from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.json_values import CutOff
 from cdcwb.formats.qlik_kafka.dissect import dissect
-from cdcwb.formats.qlik_kafka.documents import is_json, read_document
+from cdcwb.formats.qlik_kafka.documents import is_json, read_message
 
 SCHEMA_ID = "6A1F0C0D5B2E49B88E0C7F3D21A95E04"
 SEQUENCE = "20260203040506780000000000000000042"
@@ -343,7 +343,7 @@ def test_a_column_without_a_usable_ordinal_is_said(column: Any, says: str) -> No
     ("message", "says"),
     [
         ({**METADATA, "schemaId": None}, "the metadata message has no schemaId"),
-        ({**METADATA, "tableStructure": {}}, "expected tableStructure.tableColumns, found none"),
+        ({**METADATA, "tableStructure": {}}, "expected tableStructure.tableColumns, found nothing"),
         (
             {**METADATA, "tableStructure": {"tableColumns": {"a": {"ordinal": 1}, "b": {"ordinal": 1}}}},
             "two columns have one ordinal",
@@ -439,7 +439,8 @@ def test_json_that_is_no_message_says_why(document: Any, says: str) -> None:
 def test_the_rest_of_a_damaged_text_is_one_leaf(raw: bytes, rest: bytes, says: str) -> None:
     tree = whole(dissect(raw), raw)
     last = tree.children[-1]
-    assert (last.name, last.raw, last.problem) == ("unreadable", rest, "malformed")
+    code = "truncated" if "found the end at" in last.meaning else "malformed"
+    assert (last.name, last.raw, last.problem) == ("unreadable", rest, code)
     assert last.meaning.startswith(says)
     assert len(problems(tree)) == 1
 
@@ -829,10 +830,14 @@ def test_any_bytes_make_a_tree_whose_leaves_are_the_message(raw: bytes, columns:
 def test_a_json_message_is_malformed_where_the_reader_says_so(raw: bytes) -> None:
     assume(is_json(raw))
     tree = dissect(raw)
-    malformed = any(field.problem == "malformed" for field in tree.walk())
+    problems = {field.problem for field in tree.walk()} & {"malformed", "truncated", "json_syntax"}
+    remarks: list[str] = []
     try:
-        expected = read_document(parse_json(raw)).record_type
+        document, complete = read_message(raw, remarks)
+    except CutOff:
+        assert problems == {"truncated"}
     except ValueError:
-        assert malformed
+        assert problems == {"malformed"}
     else:
-        assert (tree.name, malformed) == (expected, False)
+        assert (tree.name, problems) == (document.record_type, {"json_syntax"} if remarks else set()) or not complete
+        assert complete == ("truncated" not in problems)

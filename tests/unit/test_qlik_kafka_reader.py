@@ -16,6 +16,8 @@ import fastavro
 import pytest
 
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import identify
+from cdcwb.formats.qlik_kafka.dissect import dissect
 from tests.kafka import (
     AFTER,
     BEFORE,
@@ -38,7 +40,7 @@ from tests.kafka import (
     versions,
     write,
 )
-from tests.local import plan_of
+from tests.local import plan_of, read
 
 # --- one message, whole -----------------------------------------------------------------------------------------------
 
@@ -528,7 +530,6 @@ def test_tombstones_know_their_key_only(tmp_path: Path) -> None:
         (b"", "none of Qlik's wire forms: expected a JSON object, the Avro envelope (atMSG)"),
         (b"hello", "found the bytes 68 65 6c 6c 6f"),
         (b"\x00\x00\x00", "none of Qlik's wire forms"),
-        (b'{"magic":"atMSG"', "expected a JSON document, found one that ends early, behind byte 16"),
         (b'{"a":1}{', "expected a JSON document"),
         (b'{"data":{"a":"\xff"},"headers":{}}', "expected a JSON document"),
         (b'{"magic":"atMSG","type":"XX","message":{}}', "expected the message type DT or MD, found 'XX'"),
@@ -547,6 +548,68 @@ def test_what_is_no_message_is_kept_with_the_reason(tmp_path: Path, message: byt
     assert row["problems"] == ["malformed"]
     assert reason in row["details"][0]
     assert (good["kind"], good["problems"]) == ("change", [])
+
+
+@pytest.mark.parametrize("form", ["envelope", "record", "legacy"])
+def test_a_message_that_is_cut_off_has_its_complete_fields_and_is_no_change(tmp_path: Path, form: str) -> None:
+    legacy = {"op": "U", "table": "T", "data": [{"id": 17}, {"name": "new"}], "bu_data": [{"id": 17}, {"name": "NULL"}]}
+    message = {
+        "envelope": enveloped(record(AFTER, BEFORE)),
+        "record": record(AFTER, BEFORE),
+        "legacy": legacy,
+    }[form]
+    text = json.dumps(message).encode()
+    (whole,) = events(tmp_path, text)
+    for length in range(len(text) - 1, 0, -1):
+        good, row = events(tmp_path, text, text[:length])
+        assert (good["kind"], row["kind"], row["problems"][0]) == ("change", "malformed", "truncated")
+        assert (row["table_version"], row["changed_columns"], row["present_columns"]) == (None, None, None)
+        for name in ("record_type", "operation", "position", "transaction_id", "changed_at"):
+            assert row[name] in (None, whole[name]), name
+        for name in ("before", "after", "headers"):
+            assert (row[name] or {}).items() <= (whole[name] or {}).items(), name
+            assert name == "headers" or None not in (row[name] or {}).values(), "a null may be: not captured"
+    assert (row["operation"], row["before"], row["after"], row["headers"]) == (None, None, None, None)
+
+
+def test_metadata_that_is_cut_off_describes_no_version(tmp_path: Path) -> None:
+    text = json.dumps(metadata({"id": "INT4", "name": "STRING"})).encode()
+    path = write(tmp_path, text[: text.index(b"tableStructure")], enveloped(record(AFTER, BEFORE)))
+    assert [version.origin for version in versions(path)] == ["inferred"]
+    row, _ = rows(path)
+    assert (row["kind"], row["record_type"], row["problems"]) == ("malformed", "MD", ["truncated"])
+    assert row["headers"]["schemaId"] == SCHEMA_ID
+
+
+@pytest.mark.parametrize("many", [0, 40])
+def test_a_comma_too_many_is_passed_over_with_a_warning(tmp_path: Path, many: int) -> None:
+    text = json.dumps(enveloped(record(AFTER, BEFORE))).encode()
+    (whole,) = events(tmp_path, text)
+    others = [text] * many
+    for place in (len(text) - 1, text.index(b"}"), text.rindex(b"}}")):
+        *_, row = events(tmp_path, *others, text[:place] + b"," + text[place:])
+        assert (row["kind"], row["problems"][-1]) == ("change", "json_syntax")
+        assert row["details"][-1].startswith(f"expected another field or item behind the comma at byte {place},")
+        for name in ("operation", "before", "after", "headers", "position", "table_version"):
+            assert row[name] == whole[name]
+        tree = dissect(text[:place] + b"," + text[place:])
+        assert [field.problem for field in tree.walk() if field.problem] == ["json_syntax"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_headings_between_messages_are_filler(tmp_path: Path, indent: int | None) -> None:
+    text = json.dumps(enveloped(record(AFTER, BEFORE)), indent=indent)
+    path = tmp_path / "notes.json"
+    path.write_text("".join(f"{note}\n{text}\n\n" for note in ("INSERT", "UPDATE:", "# and the last")))
+    kinds = read(path, format=FORMAT).column("kind").to_pylist()
+    assert [kind for kind in kinds if kind != "filler"] == ["change"] * 3
+    assert identify(path).format == "qlik-kafka"
+
+
+def test_an_end_of_transaction_that_is_neither_true_nor_false_is_said(tmp_path: Path) -> None:
+    (row,) = events(tmp_path, enveloped(record(AFTER, BEFORE, transactionLastEvent="maybe")))
+    assert (row["last_in_transaction"], row["headers"]["transactionLastEvent"]) == (None, "maybe")
+    assert "transactionLastEvent: expected true or false, found 'maybe'" in row["details"]
 
 
 # --- versions and names of tables -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcwb.errors import UnknownFormatError
-from cdcwb.formats import identify, inspect
+from cdcwb.formats import get_format, identify, inspect
 from tests.local import ledger, plan_of, read
 
 pytestmark = pytest.mark.samples
@@ -96,7 +96,16 @@ def test_a_message_that_is_cut_off_is_malformed_and_kept(samples: Path) -> None:
     (row,) = read(path, format="qlik-kafka").to_pylist()
     assert row["kind"] == "malformed"
     assert row["raw"] == path.read_bytes().rstrip()
-    assert row["problems"][0]["detail"] == "expected a JSON document, found one that ends early, behind byte 288"
+    (problem,) = row["problems"]
+    assert problem["code"] == "truncated"
+    assert problem["detail"].startswith("the JSON message is cut off at offset 289, before its end")
+    assert (row["record_type"], row["operation"], row["position"]) == ("DT", "INSERT", None)
+    assert dict(row["after"]) == {
+        "ACCOUNT_ID": "1", "FRUIT_ID": "1", "SOURCE_NAME": "Truck", "FRUIT_NAME": "NEW APPLES"
+    }  # fmt: skip
+    assert "changeSequence" not in dict(row["headers"])
+    found = get_format("qlik-kafka").recognise([str(path)], {})
+    assert found.confidence > 0.9
 
 
 @pytest.mark.parametrize("number", ["04", "05", "13", "14", "15", "20"])

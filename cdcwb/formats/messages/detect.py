@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.messages.batch import MESSAGE
 from cdcwb.formats.messages.container import Options, escaped
 from cdcwb.formats.messages.encodings import DECODERS, LATIN, RAW, begins_message, is_binary, plain_string
@@ -21,8 +22,8 @@ from cdcwb.formats.messages.layout import (
     header_pairs,
     is_document,
     parse,
-    remark,
 )
+from cdcwb.formats.messages.notes import remark
 from cdcwb.formats.messages.records import is_record, payload_of
 from cdcwb.words import plural
 
@@ -215,7 +216,7 @@ def _leads(texts: Sequence[bytes], separator: bytes | None) -> tuple[list[bytes]
 
 
 def _value_at(text: bytes, separator: bytes | None) -> int | None:
-    if is_document(text) or begins_encoded(text):
+    if is_document(text) or begins_encoded(text) or is_cut_off(text):
         return 0
     if text.lstrip()[:1] in (b"{", b"["):
         end = _document_end(text)

@@ -1,8 +1,9 @@
 """Where JSON documents that follow each other begin and end, over lines or within them, in an array or not.
 
 Between documents, lines of nothing but white space, commas and square brackets belong to the document before them, and
-what stands on a document's own line before it belongs to that; other lines are segments of their own. A document whose
-end cannot be found is damage up to the next line that begins as documents do.
+what stands on a document's own line before it belongs to that, unless it is a note; other lines are segments of their
+own. A document that is cut off, by another one or the end of the file, is a message up to there: who parses it says so.
+One whose end cannot be found otherwise is damage up to the next line that begins as documents do.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from cdcwb.formats.files import Source
 from cdcwb.formats.messages.batch import shown
 from cdcwb.formats.messages.layout import Layout, parse
 from cdcwb.formats.messages.lines import BOM
+from cdcwb.formats.messages.notes import remark
 from cdcwb.formats.messages.scanner import Damage, Scanner
 from cdcwb.formats.messages.segments import BYTES, LONGEST, PIECE, Found, Segments
 
@@ -108,14 +110,18 @@ class _Walk:
             self.lines(self.scanned, False)
         return True
 
-    def document(self, begin: int, end: int) -> None:
-        """A document and what stands before it."""
+    def document(self, begin: int, end: int, complete: bool = True) -> None:
+        """A document and what stands before it. Only ``complete`` ones tell what a file is."""
         self.lines(begin, False)
         lead = self.source.read(self.done, begin).tobytes()
         if end - begin > LONGEST:
             self.malformed(end, _TOO_LONG)
             return
         nothing = _NOTHING.match(lead) is not None
+        if not nothing and remark(lead.strip()):
+            self.let_go()
+            self.found.filler(self.start, begin, "a note between messages")
+            self.start, nothing = begin, True
         if not nothing:
             before = parse(lead + b"{}", self.layout)
             if before.value != b"{}":
@@ -123,7 +129,7 @@ class _Walk:
                 nothing = True
         self.let_go()
         self.waiting = _Waiting(self.start, -1 if nothing else self.done, begin, end)
-        if self.documents is not None:
+        if self.documents is not None and complete:
             self.documents.append((begin, end))
         self.start = self.done = end
 
@@ -177,7 +183,10 @@ class _Walk:
             self.lines(self.begin, False)
             begin, self.begin = self.begin, -1
             goes_on = self.next_line(max(begin, place - len(self.margin) - 1))
-            self.malformed(goes_on, f"a JSON document that cannot be followed to its end: {damage.reason}")
+            if goes_on - place <= _GAP and not self.source.read(place, goes_on).tobytes().strip():
+                self.document(begin, goes_on, False)
+            else:
+                self.malformed(goes_on, f"a JSON document that cannot be followed to its end: {damage.reason}")
         else:
             goes_on = self.next_brace(place + 1)
         self.scanner = Scanner(self.margin)
@@ -210,8 +219,7 @@ class _Walk:
         """Deals with what is left at the file's end."""
         length = self.source.length
         if self.begin >= 0:
-            self.lines(self.begin, False)
-            self.malformed(length, f"truncated: the JSON document that begins at offset {self.begin} has no end")
+            self.document(self.begin, length, False)
             self.begin = -1
         self.lines(length, True)
         if self.waiting is not None:

@@ -20,6 +20,7 @@ import msgspec
 from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, Parsed, shown, text_of, time_text
 from cdcwb.formats.messages.container import escaped, unescaped
 from cdcwb.formats.messages.encodings import DECODERS, RAW, begins_message, is_binary
+from cdcwb.formats.messages.notes import remark
 from cdcwb.formats.messages.records import header_facts, unwrap
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "header_pairs",
     "is_document",
     "parse",
-    "remark",
     "split",
     "value_of",
 ]
@@ -50,14 +50,6 @@ TOKENS: Final = {
 }
 """The properties that tell themselves, in the order in which they are printed."""
 
-_REMARK: Final = re.compile(
-    rb"Processed a total of [0-9]+ messages?\s*\Z"
-    rb"|% (?:Reached end of|Reading|Auto-|Waiting|Group|Headers|ERROR|Terminated|Message|Fatal|Consumed|Exiting)"
-    rb"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+\] (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) "
-    rb"|\^C|SLF4J: |log4j:|OpenJDK |WARNING: |Picked up \w*JAVA\w*_OPTIONS"
-    rb"|\[?[\w.-]{1,64}@[\w.-]{1,255}[ :][^\]{]{0,200}\]?[$#] "  # a prompt: user@host:folder$, [user@host folder]$
-    rb"|(?:[$#>]|(?:PS )?[A-Za-z]:\\[^<>|{]{0,200}>) ?(?:\S*[/\\])?(?:kafka-|kcat|kafkacat|docker |kubectl )"
-)
 _ATTEMPTS: Final = 64  # separators that are tried where several could end a key that is JSON
 _document: Final = msgspec.json.Decoder(msgspec.Raw)
 
@@ -123,15 +115,10 @@ def parse(text: bytes, layout: Layout) -> Parsed:
     if bare[:1] == b"{" and (not layout.fields or bare[-1:] == b"}"):
         return Parsed(MESSAGE, text.lstrip())
     if remark(bare):
-        return Parsed(FILLER, None, reason="a remark of the tool that printed the messages")
+        return Parsed(FILLER, None, reason="a note between messages")
     if layout.records or layout.fields or (layout.marks and bare != NULL and not is_binary(text)):
         return Parsed(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})
-
-
-def remark(text: bytes) -> bool:
-    """Is the line something that a consumer or a shell says, and no message?"""
-    return _REMARK.match(text) is not None
 
 
 def is_document(text: bytes) -> bool:

@@ -23,6 +23,7 @@ from cdcwb.formats.messages.documents import first_documents
 from cdcwb.formats.messages.encodings import BINARY, is_binary
 from cdcwb.formats.messages.layout import NULL, TOKENS, Layout
 from cdcwb.formats.messages.lines import BOM, iter_lines, newlines
+from cdcwb.formats.messages.notes import remark
 from cdcwb.formats.messages.records import is_record
 from cdcwb.formats.messages.segments import LONGEST
 from cdcwb.words import plural
@@ -205,11 +206,18 @@ def _raw(source: Source, head: bytes) -> Container | None:
 
 
 def _one(source: Source, head: bytes) -> Container | None:
-    """A file that is one JSON document, or the beginning of one."""
-    if head.removeprefix(BOM).lstrip()[:1] != b"{" or source.length > LONGEST:
+    """A file that is one JSON document which has no end; there may be notes before it."""
+    if source.length > LONGEST:
         return None
-    whole = "a JSON document that has no end"
-    return _made(source, "message", {}, f"the file begins with {whole}")
+    front, brace, _ = head.removeprefix(BOM).partition(b"{")
+    lines = [line for line in map(bytes.strip, front.split(b"\n")) if line]
+    if not brace or not all(map(remark, lines)):
+        return None
+    evidence = f"the file begins with a JSON document that has no end{', behind notes' if lines else ''}"
+    if not lines:
+        return _made(source, "message", {}, evidence)
+    settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
+    return _made(source, "documents", settings, evidence)
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

@@ -82,9 +82,7 @@ def decode(
         parts.append(_bare(messages, bare, text, settings, versions, place, images))
     whole = Parsed()
     for one in parts:
-        whole.rows.extend(one.rows)
-        whole.metadata.extend(one.metadata)
-        whole.bad.extend(one.bad)
+        whole.add(one)
     return Decoded(forms, whole)
 
 

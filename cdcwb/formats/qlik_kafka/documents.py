@@ -7,9 +7,10 @@ import binascii
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from cdcwb.formats.json_values import MARK, parse_json
+from cdcwb.formats.json_cut import Parts, complete_part
+from cdcwb.formats.json_values import MARK, CutOff, parse_json
 
-__all__ = ["MAGIC", "Document", "is_json", "read_document"]
+__all__ = ["MAGIC", "Document", "is_json", "read_document", "read_message"]
 
 MAGIC: Final = "atMSG"
 
@@ -50,6 +51,39 @@ _IMAGE: Final = (dict, type(None))
 def is_json(head: bytes) -> bool:
     """Do these first bytes of a value begin a JSON object? White space and a byte order mark may stand before it."""
     return head.lstrip(MARK + b" \t\r\n")[:1] == b"{"
+
+
+_ROW: Final[Parts] = {None: {}}
+_BODY: Final[Parts] = {"headers": {}, "data": _ROW, "beforeData": _ROW, "bu_data": _ROW}
+_METADATA: Final[Parts] = {"lineage": {}}
+_PARTS: Final[Parts] = {**_BODY, **_METADATA, "message": {**_BODY, **_METADATA}, "payload": _BODY}
+
+
+def read_message(value: bytes, remarks: list[str]) -> tuple[Document, bool]:
+    """The parts of a message, and whether it is complete; of one that is cut off, its complete fields. A sentence is
+    added to the ``remarks`` for what is passed over.
+
+    Raises CutOff for the beginning of something that may be no Qlik message, another ValueError for what is none.
+    """
+    try:
+        document = parse_json(value, remarks)
+    except CutOff as reason:
+        try:
+            return _read_cut(parse_json(complete_part(value, _PARTS), [])), False
+        except ValueError:
+            raise reason from None
+    return read_document(document), True
+
+
+def _read_cut(document: Any) -> Document:
+    if document.get("magic") == MAGIC and document.get("type") in ("DT", "MD"):
+        message = document.setdefault("message", {})
+        if isinstance(message, dict):
+            message.setdefault("headers", {})
+    found = read_document(document)
+    if found.outer.get("messageSchemaId", "") is None and "messageSchemaId" not in document:
+        del found.outer["messageSchemaId"]
+    return found
 
 
 def read_document(document: Any) -> Document:

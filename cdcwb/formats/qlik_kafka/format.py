@@ -12,9 +12,8 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
-from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.qlik_kafka.documents import is_json, read_document
+from cdcwb.formats.qlik_kafka.documents import is_json, read_message
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
 from cdcwb.formats.qlik_kafka.pieces import pieces_of
 from cdcwb.formats.qlik_kafka.plan import Plan
@@ -187,7 +186,7 @@ def _qlik(messages: Messages, schema: str | None) -> tuple[int, int, int]:
     for number in np.flatnonzero(forms == Form.JSON).tolist():
         value = messages.value[number].as_py()
         try:
-            if is_json(value) and read_document(parse_json(value)):
+            if is_json(value) and read_message(value, []):
                 good += 1
         except ValueError:
             continue

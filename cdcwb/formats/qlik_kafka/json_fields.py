@@ -12,6 +12,7 @@ from typing import Final
 
 from cdcwb.formats.base import Field
 from cdcwb.formats.json_text import Element, Json, parse
+from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.qlik_kafka.json_forms import Form, called, form_of
 from cdcwb.formats.qlik_kafka.meanings import (
     COLUMN_FACTS,
@@ -47,7 +48,7 @@ def json_message(value: bytes, resolve: Resolve | None, columns: Sequence[Column
 
     ``columns`` are those of the row, in the order of the masks' bits; None: the keys of the row, in their order.
     """
-    parsed = parse(value)
+    parsed = parse(value, True)
     if parsed.root is None or parsed.root.kind != "object":
         why = parsed.damage.sentence if parsed.damage else f"expected an object, found {called(parsed.root)}"
         return Field("message", 0, len(value), value, None, why, (), Problem.MALFORMED)
@@ -120,7 +121,7 @@ class _Tree:
         children = self.inside(self.root, "envelope" if form.body is not self.root else form.section)
         rest = self.value[self.parsed.rest :]
         if damage is not None:  # without a byte where the text ends too early
-            said, code = damage.sentence, Problem.MALFORMED
+            said, code = damage.sentence, Problem.TRUNCATED if is_cut_off(self.value) else Problem.MALFORMED
             children.append(Field("unreadable", self.parsed.rest, len(rest), rest, None, said, (), code))
         elif rest:
             said = "the rest, which is not taken apart: there are too many fields"
@@ -161,6 +162,8 @@ class _Tree:
             children = self.parts(element, name)
         if self.broken:
             problem = None
+        elif not element.followed:
+            meaning, problem = f"{meaning}; a comma is behind it, but no other field or item", Problem.JSON_SYNTAX
         if section == "pair" and value == "NULL":
             value = None
         raw = self.value[element.start : element.stop]
@@ -289,7 +292,7 @@ def _lacks(body: Element) -> str | None:
     structure = body.get("tableStructure")
     columns = None if structure is None else structure.get("tableColumns")
     if columns is None or columns.kind != "object":
-        return "expected tableStructure.tableColumns, found none"
+        return f"expected tableStructure.tableColumns, found {called(columns)}"
     ordinals = [_text(column.get("ordinal")) for column in {child.name: child for child in columns.children}.values()]
     return "two columns have one ordinal" if len(set(ordinals)) < len(ordinals) else None
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.bitmask import parse
-from cdcwb.formats.json_values import as_text, parse_json
-from cdcwb.formats.qlik_kafka.documents import Document, read_document
+from cdcwb.formats.json_values import CutOff, as_text
+from cdcwb.formats.qlik_kafka.documents import Document, read_message
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import NOBODY, TableName, places_in
 from cdcwb.formats.qlik_kafka.rows import Image, Rows
@@ -53,12 +53,26 @@ MASKS: Final = ("changeMask", "columnMask")
 
 @dataclass(slots=True)
 class Parsed:
-    """What came out of a batch: data messages, metadata messages (message, document), and messages that cannot be
-    understood (message, why). Numbers of messages are those of the batch."""
+    """What came out of a batch: data messages, metadata messages (message, document), messages that cannot be
+    understood (message, why), and what is said of messages that are read all the same (message, sentence). Numbers of
+    messages are those of the batch.
+
+    ``cut``: the messages that are cut off. The complete fields of those that are Qlik's are in ``cut_rows`` and
+    ``cut_metadata``.
+    """
 
     rows: list[Rows] = field(default_factory=list)
     metadata: list[tuple[int, Document]] = field(default_factory=list)
     bad: list[tuple[int, str]] = field(default_factory=list)
+    notes: list[tuple[int, str]] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    cut_rows: list[Rows] = field(default_factory=list)
+    cut_metadata: list[tuple[int, Document]] = field(default_factory=list)
+
+    def add(self, other: Parsed) -> None:
+        """Takes in what came out of other messages of the batch."""
+        for name in ("rows", "metadata", "bad", "notes", "cut", "cut_rows", "cut_metadata"):
+            getattr(self, name).extend(getattr(other, name))
 
 
 @dataclass(slots=True)
@@ -90,14 +104,24 @@ def parse_messages(
     parsed = Parsed()
     groups: dict[Any, _Group] = {}
     asked: dict[Any, tuple[str, ...]] = {}  # which places may name the table of messages with these keys
+    remarks: list[str] = []
     for number, value in values:
         try:
-            one = read_document(parse_json(value))
+            one, complete = read_message(value, remarks)
+        except CutOff:
+            parsed.cut.append(number)
+            continue
         except ValueError as reason:
             parsed.bad.append((number, str(reason)))
+            remarks.clear()
             continue
+        if remarks:
+            parsed.notes.extend((number, remark) for remark in remarks)
+            remarks.clear()
+        if not complete:
+            parsed.cut.append(number)
         if one.record_type == "MD":
-            parsed.metadata.append((number, one))
+            (parsed.metadata if complete else parsed.cut_metadata).append((number, one))
             continue
         record_type, outer, body, headers, data, before, _ = one
         keys = keys_of(one)
@@ -112,10 +136,11 @@ def parse_messages(
                 facts, key = place(number)
                 table = table_of(settings, body, headers, data or before, facts, key, places)
             external = _external(one)
-        shape = (record_type, schema_id, external, table, keys)
+        shape = (record_type, schema_id, external, table, keys, complete)
         group = groups.get(shape)
         if group is None:
-            group = groups[shape] = _Group(belonging(one, keys, table, versions))
+            belongs = belonging(one, keys, table, versions) if complete else Belongs(version, table, None)
+            group = groups[shape] = _Group(belongs)
         group.index.append(number)
         group.outer.extend(outer.values())
         group.headers.extend(headers.values())
@@ -124,14 +149,15 @@ def parse_messages(
                 group.data.extend(data.values())
             if before is not None:
                 group.before.extend(before.values())
-    for (record_type, _, _, _, keys), group in groups.items():
+    for (record_type, _, _, _, keys, complete), group in groups.items():
         outer_names, header_names, data_names, before_names = keys
         count = len(group.index)
         columns = _columns(group.outer, len(outer_names), count) + _columns(group.headers, len(header_names), count)
         data_image = _image(data_names, group.data, count) if images else None
         before_image = _image(before_names, group.before, count) if images else None
         index = np.array(group.index, dtype=np.int64)
-        parsed.rows.append(rows_of(index, record_type, group.belongs, keys, columns, data_image, before_image))
+        rows = rows_of(index, record_type, group.belongs, keys, columns, data_image, before_image)
+        (parsed.rows if complete else parsed.cut_rows).append(rows)
     return parsed
 
 

@@ -80,6 +80,8 @@ def _counter(text: str | None) -> Meaning:
 def _last(text: str | None) -> Meaning:
     if not text:
         return "whether the transaction goes on is not said", None
+    if text.lower() not in ("true", "false"):
+        return f"expected true or false, found {_found(text)}", Problem.VALUE
     ends = text.lower() == "true"
     return ("the transaction ends with this event" if ends else "more events of the transaction follow"), None
 

@@ -23,8 +23,9 @@ from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.qlik_kafka.decode import decode
 from cdcwb.formats.qlik_kafka.documents import Document
+from cdcwb.formats.qlik_kafka.json_rows import Parsed
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
-from cdcwb.formats.qlik_kafka.masks import Masks, read_masks
+from cdcwb.formats.qlik_kafka.masks import read_masks
 from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
 from cdcwb.formats.qlik_kafka.versions import from_metadata
 from cdcwb.formats.qlik_kafka.wire import Form
@@ -35,6 +36,7 @@ __all__ = ["FORMAT", "Where", "events_of", "fill_header"]
 FORMAT: Final = "qlik-kafka"
 
 _OPERATIONS: Final = pa.array([str(Operation(name)) for name in ("INSERT", "UPDATE", "DELETE", "REFRESH")])
+_FLAGS: Final = pa.array(["true", "false"])
 _WHOLE: Final = "^-?[0-9]{1,19}$"
 _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "present_columns", "problems")
 _OF_POSITION: Final = (
@@ -83,15 +85,14 @@ def events_of(
     batch.constant("kind", str(Kind.TOMBSTONE), tombstones)
     _facts(batch, facts, tombstones, [], [])
     _not_messages(batch, messages)
-    for number, reason in decoded.parsed.bad:
-        batch.problem(number, Problem.MALFORMED, reason)
-    bad = np.array(sorted(number for number, _ in decoded.parsed.bad), dtype=np.int64)
-    batch.constant("kind", str(Kind.MALFORMED), bad)
-    _facts(batch, facts, bad, [], [])
-    for number, document in decoded.parsed.metadata:
+    parsed = decoded.parsed
+    for number, document in parsed.metadata:
         _metadata(batch, number, document, facts)
-    for rows in decoded.parsed.rows:
+    for rows in parsed.rows:
         _changes(batch, rows, facts)
+    for number, remark in parsed.notes:
+        batch.problem(number, Problem.JSON_SYNTAX, remark)
+    _not_understood(batch, messages, parsed, facts, images)
     if wanted.raw:
         message = messages.state == 0
         raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
@@ -149,7 +150,31 @@ def _not_messages(batch: EventBatch, messages: Messages) -> None:
             batch.problem(number, Problem.MALFORMED, messages.reasons.get(number, "bytes that are no message"))
 
 
-def _metadata(batch: EventBatch, number: int, document: Document, facts: dict[str, pa.StringArray]) -> None:
+def _not_understood(
+    batch: EventBatch, messages: Messages, parsed: Parsed, facts: dict[str, pa.StringArray], images: bool
+) -> None:
+    """The events of messages that are none, and of those that are cut off, which have their complete fields."""
+    shown = {number for number, _ in parsed.cut_metadata}
+    for number, document in parsed.cut_metadata:
+        _metadata(batch, number, document, facts, False)
+    for rows in parsed.cut_rows:
+        shown.update(rows.index.tolist())
+        operations = fill_header(batch, rows, facts, False)
+        if images and operations.null_count < rows.count:  # else nobody knows whether a row is from before the change
+            data, before = (None if image is None else image.nulls for image in (rows.data, rows.before))
+            _images(batch, rows, _equal(operations, Operation.DELETE), (data, before))  # a null may be: not captured
+    for number, reason in parsed.bad:
+        batch.problem(number, Problem.MALFORMED, reason)
+    for number in parsed.cut:
+        batch.problem(number, Problem.TRUNCATED, messages.cut_off(number))
+    bad = sorted([*(number for number, _ in parsed.bad), *parsed.cut])
+    batch.constant("kind", str(Kind.MALFORMED), np.array(bad, dtype=np.int64))
+    _facts(batch, facts, np.array([number for number in bad if number not in shown], dtype=np.int64), [], [])
+
+
+def _metadata(
+    batch: EventBatch, number: int, document: Document, facts: dict[str, pa.StringArray], complete: bool = True
+) -> None:
     """The event of a metadata message."""
     index = np.array([number])
     body, lineage = document.body, document.body.get("lineage")
@@ -167,7 +192,7 @@ def _metadata(batch: EventBatch, number: int, document: Document, facts: dict[st
     columns = [pa.array([as_text(value)], pa.string()) for value in headers.values()]
     _facts(batch, facts, index, list(headers), columns)
     problem = document.problem or _unusable(document)
-    if problem is not None:
+    if complete and problem is not None:
         batch.problem(number, Problem.SCHEMA_TEXT, problem)
 
 
@@ -196,11 +221,15 @@ def _changes(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray]) ->
     if masks is not None:
         batch.put("changed_columns", masks.changed_columns, index)
         batch.put("present_columns", masks.present_columns, index)
-    _images(batch, rows, _equal(operations, Operation.DELETE), masks)
+    absent = (None, None) if masks is None else (masks.data, masks.before)
+    _images(batch, rows, _equal(operations, Operation.DELETE), absent)
 
 
-def fill_header(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray]) -> pa.StringArray:
-    """All of a group's columns but those that come from its images and masks; returns its operations."""
+def fill_header(
+    batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray], complete: bool = True
+) -> pa.StringArray:
+    """All of a group's columns but those that come from its images and masks; returns its operations. What is not
+    ``complete`` may lack one."""
     index = rows.index
     batch.constant("record_type", rows.record_type, index)
     batch.constant("kind", str(Kind.CHANGE), index)
@@ -209,7 +238,7 @@ def fill_header(batch: EventBatch, rows: Rows, facts: dict[str, pa.StringArray])
     if rows.version is not None:
         batch.constant("table_version", rows.version.table_version or None, index)
     _facts(batch, facts, index, list(rows.header_names[: rows.shown]), list(rows.headers[: rows.shown]))
-    operations = _operation(batch, rows)
+    operations = _operation(batch, rows, complete)
     if batch.wanted.needs(*_OF_POSITION):
         _positions(batch, rows)
     for name, column in (("changeMask", "change_mask"), ("columnMask", "column_mask")):
@@ -224,11 +253,11 @@ def _equal(texts: pa.StringArray, value: str) -> Bools:
     return found
 
 
-def _operation(batch: EventBatch, rows: Rows) -> pa.StringArray:
+def _operation(batch: EventBatch, rows: Rows, complete: bool) -> pa.StringArray:
     """What each row does; UNKNOWN(x) for what Qlik does not list. Null for messages that wait for their schema."""
     found = rows.header("operation")
     if found is None:
-        if rows.version is not None or rows.data is not None:
+        if complete and (rows.version is not None or rows.data is not None):
             for number in rows.index.tolist():
                 batch.problem(number, Problem.VALUE, "the headers name no operation")
         return pa.nulls(rows.count, pa.string())
@@ -272,7 +301,12 @@ def _positions(batch: EventBatch, rows: Rows) -> None:
         batch.put("event_no", _whole(batch, rows, counter), index)
     last = _given(rows.header("transactionLastEvent"), count)
     if last.null_count < count:
-        flags = pc.equal(pc.utf8_lower(last), "true")
+        last = pc.utf8_lower(last)
+        known = pc.is_in(last, value_set=_FLAGS)
+        for at in np.flatnonzero(pc.and_(pc.is_valid(last), pc.invert(known)).to_numpy(False)).tolist():
+            sentence = f"transactionLastEvent: expected true or false, found {last[at].as_py()!r:.60}"
+            batch.problem(int(index[at]), Problem.VALUE, sentence)
+        flags = pc.if_else(known, pc.equal(last, "true"), pa.scalar(None, pa.bool_()))
         batch.put("last_in_transaction", flags, index)
         ends = pc.if_else(pc.fill_null(flags, False), sequence, pa.scalar(None, pa.string()))
         batch.put("commit_position", ends, index)
@@ -310,8 +344,9 @@ def _whole(batch: EventBatch, rows: Rows, texts: pa.StringArray) -> pa.Array:
     return pa.array(values, pa.int64())
 
 
-def _images(batch: EventBatch, rows: Rows, deletes: Bools, masks: Masks | None) -> None:
-    """Row images and keys: a deleted row is the before image, wherever it stands (§4.3)."""
+def _images(batch: EventBatch, rows: Rows, deletes: Bools, absent_of: tuple[Bools | None, Bools | None]) -> None:
+    """Row images and keys: a deleted row is the before image, wherever it stands (§4.3). ``absent_of``: which values
+    of the images (data and before) were not captured; None: all were."""
     everyone = np.arange(rows.count)
     data = None if rows.data is None else rows.data.places(batch.pool)
     before = None if rows.before is None else rows.before.places(batch.pool)
@@ -321,14 +356,14 @@ def _images(batch: EventBatch, rows: Rows, deletes: Bools, masks: Masks | None) 
         empty = rows.data.nulls[gone].all(axis=1) if rows.before is not None else np.zeros(len(gone), dtype=np.bool_)
         from_data, from_before = gone[~empty], gone[empty]
         kept = everyone[~deletes]
-        absent = None if masks is None else masks.data
+        absent = absent_of[0]
         _image(batch, "after", rows, rows.data, data, kept, absent)
         _image(batch, "before", rows, rows.data, data, from_data, absent)
         _key(batch, rows, rows.data, data, np.sort(np.concatenate([kept, from_data])), keys)
     else:
         from_before = gone
     if rows.before is not None and before is not None:
-        absent = None if masks is None else masks.before
+        absent = absent_of[1]
         chosen = np.sort(np.concatenate([everyone[~deletes], from_before]))
         _image(batch, "before", rows, rows.before, before, chosen, absent)
         _key(batch, rows, rows.before, before, chosen if rows.data is None else from_before, keys)

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.avro_rows import ENVELOPE, by_registry_id, decode_enveloped
 from cdcwb.formats.qlik_kafka.decode import Places
-from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, read_document
+from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, read_message
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import TableName, name_of
 from cdcwb.formats.qlik_kafka.plan import Asked
@@ -147,8 +146,10 @@ class _Batch:
             if len(self.found.schema_ids) < _MOST:
                 self.found.schema_ids[light.messageSchemaId] = self.place(number)
         try:
-            document = read_document(parse_json(value))
+            document, complete = read_message(value, [])
         except ValueError:
+            return
+        if not complete:
             return
         if document.is_metadata:
             self._metadata(number, document)

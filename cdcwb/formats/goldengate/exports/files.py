@@ -16,7 +16,7 @@ from cdcwb.formats.base import EVERYTHING, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate.exports.bytes_literal import has_literals
 from cdcwb.formats.goldengate.exports.joined import apart
-from cdcwb.formats.goldengate.exports.json_forms import document_of, json_form, parse_json
+from cdcwb.formats.goldengate.exports.json_forms import document_of, json_form, parse_cut, parse_json
 from cdcwb.formats.goldengate.exports.json_messages import events_of_json, summary_of_json, unfold, values_in
 from cdcwb.formats.goldengate.exports.rows import summarise
 from cdcwb.formats.goldengate.exports.summary import Summary
@@ -24,7 +24,7 @@ from cdcwb.formats.goldengate.exports.times import ToUtc
 from cdcwb.formats.goldengate.exports.typed import typed_rows
 from cdcwb.formats.goldengate.exports.xml_framing import TOKEN, boundaries
 from cdcwb.formats.goldengate.exports.xml_messages import XmlReader
-from cdcwb.formats.json_values import MARK
+from cdcwb.formats.json_values import MARK, CutOff
 from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.selecting import select
@@ -194,7 +194,11 @@ def _first(container: Container, literals: bool) -> tuple[int, int]:
 
 def _is_message(value: bytes) -> bool:
     try:
-        json_form(document_of(parse_json(value)))
+        try:
+            document = parse_json(value, [])
+        except CutOff:
+            _, document = parse_cut(value)
+        json_form(document_of(document))
     except ValueError:
         return False
     return True

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb.formats.json_values import MARK
+from cdcwb.formats.json_values import MARK, without_trailing_commas
 from cdcwb.formats.messages import Messages
 
 __all__ = ["apart"]
@@ -64,7 +64,8 @@ def apart(messages: Messages, numbers: Iterable[int]) -> Messages:
 def _objects(value: bytes) -> list[int]:
     """Where the objects of a value begin; what is cut off behind whole ones counts. Empty where the value is something
     else."""
-    text = value.removeprefix(MARK).decode("latin-1")  # a character a byte, so that places are those of the bytes
+    _, mended = without_trailing_commas(value)
+    text = mended.removeprefix(MARK).decode("latin-1")  # a character a byte, so that places are those of the bytes
     before = len(value) - len(text)
     starts: list[int] = []
     at = _behind_blank(text, 0)

@@ -18,6 +18,7 @@ from cdcwb.formats.goldengate.exports.groups import MISSING, is_companion
 from cdcwb.formats.goldengate.exports.meanings import field_meaning, token_meaning
 from cdcwb.formats.goldengate.exports.names import role_of
 from cdcwb.formats.json_text import Element, parse
+from cdcwb.formats.json_values import is_cut_off
 from cdcwb.model import Problem
 
 __all__ = ["json_fields"]
@@ -43,7 +44,7 @@ def json_fields(record: bytes) -> Field:
 
 
 def _message(record: bytes, value: bytes, places: Ints) -> Field:
-    parsed = parse(value)
+    parsed = parse(value, True)
     root = parsed.root
     first, last = int(places[0]), int(places[-1])
     if root is None or root.kind != "object":
@@ -54,7 +55,8 @@ def _message(record: bytes, value: bytes, places: Ints) -> Field:
     rest = int(places[parsed.rest])
     if parsed.damage is not None:
         raw = record[rest:last]
-        children.append(Field("unreadable", rest, len(raw), raw, None, parsed.damage.sentence, (), Problem.MALFORMED))
+        code = Problem.TRUNCATED if is_cut_off(value) else Problem.MALFORMED
+        children.append(Field("unreadable", rest, len(raw), raw, None, parsed.damage.sentence, (), code))
     elif rest < last:
         children.append(Field("rest", rest, last - rest, record[rest:last], None, "the rest, which is not taken apart"))
     said = field_meaning("op_type", tree.operation) if tree.operation is not None else "a message"
@@ -103,6 +105,9 @@ class _Tree:
         elif section == "tokens":
             meaning = token_meaning(name)
         made = self.leaf(name, element.start, element.stop, element.text, meaning)
+        if not element.followed:
+            sentence = f"{meaning}; a comma is behind it, but no other field or item".removeprefix("; ")
+            made = replace(made, meaning=sentence, problem=Problem.JSON_SYNTAX)
         if element.kind in ("object", "array") and element.text is None:
             return replace(made, children=tuple(self.inside(element, below)))
         return made

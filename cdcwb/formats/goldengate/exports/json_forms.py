@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from cdcwb.formats.goldengate.exports.names import PLAIN, is_template, role_of
 from cdcwb.formats.goldengate.exports.summary import Number
+from cdcwb.formats.json_cut import Parts, complete_part
 from cdcwb.formats.json_values import JsonReader
 
-__all__ = ["Form", "Forms", "document_of", "json_form", "parse_json"]
+__all__ = ["Form", "Forms", "document_of", "json_form", "parse_cut", "parse_json"]
 
 _MINUS_ZERO: Final = re.compile(rb": ?-0\s*+[,}]")
 _DICT: Final = (dict, type(None))
@@ -30,6 +31,23 @@ def _has_minus_zero(value: bytes) -> object:
 parse_json: Final = JsonReader(Number, _whole, _has_minus_zero).parse
 """A JSON text as Python objects; numbers with a point or an exponent are :class:`Number`. Raises ValueError that says
 what is wrong and at which byte."""
+
+_PARTS: Final[Parts] = {"before": {}, "after": {}, "tokens": {}}
+_WRAPPED: Final[Parts] = {**_PARTS, "payload": _PARTS}
+
+
+def parse_cut(value: bytes) -> tuple[bytes, Any]:
+    """The complete fields of a message that is cut off, as JSON and as Python objects (§8.1). A null at the very end is
+    not among them: whether the column is missing, a companion behind it would say."""
+    text = complete_part(value, _WRAPPED)
+    document = parse_json(text, [])
+    inside = document
+    while inside.__class__ is dict and inside:
+        name, last = list(inside.items())[-1]
+        if last is None:
+            del inside[name]
+        inside = last
+    return text, document
 
 
 # --- forms ------------------------------------------------------------------------------------------------------------

@@ -16,12 +16,12 @@ from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.goldengate.exports.bytes_literal import find_literal, has_literals
 from cdcwb.formats.goldengate.exports.groups import Group, Shape
 from cdcwb.formats.goldengate.exports.joined import apart
-from cdcwb.formats.goldengate.exports.json_forms import Forms, document_of, json_form, parse_json
+from cdcwb.formats.goldengate.exports.json_forms import Forms, document_of, json_form, parse_cut, parse_json
 from cdcwb.formats.goldengate.exports.names import OPERATIONS, role_of
 from cdcwb.formats.goldengate.exports.rows import fill
 from cdcwb.formats.goldengate.exports.summary import Summary
 from cdcwb.formats.goldengate.exports.times import ToUtc
-from cdcwb.formats.json_values import MARK, as_text
+from cdcwb.formats.json_values import MARK, CutOff, as_text, is_cut_off
 from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, Messages
 from cdcwb.model import Kind, Operation, Problem
 
@@ -31,32 +31,48 @@ _RAW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Json(NamedTuple):
-    """The messages of a batch: changes in groups, what is none (``bad``: index and why), and the tombstones that Kafka
-    Connect wrapped."""
+    """The messages of a batch: changes in groups, what is none (``bad``: index, problem and sentence), and the
+    tombstones that Kafka Connect wrapped. ``cut``: the complete fields of those ``bad`` ones that are cut off, in
+    groups. ``notes``: problems of messages that are read all the same."""
 
     groups: list[Group]
-    bad: list[tuple[int, str]]
+    bad: list[tuple[int, Problem, str]]
     gone: list[int]
+    cut: list[Group]
+    notes: list[tuple[int, Problem, str]]
 
 
 def read_json(values: Iterable[tuple[int, bytes]]) -> Json:
     """Parses the values of a batch, each with its number in it."""
     groups: dict[Any, Group] = {}
-    bad: list[tuple[int, str]] = []
+    cut: dict[Any, Group] = {}
+    bad: list[tuple[int, Problem, str]] = []
     gone: list[int] = []
+    notes: list[tuple[int, Problem, str]] = []
+    remarks: list[str] = []
     forms: Forms = {}
     getters: dict[tuple[str, ...], Any] = {}
     kept: dict[int, bytes] = {}
     for number, value in values:
+        into = groups
         try:
-            whole = parse_json(value)
+            try:
+                whole = parse_json(value, remarks)
+            except CutOff as reason:
+                bad.append((number, Problem.TRUNCATED, str(reason)))
+                into = cut
+                value, whole = parse_cut(value)
+            if remarks:
+                notes.extend((number, Problem.JSON_SYNTAX, remark) for remark in remarks)
+                remarks.clear()
             document = document_of(whole)
             if document is None and whole is not None:
                 gone.append(number)
                 continue
             form = json_form(document, forms)
         except ValueError as reason:
-            bad.append((number, str(reason)))
+            if into is groups:
+                bad.append((number, Problem.MALFORMED, str(reason)))
             continue
         table, operation = _name(document, form.table), _name(document, form.operation)
         tokens = document.get(form.tokens) if form.tokens is not None else None
@@ -79,13 +95,13 @@ def read_json(values: Iterable[tuple[int, bytes]]) -> Json:
             tuple(tokens),
             keys,
         )
-        group = groups.get(identity)
+        group = into.get(identity)
         if group is None:
             image = names
             shape = Shape(table, operation, form.headers, tuple(tokens), identity[3], image or None, keys)
             if form.columns is not None and (operation or "").upper() in _DELETES:
                 shape = shape._replace(before=image or None, after=None)
-            group = groups[identity] = Group(shape, source=_Source(kept))
+            group = into[identity] = Group(shape, source=_Source(kept))
         group.index.append(number)
         kept[number] = value
         if form.headers:
@@ -97,7 +113,7 @@ def read_json(values: Iterable[tuple[int, bytes]]) -> Json:
         if after is not None and names:
             row = after.values() if form.columns is None else _values(getters, names)(after)
             (group.after if group.shape.after is not None else group.before).extend(row)
-    return Json(list(groups.values()), bad, gone)
+    return Json(list(groups.values()), bad, gone, list(cut.values()), notes)
 
 
 _DELETES: Final = frozenset(name for name, operation in OPERATIONS.items() if operation == Operation.DELETE)
@@ -139,7 +155,7 @@ class _Source:
 
 
 def _parsed(value: bytes, part: str, name: str) -> Any:
-    document = document_of(parse_json(value))
+    document = document_of(parse_json(value, []))
     inner = document.get(part)
     return inner[name] if inner.__class__ is dict and name in inner else document.get(name)
 
@@ -163,7 +179,7 @@ def unfold(messages: Messages) -> Messages:
             continue
         values[number], state[number] = found.value, MESSAGE
         reasons.pop(number, None)
-        if not found.closed:
+        if not found.closed and not is_cut_off(found.value):
             state[number], values[number] = MALFORMED, None
             reasons[number] = "a bytes literal without its closing quote"
     return Messages(
@@ -189,7 +205,7 @@ def _read(messages: Messages, literals: bool) -> tuple[Messages, Json]:
     if literals:
         messages = unfold(messages)
     parsed = read_json(values_in(messages))
-    parted = apart(messages, [number for number, _ in parsed.bad])
+    parted = apart(messages, [number for number, *_ in parsed.bad])
     if parted is not messages:
         messages, parsed = parted, read_json(values_in(parted))
     return messages, parsed
@@ -206,6 +222,10 @@ def events_of_json(
     facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
     for group in parsed.groups:
         fill(batch, group, to_utc, wanted.images, facts, False)
+    for group in parsed.cut:
+        fill(batch, group, to_utc, wanted.images, facts, False, complete=False)
+    for number, code, sentence in parsed.notes:
+        batch.problem(number, code, sentence)
     _not_changes(batch, messages, parsed)
     if wanted.raw:
         whole = messages.source if literals else messages.value
@@ -239,16 +259,19 @@ def _not_changes(batch: EventBatch, messages: Messages, parsed: Json) -> None:
     batch.constant("kind", str(Kind.FILLER), np.flatnonzero(messages.state == FILLER))
     batch.constant("kind", str(Kind.TOMBSTONE), np.array(parsed.gone, dtype=np.int64))
     wrong = _wrong(messages, parsed)
-    for number, reason in wrong.items():
-        batch.problem(number, Problem.MALFORMED, reason)
+    for number, (code, sentence) in wrong.items():
+        batch.problem(number, code, sentence)
     batch.constant("kind", str(Kind.MALFORMED), np.array(sorted(wrong), dtype=np.int64))
 
 
-def _wrong(messages: Messages, parsed: Json) -> dict[int, str]:
+def _wrong(messages: Messages, parsed: Json) -> dict[int, tuple[Problem, str]]:
     """What cannot be understood, by its number in the batch, and why."""
-    wrong = dict(parsed.bad)
+    wrong = {
+        number: (code, messages.cut_off(number) if code is Problem.TRUNCATED else sentence)
+        for number, code, sentence in parsed.bad
+    }
     for number in np.flatnonzero(messages.state == MALFORMED).tolist():
-        wrong[number] = messages.reasons.get(number, "bytes that are no message")
+        wrong[number] = Problem.MALFORMED, messages.reasons.get(number, "bytes that are no message")
     return wrong
 
 
@@ -258,5 +281,5 @@ def summary_of_json(messages: Messages, literals: bool, summary: Summary) -> Jso
     wrong = _wrong(messages, parsed)
     if wrong and summary.malformed is None:
         number = min(wrong)
-        summary.malformed = int(messages.offset[number]), int(messages.length[number]), wrong[number]
+        summary.malformed = int(messages.offset[number]), int(messages.length[number]), wrong[number][1]
     return parsed

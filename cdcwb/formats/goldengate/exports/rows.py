@@ -105,19 +105,21 @@ def fill(
     images: bool,
     facts: Mapping[str, pa.StringArray],
     within: bool,
+    complete: bool = True,
 ) -> None:
     """Puts the records of a group into a batch.
 
     ``facts`` are more headers, for every record of the batch; null: the record does not have it. ``within``: the
-    records stand in transactions, whose id, order and end are told elsewhere.
+    records stand in transactions, whose id, order and end are told elsewhere. Records that are not ``complete`` are cut
+    off: they belong to no version of their table, and have images only if their operation is known.
     """
     shape, index = group.shape, np.array(group.index, dtype=np.int64)
     names, fields = names_of(shape.table), _Fields(group)
-    operation = _operation(batch, group, index)
+    operation = _operation(batch, group, index, complete)
     batch.constant("record_type", shape.operation, index)
     batch.constant("schema_name", names.schema, index)
     batch.constant("table_name", names.table, index)
-    if names.label is not None and operation not in (None, Operation.DDL):
+    if complete and names.label is not None and operation not in (None, Operation.DDL):
         batch.constant("table_version", f"{names.label}@1", index)
     positions, wrong = fields.positions()
     if positions is not None:
@@ -127,12 +129,12 @@ def fill(
     _times(batch, fields, index, to_utc)
     ids = _ids(batch, fields, index, within, positions)
     _headers(batch, fields, index, ids, facts)
-    if images:
+    if images and (complete or operation is not None):
         _images(batch, group, index, operation)
 
 
-def _operation(batch: EventBatch, group: Group, index: Ints) -> str | None:
-    """Puts kind and operation of the records; returns the latter."""
+def _operation(batch: EventBatch, group: Group, index: Ints, complete: bool) -> str | None:
+    """Puts kind and operation of the records; returns the latter. What is cut off may lack it."""
     shape = group.shape
     text = shape.operation
     known = OPERATIONS.get(text.upper()) if text is not None else None
@@ -144,7 +146,7 @@ def _operation(batch: EventBatch, group: Group, index: Ints) -> str | None:
         if text is not None:
             operation = f"UNKNOWN({text})"
             sentence = f"expected the operation I, U, D or T, found {text!r:.60}"
-        for number in index.tolist():
+        for number in index.tolist() if complete or text is not None else ():
             batch.problem(number, Problem.UNKNOWN_RECORD_TYPE, sentence)
     batch.constant("kind", str(kind), index)
     batch.constant("operation", operation, index)

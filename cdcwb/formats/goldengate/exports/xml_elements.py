@@ -33,8 +33,9 @@ class _Refused(ValueError):  # noqa: N818  (its message goes into the sentence o
     pass
 
 
-def parse_element(text: bytes) -> Element:
-    """The element that a text in UTF-8 is. Raises ValueError that says what is wrong and where."""
+def parse_element(text: bytes, complete: bool = True) -> Element:
+    """The element that a text in UTF-8 is; of one that is not ``complete`` what is in its beginning. Raises ValueError
+    that says what is wrong and where."""
     parser = expat.ParserCreate("utf-8")
     builder = _Builder()
     parser.buffer_text = True
@@ -43,7 +44,7 @@ def parse_element(text: bytes) -> Element:
     parser.CharacterDataHandler = builder.data.append
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
     try:
-        parser.Parse(text, True)
+        parser.Parse(text, complete)
     except expat.ExpatError as reason:
         raise ValueError(
             f"expected XML, found {expat.ErrorString(reason.code)} at byte {parser.ErrorByteIndex}"

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from cdcwb.formats.messages.notes import is_note
+
 __all__ = ["TOKEN", "Piece", "Transaction", "What", "boundaries", "pieces"]
 
 # `|(?!)` in a possessive group: tests/possessive.py says what for
@@ -65,7 +67,8 @@ class Transaction:
 class Piece:
     """A stretch ``[start, stop)`` of a file; ``[first, last)`` is the element in it. ``number``: its place in the
     ``transaction``, from 1. ``ends``: the transaction's end stands behind it; ``unended``: the transaction has none.
-    ``reason`` says what is wrong, ``cut`` that the stretch is an element that was cut off."""
+    ``reason`` says what is wrong, ``cut`` that the stretch is cut off: an element, or a transaction (``first`` is
+    -1)."""
 
     what: What
     start: int
@@ -217,17 +220,18 @@ class _Framer:
             self.ready.append(self.held)
         self.held, self.mark = piece, piece.stop
 
-    def malformed(self, stop: int, reason: str, cut: bool = False) -> None:
+    def malformed(self, stop: int, reason: str, cut: bool = False, first: int = -1) -> None:
         if stop > self.mark:
-            self.add(Piece(What.MALFORMED, self.mark, stop, transaction=self.transaction, reason=reason, cut=cut))
+            one = self.transaction
+            self.add(Piece(What.MALFORMED, self.mark, stop, first, stop, one, reason=reason, cut=cut))
 
     def cut(self, stop: int) -> None:
         """Ends an element that is open where something else begins."""
         if self.open is not None:
             name, begin = self.open
             self.open = None
-            sentence = f"truncated: the element {_spelled(name)} that begins at offset {begin} has no end"
-            self.malformed(stop, sentence, True)
+            sentence = f"the element {_spelled(name)} that begins at offset {begin} is cut off at offset {stop}"
+            self.malformed(stop, f"{sentence}, before its end; only its complete fields are shown", True, begin)
 
     def leave(self, stop: int) -> None:
         """Leaves a transaction that has no end."""
@@ -252,7 +256,7 @@ class _Framer:
             if first == self.mark and self.held is not None:
                 self.held.stop = self.mark = stop
             return
-        aside = _ASIDE.match(text) is not None
+        aside = _ASIDE.match(text) is not None or _is_note(text)
         if aside and first == self.mark:
             self.add(Piece(What.FILLER, self.mark, stop))
         elif not aside:
@@ -273,6 +277,11 @@ class _Framer:
         if self.held is not None:
             self.ready.append(self.held)
             self.held = None
+
+
+def _is_note(text: memoryview) -> bool:
+    """Are these lines headings and comments of whoever put the elements together?"""
+    return len(text) <= _FAR and all(is_note(line) for line in map(bytes.strip, bytes(text).split(b"\n")) if line)
 
 
 def _blank(text: memoryview) -> bool:

@@ -77,10 +77,12 @@ class _Ids:
 @dataclass(slots=True)
 class Parsed:
     """The pieces of a batch: records of operation form in ``alone``, of transactions in ``within``; ``bad``: index,
-    problem and sentence of what cannot be understood; ``notes``: problems of records; ``ids``: by piece."""
+    problem and sentence of what cannot be understood; ``cut``: the complete fields of those that are cut off;
+    ``notes``: problems of records; ``ids``: by piece."""
 
     alone: dict[Shape, Group] = field(default_factory=dict)
     within: dict[Shape, Group] = field(default_factory=dict)
+    cut: list[tuple[Group, bool]] = field(default_factory=list)
     bad: list[tuple[int, Problem, str]] = field(default_factory=list)
     notes: list[tuple[int, Problem, str]] = field(default_factory=list)
     ids: list[_Ids | None] = field(default_factory=list)
@@ -120,6 +122,8 @@ class XmlReader:
             if piece.what is What.MALFORMED:
                 code = Problem.TRUNCATED if piece.cut else Problem.MALFORMED
                 self._bad(parsed, at, piece, code, piece.reason or "bytes that are no record")
+                if piece.cut and piece.first >= 0:
+                    self._add_cut(parsed, at, piece, ids)
                 continue
             text, odd = decoded(bytes(self.view[piece.first : piece.last]), self.encoding)
             try:
@@ -135,6 +139,17 @@ class XmlReader:
         if last is not None and last.transaction is not None and not (last.ends or last.unended):
             self._look_ahead(last, stop)
         return parsed
+
+    def _add_cut(self, parsed: Parsed, at: int, piece: Piece, ids: _Ids | None) -> None:
+        """Adds what is complete of an element that is cut off: everything up to the end of its last tag."""
+        there = bytes(self.view[piece.first : piece.last])
+        text, _ = decoded(there[: there.rfind(b">") + 1], self.encoding)
+        with suppress(ValueError):
+            element = parse_element(text.encode("utf-8", "replace"), complete=False)
+            alone = Parsed()
+            self._add(alone, at, piece, element, ids)
+            self._half = None
+            parsed.cut += [(group, ids is not None) for group in [*alone.alone.values(), *alone.within.values()]]
 
     def _bad(self, parsed: Parsed, at: int, piece: Piece, code: Problem, sentence: str) -> None:
         self._half = None
@@ -222,6 +237,8 @@ class XmlReader:
         facts = self._transactions(batch, found, parsed)
         for group in parsed.within.values():
             fill(batch, group, to_utc, wanted.images, facts, True)
+        for group, within in parsed.cut:
+            fill(batch, group, to_utc, wanted.images, facts, within, complete=False)
         for at, code, sentence in [*parsed.bad, *parsed.notes]:
             batch.problem(at, code, sentence)
         bad = {at for at, _, _ in parsed.bad}
