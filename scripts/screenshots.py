@@ -28,7 +28,6 @@ LARGEST: Final = 300_000
 _WIDTH: Final = 1180
 _MARGIN: Final = 8
 _OTHER: Final = ROOT / "data" / "qlik-change-table"
-_LABELS: Final = {"labels": str(ROOT / "data" / "gbase8s.labels.json")}
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,6 @@ class Picture:
     notebook: str
     capture: str
     to: str
-    options: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
     start: str = ""
 
@@ -47,7 +45,7 @@ class Picture:
 PICTURES: Final = {
     "start_here": Picture("start_here", "data", "chart-1"),
     "capture": Picture("capture", "data/goldengate", "chart-1"),
-    "transactions": Picture("transactions", "data/gbase8s", "chart-1", _LABELS),
+    "transactions": Picture("transactions", "data/gbase8s", "chart-1"),
     "change_masks": Picture("change_masks", "data/qlik-kafka", "chart-2"),
     "schema_drift": Picture("schema_drift", "data/qlik-kafka", "chart-1"),
     "event_log_xds": Picture("event_log_xds", "data/idm-event-log", "chart-1"),
@@ -78,7 +76,7 @@ def main() -> None:
 def _report(picture: Picture, folder: Path) -> bytes:
     """The top of a report."""
     page = folder / "report.html"
-    run_report(picture.notebook, picture.capture, page, options=picture.options, parameters=picture.parameters)
+    run_report(picture.notebook, picture.capture, page, parameters=picture.parameters)
     with _light(_WIDTH, 1000) as chrome:
         settled(chrome, page, charts=int(picture.to.rpartition("-")[2]))
         # The buttons show while the pointer is over the chart, which in a headless browser is always.
@@ -93,8 +91,7 @@ def _explorer(folder: Path) -> bytes:
     """The panes of the explorer, with the first update of a table chosen."""
     content = json.loads(notebook_path("explore").read_text(encoding="utf-8"))
     cell = next(one for one in content["cells"] if "parameters" in one["metadata"].get("tags", ()))
-    source = "".join(cell["source"]).replace('"data/gbase8s"', repr(str(ROOT / "data" / "gbase8s")))
-    cell["source"] = source.replace('options: str = "{}"', f"options: str = {json.dumps(_LABELS)!r}")
+    cell["source"] = "".join(cell["source"]).replace('"data/gbase8s"', repr(str(ROOT / "data" / "gbase8s")))
     (folder / "notebooks").mkdir()
     (folder / "home").mkdir()
     (folder / "notebooks" / "explore.ipynb").write_text(json.dumps(content), encoding="utf-8")

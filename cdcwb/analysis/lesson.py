@@ -21,7 +21,7 @@ from cdcwb.formats.files import list_files
 from cdcwb.model import EVENTS, Kind, Operation
 from cdcwb.words import count, moment, plural, size
 
-__all__ = ["FORMATS", "LARGEST", "NOT_CAPTURED", "Lesson", "captures_of", "open_lesson", "options_of"]
+__all__ = ["FORMATS", "LARGEST", "NOT_CAPTURED", "Lesson", "captures_of", "open_lesson"]
 
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`, its maps as dictionaries."""
@@ -43,12 +43,6 @@ _SHOWN: Final = 3  # columns of a row in one line
 def captures_of(folder: str | Path) -> dict[str, Path]:
     """The captures below ``folder`` that a lesson is made of, by format, in the order of :data:`FORMATS`."""
     return {name: place for name in FORMATS if (place := Path(folder) / name).is_dir()}
-
-
-def options_of(path: Path) -> dict[str, str]:
-    """The reader options of a capture: ``NAME.labels.json`` beside it holds the names of its tables."""
-    labels = path.with_name(f"{path.name}.labels.json")
-    return {"labels": str(labels.absolute())} if labels.is_file() else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +254,7 @@ class Lesson:
 def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = None) -> Lesson:
     """Read the small capture at ``path``. Raises CaptureError where it is none of that format, or larger than
     :data:`LARGEST`."""
-    given = options_of(path) if options is None else dict(options)
+    given = dict(options or {})
     place = path.absolute()
     paths = list_files(str(place))
     there = sum(Path(file).stat().st_size for file in paths)

@@ -19,6 +19,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.explore.build import HEADERS, build_index
 from cdcwb.explore.index import Index, open_index
 from cdcwb.formats import Paths, get_format
+from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.model import PROBLEMS
 from cdcwb.saved import SAVED
@@ -130,7 +131,8 @@ def _given(format: str, detected: pa.Table) -> dict[str, str]:
 def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Source:
     import cdcwb
 
-    files = [Path(name) for name in list_files(path)]
+    names = list_files(path)
+    files = [Path(name) for name in dict.fromkeys([*names, *described_by(names)])]
     stats = [(str(file.absolute()), file.stat()) for file in files]
     told = {name: str(value) for name, value in sorted(options.items())}
     origin = {

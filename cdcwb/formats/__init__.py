@@ -3,7 +3,6 @@ it (:func:`inspect`)."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,36 +14,30 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError, UnknownFormatError
 from cdcwb.formats.base import Format, Inspection, Recognition, RowFormat
+from cdcwb.formats.catalogue import FORMATS, get_format
 from cdcwb.formats.file_types import describe, foreign_type, known_text
 from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, nearest, parse_keys
+from cdcwb.formats.folder import WRITTEN, Contents, contents_of, recognise
+from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, parse_keys
 from cdcwb.words import plural
 
 __all__ = [
     "FORMATS",
     "Common",
+    "Contents",
     "Identification",
     "check_options",
     "choose",
     "choose_rows",
+    "examine",
     "get_format",
+    "identified",
     "identify",
     "inspect",
 ]
 
-FORMATS: Final = {
-    "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
-    "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
-    "qlik-kafka": ("cdcwb.formats.qlik_kafka.format", "QlikKafka"),
-    "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
-    "idm-event-log": ("cdcwb.formats.idm_event_log.format", "IdmEventLog"),
-}
-"""Format name -> module and class."""
-
 _SURE: Final = 0.5
-_ALMOST: Final = 0.9
 _CERTAIN: Final = 0.95
-_MOST_FOLDERS: Final = 20  # that are looked into, and named
 _HEAD: Final = 1 << 16
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -74,31 +67,31 @@ class Common:
     mode: str
 
 
-def get_format(name: str) -> Format:
-    """The format of that name. Raises UnknownFormatError naming those there are and the nearest."""
-    if name not in FORMATS:
-        raise UnknownFormatError(
-            f"there is no format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
-        )
-    module, cls = FORMATS[name]
-    made: Format = getattr(importlib.import_module(module), cls)()
-    return made
+def choose(
+    paths: Sequence[str], name: str, options: Mapping[str, Any], contents: Contents | None = None
+) -> tuple[Format, Recognition]:
+    """The format of the files, and what it found in them: the named one, or with ``auto`` the one that their contents
+    show. ``contents``: what each of them is, where they were looked at already.
 
-
-def choose(paths: Sequence[str], name: str, options: Mapping[str, Any]) -> tuple[Format, Recognition]:
-    """The format of the files, and what it found in them: the named one, or with ``auto`` the one that is surest.
-
-    Raises UnknownFormatError that says what the files are where no format is sure, and for a folder of several captures
-    of different formats, which it names; OptionError for an option that no format has.
+    Raises UnknownFormatError that says what the files are where no format is sure, and for files of different formats,
+    which it names with the command that opens those of each; OptionError for an option that no format has.
     """
     if name != "auto":
         fmt = get_format(name)
-        seen = _recognise(fmt, paths, options)
+        seen = recognise(fmt, (contents.recognised if contents is not None else []) or paths, options)
         return fmt, replace(seen, evidence=["given as an option", *seen.evidence])
+    if contents is None and len(paths) > 1:
+        contents = contents_of(paths, options)
+    if contents is not None:
+        if contents.is_mixed:
+            raise contents.refusal()
+        for shown in contents.groups.keys() - {WRITTEN}:
+            fmt, seen = get_format(shown), recognise(get_format(shown), contents.recognised, options)
+            return fmt, replace(seen, evidence=[*seen.evidence, *contents.doubts(shown)])
+        paths = contents.capture_files
     reasons = list(takewhile(lambda reason: reason is not None, map(foreign_type, paths)))
     if len(reasons) == len(paths):
         raise _refusal(paths, str(reasons[0]), options)
-    _refuse_several(paths, options)
     best = _surest(paths, options)
     if isinstance(best, list):
         known = known_text(paths[0])
@@ -153,48 +146,11 @@ def _surest(
     """The format that is surest of the files; where none is sure, what each says."""
     found: list[tuple[Format, Recognition]] = []
     for fmt in map(get_format, FORMATS):
-        found.append((fmt, _recognise(fmt, paths, options)))
+        found.append((fmt, recognise(fmt, paths, options)))
         if found[-1][1].confidence >= _CERTAIN:
             break  # to ask the others could only take time
     best = max(found, key=lambda pair: pair[1].confidence)
     return found if best[1].confidence < _SURE else best
-
-
-def _refuse_several(paths: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Raises UnknownFormatError where the folders that the files are in hold captures of different formats.
-
-    A capture may have many folders, one for each table, and looking into all of them takes time: as long as their files
-    end alike, they are taken for one.
-    """
-    base = os.path.commonpath(paths) if len(paths) > 1 else ""
-    folders: dict[str, list[str]] = {}
-    for path in paths if base else ():
-        folder, below, _ = path[len(base.rstrip("/")) + 1 :].partition("/")
-        if below:
-            folders.setdefault(folder, []).append(path)
-    endings = {Path(files[0]).suffix: files for files in reversed(folders.values())}
-    if len(endings) < 2 or len({_format_of(files, options) for files in endings.values()} - {None}) < 2:
-        return
-    formats = {folder: _format_of(files, options) for folder, files in list(folders.items())[:_MOST_FOLDERS]}
-    named = [f"{folder} ({format})" for folder, format in formats.items() if format is not None]
-    raise UnknownFormatError(
-        f"there are several captures of different formats in this folder, name one of them: {', '.join(named)}",
-        path=base,
-    )
-
-
-def _format_of(paths: Sequence[str], options: Mapping[str, Any]) -> str | None:
-    """The name of the format that is all but certain of the files; None where there is none."""
-    best = _surest(paths, options)
-    return None if isinstance(best, list) or best[1].confidence < _ALMOST else best[0].name
-
-
-def _recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-    """What a format says of files; files that it cannot even look at are not its own."""
-    try:
-        return fmt.recognise(paths, options)
-    except UnknownFormatError as reason:
-        return Recognition(0.0, [reason.message])
 
 
 def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tuple[RowFormat, Recognition]:
@@ -215,13 +171,25 @@ def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tup
 
 
 def identify(path: Paths, format: str = "auto", **options: Any) -> Identification:
-    """What a file, a folder or several of them hold, from their first bytes; no JVM is started.
+    """What a file, a folder or several of them hold, from the beginning of each file; no JVM is started.
 
-    Raises CaptureError for paths that cannot be read, UnknownFormatError where no format is sure, or the named one does
-    not find its own in the files, and OptionError for an option that the format does not have.
+    Raises CaptureError for paths that cannot be read, UnknownFormatError where no format is sure, the named one does
+    not find its own in the files, or they are of different formats (:func:`examine` tells these apart), and OptionError
+    for an option that the format does not have.
     """
-    files = list_files(path)
-    fmt, recognition = choose(files, format, options)
+    return identified(examine(path, format, **options), format, **options)
+
+
+def examine(path: Paths, format: str = "auto", **options: Any) -> Contents:
+    """What each file of a capture, or of a folder with several captures, is, from its beginning; ``format``: only this
+    one is asked. No JVM is started. Raises CaptureError for paths that cannot be read."""
+    return contents_of(list_files(path), options, format)
+
+
+def identified(contents: Contents, format: str = "auto", **options: Any) -> Identification:
+    """As :func:`identify`, of files that were looked at already."""
+    files = [one.file for one in contents.files]
+    fmt, recognition = choose(files, format, options, contents)
     check_options(fmt, options)
     if recognition.confidence < _SURE:
         raise recognition.refusal or _unlike(files, fmt, recognition)
@@ -230,6 +198,8 @@ def identify(path: Paths, format: str = "auto", **options: Any) -> Identificatio
     source.close()
     size = sum(Path(file).stat().st_size for file in files)
     evidence, refusal = list(recognition.evidence), recognition.refusal
+    if format != "auto":
+        evidence += contents.doubts(format)
     if refusal is not None:
         evidence.append(refusal.message)
     advice = refusal.advice if refusal is not None else ()

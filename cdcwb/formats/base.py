@@ -216,6 +216,10 @@ class Format(Protocol):
         """How sure it is that these files are its own, from their beginnings."""
         ...
 
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """The files among these or beside them that hold no records but describe some of these files."""
+        ...
+
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
         """The plan of a capture; ``run`` does the work over its bytes. Raises CaptureError."""
         ...

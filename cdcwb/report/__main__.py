@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cdcwb import machine
-from cdcwb.analysis.lesson import captures_of, options_of
+from cdcwb.analysis.lesson import captures_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.facts import monitored
 from cdcwb.report.index import Entry, write_index
@@ -27,8 +27,8 @@ from cdcwb.words import plural
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
 
-Found: TypeAlias = tuple[str, Path, dict[str, str]]
-"""A capture: its name, its path and its reader options."""
+Found: TypeAlias = tuple[str, Path]
+"""A capture: its name and its path."""
 
 _ROOM: Final = 3 << 30
 """Bytes of memory for one kernel with its Spark."""
@@ -86,12 +86,12 @@ def _reports(
     """
     from cdcwb.report.kernel import Kernel
 
-    small = all(Wanted.of(path, "auto", options).small for _, path, options in captures)
+    small = all(Wanted.of(path, "auto", None).small for _, path in captures)
     made: dict[str, Suite | Entry | str] = {} if lesson is None else {_LESSON: ""}
-    made |= {label: "" for label, _, _ in captures}
+    made |= {label: "" for label, _ in captures}
     waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
-    for label, path, options in reversed(captures):
-        waiting.append((label, partial(_suite, path, to / label, options, names)))
+    for label, path in reversed(captures):
+        waiting.append((label, partial(_suite, path, to / label, names)))
     if lesson is not None:
         waiting.append((_LESSON, partial(_lesson, lesson, to)))
 
@@ -116,10 +116,8 @@ def _reports(
     return made
 
 
-def _suite(
-    path: Path, to: Path, options: dict[str, str], names: Sequence[str], kernel: Kernel, say: Callable[[str], None]
-) -> Suite:
-    return run_suite(path, to, options=options, say=say, names=names, kernel=kernel)
+def _suite(path: Path, to: Path, names: Sequence[str], kernel: Kernel, say: Callable[[str], None]) -> Suite:
+    return run_suite(path, to, say=say, names=names, kernel=kernel)
 
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
@@ -141,14 +139,14 @@ def _side_by_side(captures: int) -> int:
 
 
 def find_captures(data: Path) -> list[Found]:
-    """The captures of a folder: name, path and reader options. Each folder in it is one; ``NAME.labels.json`` beside
-    it holds the names of its tables, the folder ``NAME.snapshot`` what they held."""
+    """The captures of a folder: name and path. Each folder in it is one, but for ``NAME.snapshot``, which holds what
+    the tables of ``NAME`` held."""
     folders = sorted(f for f in data.iterdir() if f.is_dir() and not f.name.startswith(".")) if data.is_dir() else []
     names = {folder.name for folder in folders}
     folders = [f for f in folders if not (f.suffix == ".snapshot" and f.stem in names)]
     if not folders:
         raise OptionError(f"there is no folder with captures in '{data}'")
-    return [(folder.name, folder, options_of(folder)) for folder in folders]
+    return [(folder.name, folder) for folder in folders]
 
 
 def _say(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cdcwb.analysis.expected import FILE, actual, compare, read_expected, words
 from cdcwb.analysis.health import Health, Tone
-from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, open_lesson, options_of
+from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, open_lesson
 from cdcwb.analysis.lesson_traps import traps
 from cdcwb.charts.log import log
 from cdcwb.charts.masks import bits
@@ -84,7 +84,7 @@ class Checked:
 class Lessons:
     """The captures below a folder, one for each format, each read when it is first asked for.
 
-    ``format``: only this one; auto: all of them. ``options`` are reader options beside those that a capture brings.
+    ``format``: only this one; auto: all of them. ``options`` are reader options.
     """
 
     def __init__(self, folder: str | Path, format: str = "auto", options: Mapping[str, Any] | None = None) -> None:
@@ -102,13 +102,10 @@ class Lessons:
                 self._opened[name] = f"Left out: only {self.format} was asked for."
             if name in self.found:
                 try:
-                    self._opened[name] = open_lesson(self.found[name], name, self._given(name))
+                    self._opened[name] = open_lesson(self.found[name], name, self._options)
                 except CaptureError as error:
                     self._opened[name] = f"{name} cannot be read: {error}"
         return self._opened[name]
-
-    def _given(self, name: str) -> dict[str, Any]:
-        return {**options_of(self.found[name]), **self._options}
 
     @property
     def captures(self) -> dict[str, Lesson]:
@@ -132,7 +129,7 @@ class Lessons:
         loaded, wrong = {}, {}
         for name, path in self.found.items():
             try:
-                loaded[name] = cdcwb.load(str(path), name, **self._given(name))
+                loaded[name] = cdcwb.load(str(path), name, **self._options)
             except CaptureError as error:
                 wrong[name] = str(error)
         counted = actual(loaded)

@@ -258,7 +258,7 @@ def test_the_options_of_a_saved_capture_are_those_that_its_files_are_read_with(n
     explorer = Explorer.open(folder)
     assert explorer.source.options == {name: value}
     assert Explorer.open(folder, prefix_width="2").source.options == {name: value, "prefix_width": "2"}
-    explorer.apply('table == "101" and operation == "INSERT"')
+    explorer.apply('table == "shop.customer" and operation == "INSERT"')
     there = [explorer.records.read(explorer.row_at(place)).event["after"] for place in range(5)]
     events = explorer.source.events
     explorer.source.index.files[:] = [{**one, "file": "/nowhere"} for one in explorer.source.index.files]

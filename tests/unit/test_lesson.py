@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.analysis import lesson as module
-from cdcwb.analysis.lesson import FORMATS, NOT_CAPTURED, Lesson, captures_of, open_lesson, options_of
+from cdcwb.analysis.lesson import FORMATS, NOT_CAPTURED, Lesson, captures_of, open_lesson
 from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
 from cdcwb.synth import generate
@@ -88,13 +88,10 @@ def test_a_record_is_taken_apart_without_spark(taught: Lesson) -> None:
     assert b"".join(leaf.raw for leaf in found.field.walk() if not leaf.children) == found.field.raw
 
 
-def test_captures_are_the_folders_named_for_their_format_and_bring_their_labels(tmp_path: Path) -> None:
+def test_captures_are_the_folders_named_for_their_format(tmp_path: Path) -> None:
     for name in ("goldengate", "gbase8s", "else", "idm-event-log.snapshot"):
         (tmp_path / name).mkdir()
-    (tmp_path / "gbase8s.labels.json").write_text("{}")
     assert list(captures_of(tmp_path)) == ["gbase8s", "goldengate"]
-    assert options_of(tmp_path / "gbase8s") == {"labels": str(tmp_path / "gbase8s.labels.json")}
-    assert options_of(tmp_path / "goldengate") == {}
     assert captures_of(tmp_path / "nowhere") == {}
 
 

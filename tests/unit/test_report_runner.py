@@ -103,14 +103,14 @@ def test_the_kernel_is_this_interpreter_and_listens_on_no_port() -> None:
     assert manager.transport == "ipc"
 
 
-def test_every_folder_of_data_is_a_capture_and_brings_its_labels(tmp_path: Path) -> None:
+def test_every_folder_of_data_is_a_capture(tmp_path: Path) -> None:
     for name in ("b", "a", ".hidden"):
         (tmp_path / name).mkdir()
     (tmp_path / "README.md").touch()
     (tmp_path / "b.labels.json").write_text("{}")
     assert command.find_captures(tmp_path) == [
-        ("a", tmp_path / "a", {}),
-        ("b", tmp_path / "b", {"labels": str(tmp_path / "b.labels.json")}),
+        ("a", tmp_path / "a"),
+        ("b", tmp_path / "b"),
     ]
 
 
@@ -126,7 +126,7 @@ def test_the_command_fails_with_a_sentence(tmp_path: Path, capsys: pytest.Captur
 def test_what_tables_held_is_no_capture_of_its_own(tmp_path: Path) -> None:
     for name in ("log", "log.snapshot", "other.snapshot"):
         (tmp_path / name).mkdir()
-    assert [name for name, _, _ in command.find_captures(tmp_path)] == ["log", "other.snapshot"]
+    assert [name for name, _ in command.find_captures(tmp_path)] == ["log", "other.snapshot"]
 
 
 def test_a_capture_that_cannot_be_read_does_not_keep_the_others_from_their_reports(

@@ -14,9 +14,10 @@ from cdcwb.formats.files import open_source
 from cdcwb.formats.findings import problem_row
 from cdcwb.formats.gbase8s.framing import find_candidates
 from cdcwb.formats.gbase8s.inspect import inspect_record
+from cdcwb.formats.gbase8s.labels import labels_files
 from cdcwb.formats.gbase8s.pieces import pieces_of
 from cdcwb.formats.gbase8s.plan import Plan
-from cdcwb.formats.gbase8s.planning import OPTIONS, Options, make_plan
+from cdcwb.formats.gbase8s.planning import OPTIONS, Options, capture_files, make_plan
 from cdcwb.formats.gbase8s.reader import FORMAT, read_events
 from cdcwb.formats.gbase8s.schema import ColumnKind, TableSchema
 from cdcwb.formats.gbase8s.typed import read_table, typed_schema
@@ -45,7 +46,7 @@ class GBase8s:
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks for record headers in the first bytes of the first files."""
         shape = str(options.get("shape", "auto"))
-        for path in paths[:_FILES]:
+        for path in capture_files(paths)[:_FILES]:
             source = open_source(path, shape, limit=_HEAD)
             try:
                 sample = source.read(0, source.length)
@@ -65,6 +66,10 @@ class GBase8s:
             finally:
                 source.close()
         return Recognition(0.0, ["no record header (packetization scheme 66 and a known record number) was found"])
+
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """See :func:`cdcwb.formats.gbase8s.labels.labels_files`."""
+        return labels_files(paths)
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
         """See :func:`cdcwb.formats.gbase8s.planning.make_plan`."""

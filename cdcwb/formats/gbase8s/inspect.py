@@ -116,8 +116,11 @@ def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tupl
         origin = next(
             (plan.files[one.file_index].path for one in before if one.label == label and one.file_index >= 0), ""
         )
+        table = f" of {'.'.join(filter(None, versions.names(label)))}" if label in plan.labels else ""
         note = (
-            f"decoded with table version {label}@{number}" if schema else f"no table schema of label {label} was seen"
+            f"decoded with table version {label}@{number}{table}"
+            if schema
+            else f"no table schema of label {label} was seen"
         )
         note += f" from {origin}" if schema and origin not in ("", path) else ""
     field, row = dissect(there, schema, plan.settings), event(there, schema, plan.settings)

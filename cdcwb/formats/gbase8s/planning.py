@@ -17,13 +17,14 @@ from cdcwb.formats.files import open_source
 from cdcwb.formats.findings import detected_row
 from cdcwb.formats.gbase8s.dissect import Settings
 from cdcwb.formats.gbase8s.framing import COMMON_HEADER
+from cdcwb.formats.gbase8s.labels import Names, find_labels, labels_files, parse_labels
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version
 from cdcwb.formats.gbase8s.read_detection import detect_reads
 from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split
 from cdcwb.formats.gbase8s.schema import ColumnKind, SchemaTextError, parse_columns, read_side_file, schema_text
 from cdcwb.formats.gbase8s.transactions import fold
 
-__all__ = ["HEAD", "OPTIONS", "Options", "detect", "make_plan", "probe", "run_here"]
+__all__ = ["HEAD", "OPTIONS", "Options", "capture_files", "detect", "make_plan", "probe", "run_here"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -35,7 +36,8 @@ OPTIONS: Final[dict[str, str]] = {
     "shape": "of the files: auto, binary, hex, xxd, hexdump",
     "reads": "do the files hold whole read buffers? auto, line (a read per line of text), none",
     "buffer_size": "bytes of the fixed buffer that each read fills",
-    "labels": "table names of labels: 111=schema.table,112=…, a JSON file, or a dictionary",
+    "labels": "table names of labels: 111=schema.table,112=…, a JSON file, a dictionary, none, or auto: the file "
+    "NAME.labels.json beside the capture's file or folder NAME",
     "schemas": "file with table schemas whose TABSCHEM is missing: JSON, or lines `111: c1 integer, …`",
     "split_size": "bytes of a large file that one task reads (33554432)",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
@@ -61,7 +63,8 @@ class Options:
     shape: str = "auto"
     reads: str = "auto"
     buffer_size: int | None = None
-    labels: dict[int, tuple[str | None, str]] = field(default_factory=dict)
+    labels: Names | None = None
+    labels_given: Any = None
     schemas: dict[int, str] = field(default_factory=dict)
     split_size: int = _SPLIT_SIZE
     mode: str = "PERMISSIVE"
@@ -81,23 +84,23 @@ class Options:
             shape=opt.as_choice("shape", values.get("shape", "auto"), ("auto", "binary", "hex", "xxd", "hexdump")),
             reads=opt.as_choice("reads", values.get("reads", "auto"), _READS),
             buffer_size=opt.as_whole("buffer_size", values["buffer_size"], 16) if "buffer_size" in values else None,
-            labels=_labels(opt.as_names("labels", values.get("labels"))),
+            labels=parse_labels(values.get("labels")),
+            labels_given=values.get("labels"),
             schemas=_schemas(values.get("schemas")),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             given=frozenset(values),
         )
 
+    def names_of(self, paths: Sequence[str]) -> tuple[Names, list[dict[str, Any]]]:
+        """The names of the tables of these files, and what is said of them under ``detected``."""
+        return find_labels(self.labels_given, self.labels, paths)
 
-def _labels(names: dict[str, str]) -> dict[int, tuple[str | None, str]]:
-    out: dict[int, tuple[str | None, str]] = {}
-    for label, name in names.items():
-        schema, _, table = name.rpartition(".")
-        try:
-            out[int(label)] = (schema or None, table)
-        except ValueError:
-            raise OptionError(f"option labels: expected a whole number as label, found {label!r}") from None
-    return out
+
+def capture_files(paths: Sequence[str]) -> list[str]:
+    """The files without those that name the tables of others."""
+    side = set(labels_files(paths))
+    return [path for path in paths if path not in side] or list(paths)
 
 
 def _schemas(given: Any) -> dict[int, str]:
@@ -132,6 +135,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
 
     Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are no record.
     """
+    paths = capture_files(paths)
+    names, named = options.names_of(paths)  # before any work: a file of names may be broken
     files = run(probe, [(path, options.shape) for path in paths])
     with Stream(files) as stream:
         mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
@@ -140,7 +145,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     detected = [_shape_row(files, options), *reading]
     versions, in_force = _versions(scans, options)
     settings, rows = _settings(scans, versions, options)
-    plan = Plan(files, mode, size, settings, versions, [], options.labels, [*detected, *rows])
+    plan = Plan(files, mode, size, settings, versions, [], names, [*detected, *rows, *named])
     plan.splits = _splits(splits, scans, in_force)
     plan.facts = _facts(files, scans, plan.splits)
     if options.mode == "FAILFAST":
@@ -158,7 +163,8 @@ def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
             scans.append(scan_split(stream, mode, size, max(HEAD, near - HEAD), near + 1, False))
     versions, _ = _versions(scans, options)
     settings, rows = _settings(scans, versions, options)
-    return Plan(files, mode, size, settings, versions, [], options.labels, [*reading, *rows])
+    names, named = options.names_of([entry.path for entry in files])
+    return Plan(files, mode, size, settings, versions, [], names, [*reading, *rows, *named])
 
 
 def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:

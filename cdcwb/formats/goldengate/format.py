@@ -62,6 +62,10 @@ class GoldenGate:
             reasons += export.evidence
         return Recognition(0.0, reasons[:1] or ["no record of a trail was found"])
 
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """None: what describes others is named by an option."""
+        return []
+
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
         """See :func:`cdcwb.formats.goldengate.planning.make_plan`."""
         return make_plan(paths, Options.parse(options), run)

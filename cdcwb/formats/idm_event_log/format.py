@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +46,10 @@ class IdmEventLog:
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """See :func:`cdcwb.formats.idm_event_log.recognition.recognise`."""
         return recognise(paths, options)
+
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """The files in a folder ``NAME.snapshot`` beside the file or folder NAME: what tables held, for XDS."""
+        return [path for path in paths if any(map(_is_snapshot, Path(path).parents))]
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
         """See :func:`cdcwb.formats.idm_event_log.planning.make_plan`."""
@@ -121,6 +126,10 @@ class IdmEventLog:
         typed_schema(plan, request)
         for part in _parts(plan, batches):
             yield from typed_part(plan, 0, part, request)
+
+
+def _is_snapshot(folder: Path) -> bool:
+    return folder.suffix == ".snapshot" and folder.with_suffix("").exists()
 
 
 def _parts(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[LogPart]:

@@ -14,10 +14,12 @@ from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, Run
 from cdcwb.formats.qlik_change_table.facts import CONTROL, FORMAT, ROW
 from cdcwb.formats.qlik_change_table.inspect import inspect_row
 from cdcwb.formats.qlik_change_table.layout import Part
+from cdcwb.formats.qlik_change_table.names import side_file
 from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
 from cdcwb.formats.qlik_change_table.pieces import pieces_of
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
+from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.reader import FileReader, read_events
 from cdcwb.formats.qlik_change_table.reading import rows_of_batch
 from cdcwb.formats.qlik_change_table.recognition import recognise, recognise_rows
@@ -45,6 +47,12 @@ class QlikChangeTable:
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """See :func:`cdcwb.formats.qlik_change_table.recognition.recognise`."""
         return recognise(paths, options)
+
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """The ``.dfm`` among the files and beside them."""
+        among = [path for path in paths if is_side_file(path)]
+        beside = [found for path in paths if (found := side_file(path)) is not None]
+        return list(dict.fromkeys(among + beside))
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
         """See :func:`cdcwb.formats.qlik_change_table.planning.make_plan`."""

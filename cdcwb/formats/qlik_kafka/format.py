@@ -74,6 +74,10 @@ class QlikKafka:
             return Recognition(0.6, ["a column `value`"])
         return Recognition(0.0, ["no column `value`"])
 
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """None: what describes others is named by an option."""
+        return []
+
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
         """See :func:`cdcwb.formats.qlik_kafka.planning.make_plan`."""
         return make_plan(paths, Options.parse(options), run)

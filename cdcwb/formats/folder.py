@@ -1,0 +1,317 @@
+"""Which format a capture is of, asked of each of its files: files of different formats are not read as one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdcwb import model
+from cdcwb.errors import UnknownFormatError
+from cdcwb.formats.base import Format, Recognition
+from cdcwb.formats.catalogue import FORMATS, get_format, side_files
+from cdcwb.formats.compressed import compression_of
+from cdcwb.formats.file_types import foreign_type
+from cdcwb.words import joined, plural
+
+__all__ = [
+    "WRITTEN",
+    "Contents",
+    "FileFormat",
+    "contents_of",
+    "name_of",
+    "recognise",
+    "series_of",
+]
+
+WRITTEN: Final = "cdcwb"
+"""Stands in the place of a format for Parquet files with the columns of a table of :data:`cdcwb.model.TABLES`: what
+``save`` and ``export`` write, which is a capture no longer."""
+
+_ALMOST: Final = 0.9
+_CERTAIN: Final = 0.95
+_MOST_ARGUMENTS: Final = 20  # of a command
+_MOST_NAMED: Final = 3  # files, in a sentence
+_MOST_ALIKE: Final = 8  # files of a series that begin alike and are looked at closely
+_FIRST: Final = 64  # bytes
+_CONTAINERS: Final = (b"PAR1", b"PK", b"Obj\1")
+_NUMBERS: Final = re.compile(rb"[0-9]+")
+_LETTERS: Final = re.compile(rb"[A-Za-z_]+")
+_DIGITS: Final = re.compile(r"\d+")
+_DESCRIPTION: Final = "cdcwb.json"  # of a saved capture
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """What one file is. ``format``: its format, :data:`WRITTEN`, or None where neither its content nor its neighbours
+    show one. ``confidence``: that of its content, from 0 to 1; less than 0.9 where the format is that of its
+    neighbours. ``side``: it describes other files of that format (table names, a ``.dfm``), and holds no records."""
+
+    file: str
+    format: str | None
+    confidence: float
+    evidence: str
+    side: bool = False
+
+    @property
+    def recognised(self) -> bool:
+        """Does its content show the format?"""
+        return self.confidence >= _ALMOST
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The files of a capture, or of a folder with several captures, and what each of them is."""
+
+    files: tuple[FileFormat, ...]
+
+    @cached_property
+    def base(self) -> str:
+        """The file, or the folder that all files are below."""
+        paths = [one.file for one in self.files]
+        return paths[0] if len(paths) == 1 else os.path.commonpath([str(Path(path).parent) for path in paths])
+
+    @cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """The capture files of each format that the content of a file shows, in the order of the files."""
+        certain = dict.fromkeys(one.format for one in self.files if one.recognised and not one.side)
+        return {
+            name: [one.file for one in self.files if one.format == name and not one.side] for name in certain if name
+        }
+
+    @property
+    def is_mixed(self) -> bool:
+        """Are the files of different formats?"""
+        return len(self.groups) > 1
+
+    @property
+    def capture_files(self) -> list[str]:
+        """The files without those that describe others; all of them where nothing else is there."""
+        return [one.file for one in self.files if not one.side] or [one.file for one in self.files]
+
+    @property
+    def recognised(self) -> list[str]:
+        """The files whose content shows their format."""
+        return [one.file for one in self.files if one.recognised and not one.side]
+
+    @cached_property
+    def unknown(self) -> list[str]:
+        """The files that no format recognises, where they are not read with the files of one."""
+        return [one.file for one in self.files if one.format is None]
+
+    def command(self, format: str) -> str:
+        """The command that opens the files of one format; a line for each saved capture, none for other tables."""
+        if format == WRITTEN:
+            return "\n".join(f"cdcwb summary {shlex.quote(folder)}" for folder in self._saved)
+        arguments = self._arguments(format)
+        left = len(arguments) - _MOST_ARGUMENTS
+        shown = [*arguments[:_MOST_ARGUMENTS], *([f"… # and {left} more"] if left > 0 else [])]
+        return f"cdcwb summary {' '.join(shown)}"
+
+    def doubts(self, format: str) -> list[str]:
+        """A sentence about the files that are read as this format although their content does not show it, if any."""
+        doubtful = [one.file for one in self.files if not one.recognised]
+        return [f"{_are_not_recognised(doubtful, self.base)} and read as {format} all the same"] if doubtful else []
+
+    def refusal(self) -> UnknownFormatError:
+        """Why files of different formats are not opened together, and how to open each of them."""
+        named = [f"{name_of(name)} ({plural(len(files), 'file')})" for name, files in self.groups.items()]
+        rest = f"; {_are_not_recognised(self.unknown, self.base)}" if self.unknown else ""
+        commands = {name: self.command(name) for name in self.groups}
+        return UnknownFormatError(
+            f"the files are of different formats: {joined(named)}{rest}. Open those of one format, or name the format "
+            "that all of them are to be read as (--format NAME, format=):",
+            path=self.base,
+            advice=tuple(line for command in commands.values() for line in command.splitlines()),
+        )
+
+    @property
+    def _saved(self) -> list[str]:
+        return [folder for one in self.files if (folder := _saved_folder(one.file)) is not None]
+
+    def _arguments(self, format: str) -> list[str]:
+        """The fewest folders, patterns and files that are exactly the files of one format, as a shell takes them."""
+        own = {one.file for one in self.files if one.format == format}
+        wanted = set(self.groups[format])
+        below: dict[str, list[str]] = {}  # folder: all files below it
+        for one in self.files:
+            for folder in _folders(one.file, self.base):
+                below.setdefault(folder, []).append(one.file)
+        chosen: dict[str, None] = {}
+        for path in (one.file for one in self.files if one.file in wanted):
+            for folder in reversed(_folders(path, self.base)):  # the outermost first
+                if own.issuperset(below[folder]):
+                    chosen[folder] = None
+                    break
+            else:
+                chosen[path] = None
+        there: dict[str, set[str]] = {}  # folder: names in it
+        for place in [*below, *(one.file for one in self.files)]:
+            there.setdefault(str(Path(place).parent), set()).add(Path(place).name)
+        return _patterns(list(chosen), there)
+
+
+def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "auto") -> Contents:
+    """What each of the files is, from its beginning; ``name``: only this format is asked.
+
+    A file whose content shows no format (the rest of a record that began in the file before, damage, a full load
+    without header columns) has the format of the files that are named as it is but for digits, else that of the
+    innermost folder around it whose files are all of one format. Of many files that are named and begin alike the
+    first few are looked at closely.
+    """
+    names = list(FORMATS) if name == "auto" else [name]
+    sides = side_files(paths)
+    saved = {folder for path in paths if (folder := _saved_folder(path)) is not None}
+    found: list[FileFormat] = []
+    alike: dict[tuple[str, bytes], list[FileFormat]] = {}
+    for path in paths:
+        folder = next((str(one) for one in Path(path).parents if str(one) in saved), None) if saved else None
+        if folder is not None:
+            found.append(FileFormat(path, WRITTEN, 1.0, f"part of the capture saved in {folder}"))
+            continue
+        if path in sides:
+            found.append(FileFormat(path, sides[path], 1.0, f"describes other files ({sides[path]})", side=True))
+            continue
+        like = alike.setdefault((series_of(path), _beginning(path)), [])
+        if len(like) >= _MOST_ALIKE and like[0].recognised:
+            found.append(replace(like[0], file=path, evidence=f"begins as {like[0].file} does"))
+            continue
+        found.append(_file_format(path, names, options))
+        like.append(found[-1])
+        names.sort(key=lambda one: one != found[-1].format)  # the next file is mostly of the same one
+    return Contents(tuple(_with_neighbours(found)))
+
+
+def series_of(path: str) -> str:
+    """The path with a star for the digits of the file's name: ``stream-*.bin``."""
+    return str(Path(path).with_name(_DIGITS.sub("*", Path(path).name)))
+
+
+def name_of(format: str) -> str:
+    """A format in a sentence."""
+    return "tables that cdcwb wrote" if format == WRITTEN else format
+
+
+def _beginning(path: str) -> bytes:
+    """The first bytes of a file, with one letter or digit for each run of them; of a container only the path, so that
+    it is like no other file."""
+    with Path(path).open("rb") as file:
+        head = file.read(_FIRST)
+    if head.startswith(_CONTAINERS) or compression_of(head) is not None:
+        return path.encode("utf-8", "surrogateescape")
+    return _LETTERS.sub(b"a", _NUMBERS.sub(b"9", head))
+
+
+def _file_format(path: str, names: Sequence[str], options: Mapping[str, Any]) -> FileFormat:
+    foreign = foreign_type(path)
+    if foreign is not None:
+        return FileFormat(path, None, 0.0, foreign)
+    table = _written_table(path)
+    if table is not None:
+        return FileFormat(path, WRITTEN, 1.0, f"the columns of the table {table}, as cdcwb writes it")
+    best = Recognition(0.0, ["no format recognises it"])
+    name = None
+    for one in names:
+        found = recognise(get_format(one), [path], options)
+        if found.confidence > best.confidence:
+            best, name = found, one
+        if best.confidence >= _CERTAIN:
+            break  # to ask the others could only take time
+    return FileFormat(path, name if best.confidence >= _ALMOST else None, best.confidence, "; ".join(best.evidence))
+
+
+def _saved_folder(path: str) -> str | None:
+    """The folder of a saved capture, by the path of its description."""
+    return str(Path(path).parent) if Path(path).name == _DESCRIPTION else None
+
+
+def _written_table(path: str) -> str | None:
+    """Which table of the model a Parquet file holds, None for any other file."""
+    with Path(path).open("rb") as file:
+        if file.read(4) != b"PAR1":
+            return None
+    try:
+        names = set(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return None
+    return next((table for table, schema in model.TABLES.items() if names.issuperset(schema.names)), None)
+
+
+def _with_neighbours(files: Sequence[FileFormat]) -> list[FileFormat]:
+    series: dict[str, set[str]] = {}
+    folders: dict[str, set[str]] = {}
+    base = Contents(tuple(files)).base
+    for one in files:
+        if one.format is not None and not one.side:
+            series.setdefault(series_of(one.file), set()).add(one.format)
+            for folder in _folders(one.file, base):
+                folders.setdefault(folder, set()).add(one.format)
+    out = []
+    for one in files:
+        if one.format is None:
+            around = [series.get(series_of(one.file)), *(folders.get(folder) for folder in _folders(one.file, base))]
+            first = next((formats for formats in around if formats), set())
+            if len(first) == 1:
+                one = replace(one, format=next(iter(first)), evidence=f"the files around it; {one.evidence}")
+        out.append(one)
+    return out
+
+
+def _folders(path: str, base: str) -> list[str]:
+    """The folders that a file is in, the innermost first, up to ``base``."""
+    parents = [str(parent) for parent in Path(path).parents]
+    return parents[: parents.index(base) + 1] if base in parents else []
+
+
+def _are_not_recognised(paths: Sequence[str], base: str) -> str:
+    shown = [os.path.relpath(path, base) if path != base else path for path in paths[:_MOST_NAMED]]
+    more = [f"{len(paths) - _MOST_NAMED} more"] if len(paths) > _MOST_NAMED else []
+    verb = "is" if len(paths) == 1 else "are"
+    return f"{joined([*shown, *more])} {verb} not recognised"
+
+
+def _patterns(places: Sequence[str], there: Mapping[str, set[str]]) -> list[str]:
+    """Paths as a shell takes them. Three or more that differ in digits alone, or (where many are left) begin or end
+    alike, are one pattern, if it fits nothing else in their folder (``there``: the names in each folder)."""
+    by_parent: dict[str, list[str]] = {}
+    for place in places:
+        by_parent.setdefault(str(Path(place).parent), []).append(Path(place).name)
+    out: list[str] = []
+    for parent, names in by_parent.items():
+        short = _shortened(names, there[parent], lambda name: _DIGITS.sub("*", name))
+        if len(short) > _MOST_ARGUMENTS // 2:
+            short = _shortened(short, there[parent], lambda name: f"*{Path(name).suffix}")
+        out += ["*".join(shlex.quote(part) if part else "" for part in f"{parent}/{name}".split("*")) for name in short]
+    return out
+
+
+def _shortened(names: Sequence[str], there: Iterable[str], pattern_of: Callable[[str], str]) -> list[str]:
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(pattern_of(name), []).append(name)
+    out: list[str] = []
+    for pattern, some in alike.items():
+        meant = {name for one in some for name in _fitting(one, there)}
+        out += [pattern] if len(some) > 2 and _fitting(pattern, there) == meant else some
+    return out
+
+
+def _fitting(pattern: str, names: Iterable[str]) -> set[str]:
+    wanted = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return {name for name in names if wanted.fullmatch(name)}
+
+
+def recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+    """What a format says of files; files that it cannot even look at are not its own."""
+    try:
+        return fmt.recognise(paths, options)
+    except UnknownFormatError as reason:
+        return Recognition(0.0, [reason.message])
