@@ -142,9 +142,11 @@ def find_program(name: str) -> Program | None:
 
 
 def _output(command: list[str]) -> str:
-    """What a command prints, on either stream; empty where it cannot be run or says nothing for five seconds."""
+    """What a command prints, on either stream; empty where it cannot be run or says nothing for a minute."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr

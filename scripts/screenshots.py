@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from selenium.webdriver import Chrome
+from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import notebook_path, run_report
-from tests.browser.chrome import opened, settled
+from tests.browser.chrome import WAIT, opened, settled
 from tests.browser.lab import PANES, lab, run_all
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -101,9 +102,8 @@ def _explorer(folder: Path) -> bytes:
         box = f"const box = document.querySelector('{PANES}').getBoundingClientRect();"
         chosen = "document.querySelectorAll('.cdcwb-explorer .list .line')[7].click();"
         chrome.execute_script(chosen)
-        chrome.implicitly_wait(2)
-        settle = "const done = arguments[0]; setTimeout(() => done(true), 1500)"
-        chrome.execute_async_script(settle)
+        busy = f"return document.querySelector('{PANES}').getAttribute('aria-busy')"
+        WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(busy) == "false")
         x, y, width, height = chrome.execute_script(f"{box} return [box.x, box.y, box.width, box.height]")
         return _clipped(chrome, x, y, width, height)
 

@@ -35,6 +35,8 @@ class Panes {
     this.first = 0;
     this.count = 12;
     this.asked = 0;
+    this.waiting = new Set();
+    this.soon = null;
     this.answered = 0;
     this.tab = "Fields";
     this.field = null;
@@ -136,10 +138,15 @@ class Panes {
 
   ask(step, about = {}) {
     this.asked += 1;
+    this.waiting.add(this.asked);
+    this.showBusy();
     this.model.send({ id: this.asked, do: step, first: this.first, count: this.count, ...about });
   }
 
+  showBusy() { this.root.setAttribute("aria-busy", String(this.waiting.size > 0 || this.soon !== null)); }
+
   hear(message) {
+    this.waiting.delete(message.id);
     if (message.about) {
       this.about = message.about;
       this.timeHead.textContent = `time (${this.about.zone})`;
@@ -152,6 +159,7 @@ class Panes {
       this.answered = message.id;
       this.showState(message.state, message.error !== undefined);
     }
+    this.showBusy();
   }
 
   say(text) { this.said.textContent = text; this.filter.classList.remove("wrong"); }
@@ -174,7 +182,10 @@ class Panes {
     this.drawStatus();
     if (!this.detail || !before || this.detail.row !== state.chosen || before.marks !== state.marks) {
       clearTimeout(this.soon);
-      this.soon = setTimeout(() => this.ask("detail", { row: state.chosen }), before ? 60 : 0);
+      this.soon = setTimeout(() => {
+        this.soon = null;
+        this.ask("detail", { row: state.chosen });
+      }, before ? 60 : 0);
     }
   }
 

@@ -22,7 +22,8 @@
       try {
         const content = JSON.parse(box.querySelector("script").textContent);
         const figure = night ? darkened(content) : content;
-        Plotly.react(box.querySelector(".drawing"), figure.data, figure.layout, figure.config).catch(failed);
+        Plotly.react(box.querySelector(".drawing"), figure.data, figure.layout, figure.config)
+          .then(() => box.classList.add("drawn"), failed);
       } catch (error) {
         failed(error);
       }

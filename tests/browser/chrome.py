@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.machine import find_browser
 
-__all__ = ["WAIT", "errors", "opened", "requests", "settled"]
+__all__ = ["WAIT", "errors", "hovered", "opened", "requests", "settled"]
 
-WAIT = 60
-"""Seconds that a page may take; the machine may be busy."""
+WAIT = 300
+"""Seconds that a state may take to be reached; the machine may be busy."""
 
 _FLAGS = (
     "--headless",
@@ -48,6 +49,7 @@ def opened(width: int = 1240, height: int = 1000) -> Iterator[Chrome]:
         chrome = Chrome(options=options, service=ChromeService(str(driver.path)))
         try:
             chrome.set_page_load_timeout(WAIT)
+            chrome.set_script_timeout(WAIT)
             # a window without a screen has the focus in some versions only, and JupyterLab asks for it
             chrome.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
             yield chrome
@@ -58,8 +60,23 @@ def opened(width: int = 1240, height: int = 1000) -> Iterator[Chrome]:
 def settled(chrome: Chrome, page: Path, charts: int) -> None:
     """Open a file and wait until its charts are drawn."""
     chrome.get(page.as_uri())
-    drawn = "return document.querySelectorAll('figure.chart .main-svg .xaxislayer-above, figure.chart.failed').length"
+    drawn = "return document.querySelectorAll('figure.chart.drawn, figure.chart.failed').length"
     WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(drawn) >= charts)
+
+
+def hovered(chrome: Chrome, element: WebElement, label: str) -> str:
+    """Point at an element until a label for it appears, and return the label's text; ``label`` is a selector.
+
+    A pointer that arrives while the page is being laid out is not noticed, so it moves until it is.
+    """
+    text = "return [...document.querySelectorAll(arguments[0])].map(node => node.textContent).join()"
+
+    def seen(chrome: Chrome) -> str:
+        chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        ActionChains(chrome).move_to_element_with_offset(element, -1, 0).move_to_element(element).perform()
+        return str(chrome.execute_script(text, label))
+
+    return WebDriverWait(chrome, WAIT).until(seen)
 
 
 def errors(chrome: Chrome) -> list[str]:

@@ -7,12 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import run_report
-from tests.browser.chrome import WAIT, errors, opened, requests, settled
+from tests.browser.chrome import errors, hovered, opened, requests, settled
 from tests.hostile_log import RUNS, write_hostile_log
 from tests.reports import DATA
 
@@ -114,11 +113,8 @@ def test_nothing_captured_runs_or_becomes_an_element(browser: Chrome, hostile: S
 def test_pointing_at_a_row_shows_what_it_is_as_text(browser: Chrome, hostile: SimpleNamespace) -> None:
     settled(browser, hostile.page, charts=CHARTS)
     mark = browser.find_elements(By.CSS_SELECTOR, "#chart-3 .scatterlayer .points path.point")[0]
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", mark)
-    ActionChains(browser).move_to_element(mark).perform()
-    hover = "return [...document.querySelectorAll('#chart-3 .hoverlayer .hovertext')].map(t => t.textContent).join()"
-    WebDriverWait(browser, WAIT).until(lambda c: "record" in c.execute_script(hover))
-    text = browser.execute_script(hover)
+    text = hovered(browser, mark, "#chart-3 .hoverlayer .hovertext")
+    assert "record" in text
     assert "event type" in text
     assert "row 1 of" in text
     assert browser.title != "owned"

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -22,7 +22,7 @@ from cdcwb import synth
 from cdcwb.report import run_report
 from cdcwb.report.html import SIZE_LIMIT, now
 from cdcwb.report.index import Entry, write_index
-from tests.browser.chrome import WAIT, errors, opened, requests, settled
+from tests.browser.chrome import WAIT, errors, hovered, opened, requests, settled
 
 RUNS = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 FILE = 'stream"><img src=x onerror="document.title=\'owned\'">.bin'
@@ -111,10 +111,7 @@ def test_pointing_at_a_bar_tells_its_numbers_with_captured_text_as_text(chrome: 
         ".sort((a, b) => b.getBBox().width - a.getBBox().width)[0]"
     )
     bar = chrome.execute_script(widest)
-    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", bar)
-    ActionChains(chrome).move_to_element(bar).perform()
-    words = WebDriverWait(chrome, WAIT).until(lambda c: c.find_elements(By.CSS_SELECTOR, "#chart-1 .hovertext"))
-    told = chrome.execute_script("return arguments[0].textContent", words[0])
+    told = hovered(chrome, bar, "#chart-1 .hovertext")
     assert "duration" in told
     assert "log position" in told
     assert "<img" in told

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import run_report
-from tests.browser.chrome import errors, opened, requests, settled
+from tests.browser.chrome import WAIT, errors, opened, requests, settled
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -51,15 +52,18 @@ def test_who_points_at_a_field_sees_its_bytes_and_the_other_way_round(browser: C
     assert lit() == []
     row = box.find_element(By.CSS_SELECTOR, "tr.n4")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
+    wait = WebDriverWait(browser, WAIT)
     ActionChains(browser).move_to_element(row).perform()
-    (run,) = lit()
-    assert run == "400 00 00 2b"  # number 4 and its bytes
+    wait.until(lambda _: lit() == ["400 00 00 2b"])  # number 4 and its bytes
     run_of_bytes = box.find_element(By.CSS_SELECTOR, "span.n9")
     ActionChains(browser).move_to_element(run_of_bytes).perform()
-    assert len(lit()) == 1
-    ground = row.find_element(By.XPATH, "../tr[contains(@class, ' n9 ')]/td").value_of_css_property("background-color")
-    other = row.find_element(By.CSS_SELECTOR, "td").value_of_css_property("background-color")
-    assert ground != other
+    wait.until(lambda _: len(lit()) == 1 and lit()[0].startswith("9"))
+
+    def ground(number: int) -> str:
+        cell = row.find_element(By.XPATH, f"../tr[contains(@class, ' n{number} ')]/td")
+        return cell.value_of_css_property("background-color")
+
+    wait.until(lambda _: ground(9) != ground(4))
 
 
 def test_links_of_the_contents_lead_somewhere(browser: Chrome, page: Path) -> None:

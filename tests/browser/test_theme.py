@@ -63,7 +63,7 @@ def test_a_page_and_its_charts_have_one_theme(browser: Chrome, tmp_path: Path, a
     prefer(browser, system)
     settled(browser, written(tmp_path, asked), charts=1)
     wanted = system if asked == "auto" else asked
-    assert colours(browser) == (PAPER[wanted], INK[wanted])
+    WebDriverWait(browser, WAIT).until(lambda chrome: colours(chrome) == (PAPER[wanted], INK[wanted]))
     assert errors(browser) == []
 
 
