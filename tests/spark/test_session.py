@@ -20,7 +20,6 @@ def run(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
         env={**os.environ, "MASTER": "local[1]", "SPARK_DRIVER_MEMORY": "1g", **environ},
     )

@@ -61,8 +61,9 @@ def test_a_column_that_was_renamed_twice_is_found_by_its_first_name_and_its_last
     assert told_by(swapped, ["a", "b"], []) == {}
 
 
-def test_hostile_statements_take_no_time() -> None:
-    began = time.perf_counter()
+def test_the_time_for_hostile_statements_grows_with_their_length_alone() -> None:
+    """Quadratic work would be minutes of this process's time; the limit is far above what linear work takes."""
+    began = time.process_time()
     for text in ("RENAME " * 20_000, "RENAME COLUMN " + "a." * 50_000, "CHANGE" + " " * 100_000, "'" * 100_000):
         assert renames(text) == []
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 20
