@@ -1,37 +1,52 @@
-"""The process that forks Spark's Python workers, in sessions that cdcwb starts (``spark.python.daemon.module``).
+"""The process that forks Spark's Python workers, in sessions that cdcwb starts: it runs instead of ``pyspark.daemon``.
 
-Spark closes the socket of a worker as soon as it has the rows it wants (``limit``, ``head``, a first look at a table).
-The worker notices when it writes the next ones. Since SPARK-54344 PySpark's own daemon raises that error again, to end
-the worker, and prints a traceback although the query succeeded. Here such a worker ends without a traceback. Every
-other failure is reported as before.
+Spark closes the socket of a worker that it no longer needs: as soon as it has the rows it wants (``limit``, ``head``),
+and after a minute without work, those that plan a read and look up data sources among them. The worker notices when it
+next writes. Since SPARK-54344 PySpark's own daemon raises that error again, to end the worker, and prints a traceback
+although nothing failed. Here such a worker ends without a traceback. Every other failure is reported as before.
 
-It runs as ``python -m cdcwb.spark.daemon pyspark.worker`` and imports as little as PySpark's: threads do not survive a
-fork.
+``spark.python.daemon.module`` names the daemon of the workers that run tasks only, so a session starts
+:data:`INTERPRETER` instead of Python. It imports as little as PySpark's daemon: threads do not survive a fork.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from socket import socket
+from typing import Final
 
-from pyspark import daemon
+__all__ = ["INTERPRETER", "main", "use_interpreter"]
 
-__all__ = ["main"]
+INTERPRETER: Final = Path(__file__).with_name("python.sh")
+"""A script that runs Python with its arguments, but this module where they name ``pyspark.daemon``."""
+_PYTHON: Final = "CDCWB_PYTHON"
 
-_run_tasks = daemon.worker
+
+def use_interpreter() -> None:
+    """Names the interpreter of the workers of a local JVM that starts later; one that the user has named is kept."""
+    usable = os.name == "posix" and os.access(INTERPRETER, os.X_OK)
+    named = os.environ.setdefault("PYSPARK_PYTHON", str(INTERPRETER) if usable else sys.executable)
+    if named == str(INTERPRETER):  # perhaps inherited from a process that runs another Python
+        os.environ[_PYTHON] = sys.executable
 
 
 def main() -> None:
     """Runs PySpark's daemon until Spark closes its standard input."""
-    daemon.worker = _run_until_closed
+    from pyspark import daemon
+
+    run_task = daemon.worker
+
+    def worker(sock: socket, authenticated: bool) -> int:
+        """Runs one task. Returns an exit code; anything but 0 ends the worker once the socket is closed."""
+        try:
+            return int(run_task(sock, authenticated))
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+
+    daemon.worker = worker
     daemon.manager()
-
-
-def _run_until_closed(sock: socket, authenticated: bool) -> int:
-    """Runs one task in a worker. Returns its exit code; anything but 0 ends the worker once the socket is closed."""
-    try:
-        return int(_run_tasks(sock, authenticated))
-    except (BrokenPipeError, ConnectionResetError):
-        return 1
 
 
 if __name__ == "__main__":

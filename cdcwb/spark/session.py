@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdcwb import machine
 from cdcwb.errors import MissingDependencyError
+from cdcwb.spark.daemon import use_interpreter
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -91,14 +92,18 @@ def _start(app_name: str) -> SparkSession:
     for name in _ECHOES:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     environ = os.environ
-    environ.setdefault("PYSPARK_PYTHON", sys.executable)
     connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
     if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is there already
+        environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return SparkSession.builder.appName(app_name).getOrCreate()
 
     given = _given_settings()
     given.setdefault("spark.app.name", app_name)
     given.setdefault("spark.master", environ.get("MASTER") or "local[*]")
+    if given["spark.master"].startswith("local"):
+        use_interpreter()
+    else:
+        environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf(loadDefaults=False).setAll(list({**_own_settings(given["spark.master"]), **given}.items()))
     gateway = None if SparkContext._gateway else _start_jvm(conf)  # a stopped session leaves its JVM running
     SparkContext(conf=conf, gateway=gateway)
@@ -114,7 +119,6 @@ def _own_settings(master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(max(16, 8 * machine.cores())),
-            "spark.python.daemon.module": "cdcwb.spark.daemon",
         }
         if sys.platform == "linux":  # rows cross from Python a quarter faster than through loopback; from Spark 4.1 on
             settings["spark.python.unix.domain.socket.enabled"] = "true"
