@@ -20,11 +20,31 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import slices
 
-__all__ = ["BASE64", "HEX", "ORDERS", "Votes", "bits", "names", "pack", "parse", "spelling", "vote"]
+__all__ = [
+    "BASE64",
+    "DISAGREE",
+    "HEX",
+    "NAMED",
+    "ORDERS",
+    "Votes",
+    "bits",
+    "disagreement",
+    "names",
+    "pack",
+    "parse",
+    "spelling",
+    "vote",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+DISAGREE: Final = "change mask and images disagree, and the mask counts"
+"""What the warning about a mask that contradicts the images of its change begins with."""
+
+NAMED: Final = 5
+"""Columns that the warning names for the mask and for the images; it counts the others."""
 
 ORDERS: Final = ("big", "little")
 """The two byte orders."""
@@ -392,3 +412,14 @@ def _has(flags: Bools, start: Ints, end: Ints) -> Bools:
     np.cumsum(flags, out=before[1:])
     found: Bools = before[end] > before[start]
     return found
+
+
+def disagreement(by_mask: Sequence[str], by_images: Sequence[str]) -> str:
+    """The warning about a mask that contradicts the images: the columns that only the mask has as changed, and those
+    that only the images have. :func:`cdcwb.spark.pairing.pair` builds the same sentence in Spark."""
+
+    def listed(columns: Sequence[str]) -> str:
+        more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
+        return (", ".join(columns[:NAMED]) or "none") + more
+
+    return f"{DISAGREE}; changed by the mask only: {listed(by_mask)}; by the images only: {listed(by_images)}"

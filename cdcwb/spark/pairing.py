@@ -8,6 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from cdcwb.formats.base import Pairing
+from cdcwb.formats.bitmask import DISAGREE, NAMED
 from cdcwb.model import ChangeSource, Kind, Operation, Problem
 
 if TYPE_CHECKING:
@@ -32,14 +33,11 @@ def problem(code: Problem, detail: Column) -> Column:
     return F.struct(F.lit(str(code)).alias("code"), detail.alias("detail"))
 
 
-_DISAGREE = "change mask and images disagree about "
-
-
 def seen_by_pairing(name: str) -> Column:
-    """Is a problem (a structure of code and detail) of a change one that no event of it bears?"""
+    """Is a problem (a structure of code and detail) of a change one that none of its events has?"""
     code = F.col(name)["code"]
     halves = code.isin(str(Problem.UPDATE_HALF), str(Problem.REORDERED_UPDATE))
-    return halves | ((code == str(Problem.MASK_IMAGES)) & F.col(name)["detail"].startswith(_DISAGREE))
+    return halves | ((code == str(Problem.MASK_IMAGES)) & F.col(name)["detail"].startswith(DISAGREE))
 
 
 def continue_events(rows: DataFrame, headers: DataFrame) -> DataFrame:
@@ -203,18 +201,29 @@ def _with_source(rows: DataFrame, events: Column, joined: Column) -> DataFrame:
     compared = update & before.isNotNull() & after.isNotNull()
     masked = F.col("changed_columns").isNotNull()
     empty: Any = F.array().cast(rows.schema["problems"].dataType)
-    said, is_so = F.col("changed_columns"), differs
-    wrong = F.array_union(F.array_except(said, is_so), F.array_except(is_so, said))
-    sentence = F.concat(F.lit(_DISAGREE), F.array_join(wrong, ", "))
-    disagrees = F.when(
-        joined & compared & masked & (F.size(wrong) > 0), F.array(problem(Problem.MASK_IMAGES, sentence))
-    ).otherwise(empty)
+    by_mask = F.array_except("changed_columns", differs)
+    by_images = F.array_except(differs, F.col("changed_columns"))
+    sentence = F.concat(
+        F.lit(f"{DISAGREE}; changed by the mask only: "), _listed(by_mask),
+        F.lit("; by the images only: "), _listed(by_images),
+    )  # fmt: skip
+    wrong = (F.size(by_mask) > 0) | (F.size(by_images) > 0)
+    disagrees = F.when(joined & compared & masked & wrong, F.array(problem(Problem.MASK_IMAGES, sentence))).otherwise(
+        empty
+    )
     problems = F.concat(F.coalesce("problems", empty), disagrees)
     return rows.withColumns(
         {
             "source_events": events,
-            "changed_columns": F.when(masked, said).when(compared, differs),
+            "changed_columns": F.when(masked, F.col("changed_columns")).when(compared, differs),
             "change_source": F.when(masked, str(ChangeSource.MASK)).when(compared, str(ChangeSource.IMAGES)),
             "problems": F.when(F.size(problems) > 0, problems),
         }
     )
+
+
+def _listed(columns: Column) -> Column:
+    """The first names of a list, and how many others there are (:func:`cdcwb.formats.bitmask.disagreement`)."""
+    more = F.concat(F.lit(" and "), (F.size(columns) - NAMED).cast("string"), F.lit(" more"))
+    first = F.when(F.size(columns) == 0, "none").otherwise(F.array_join(F.slice(columns, 1, NAMED), ", "))
+    return F.concat(first, F.when(F.size(columns) > NAMED, more).otherwise(""))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import cdcwb
 from cdcwb.capture import Capture
+from cdcwb.formats.bitmask import disagreement
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -94,8 +97,20 @@ def test_images_that_contradict_the_mask_are_a_problem_of_the_change(tmp_path: P
     assert [problem.code for problem in update.problems] == ["mask_images"]
     assert update.changed_columns == ["id"], "the mask is what the source said"
     (problem,) = capture.problems.collect()
-    assert problem.sentence == "change mask and images disagree about id, name"
+    assert problem.sentence == disagreement(["id"], ["name"])
     assert problem.offset == update.offset
+
+
+def test_a_change_whose_mask_contradicts_many_columns_names_some_and_counts_the_others(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(9)]
+    lines = [",".join(("header__change_seq", "header__change_oper", "header__change_mask", *names))]
+    lines += [f"{seq(1)},B,,{','.join('x' * 9)}", f"{seq(1)},U,0008,{','.join('x' + 'y' * 8)}"]
+    where = tmp_path / "hr.wide__ct"
+    where.mkdir()
+    (where / "1.csv").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    (update,) = changes(cdcwb.load(tmp_path, format="qlik-change-table", mask_order="big"))
+    assert update.changed_columns == ["c0"]
+    assert [one.detail for one in update.problems] == [disagreement(["c0"], names[1:])]
 
 
 def test_a_full_load_is_part_of_no_transaction(tmp_path: Path) -> None:
@@ -181,3 +196,34 @@ def test_changed_columns_come_from_the_images_where_no_mask_says_it(tmp_path: Pa
     (change,) = capture.changes.collect()
     assert (change.changed_columns, change.change_source) == (["name"], "images")
     assert capture.events.first().changed_columns is None
+
+
+@pytest.mark.samples
+def test_the_masks_of_a_wide_table_agree_with_its_images_although_halves_are_apart(samples: Path) -> None:
+    path = samples / "qlik" / "change-table-wide-item__ct-masks-values-replaced.csv"
+    capture = cdcwb.load(path, format="qlik-change-table")
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    names = [name for name in head if not name.startswith("header__")]
+    first = len(head) - len(names)
+    assert (len(rows), len(head), first, sum(bool(row[2]) for row in rows)) == (1000, 354, 7, 512)
+    by_mask = {
+        row[0]: [name for at, name in enumerate(names, first) if int(row[2], 16) >> at & 1]
+        for row in rows
+        if row[1] == "U"
+    }
+    assert len(by_mask) == 499
+    found = capture.changes.drop("raw").collect()
+    updates = [one for one in found if one.operation == "UPDATE" and one.after is not None]
+    assert {one.position: one.changed_columns for one in updates} == by_mask
+    assert {one.change_source for one in updates} == {"mask"}
+    both = [one for one in updates if one.before is not None]
+    lonely = [one for one in found if one.kind == "before"]
+    assert (len(updates), len(both), len(lonely), len(found)) == (499, 390, 98, 610)
+    assert all(abs(a.offset - b.offset) > max(a.length, b.length) for a, b in (one.source_events for one in both))
+    for one in both:
+        assert one.changed_columns == [name for name in names if one.before[name] != one.after[name]]
+    counts = Counter(name for one in updates for name in one.changed_columns)
+    assert (counts.total(), len(counts)) == (1371, 66)
+    assert counts.most_common(3) == [("col_347", 218), ("col_345", 151), ("col_005", 147)]
+    assert capture.problems.filter("code in ('mask', 'mask_images')").count() == 0

@@ -319,9 +319,9 @@ def test_images_with_different_columns_each_lack_what_was_not_captured(tmp_path:
         ("a", "a", "", [], None),
         (None, None, "00", [], None),
         ("a", None, "02", ["name"], None),
-        ("a", "a", "02", ["name"], "changeMask says that name changed, but its images are equal"),
-        ("a", "b", "00", [], "the images of name differ, but changeMask does not say so"),
-        ("", None, "0", [], "the images of name differ, but changeMask does not say so"),
+        ("a", "a", "02", ["name"], "changed by the mask only: name; by the images only: none"),
+        ("a", "b", "00", [], "changed by the mask only: none; by the images only: name"),
+        ("", None, "0", [], "changed by the mask only: none; by the images only: name"),
     ],
 )
 def test_an_update_is_held_to_its_change_mask(
@@ -329,7 +329,22 @@ def test_an_update_is_held_to_its_change_mask(
 ) -> None:
     row = masked(tmp_path, "UPDATE", {"id": 1, "name": data}, {"id": 1, "name": before}, changed, None)
     assert row["changed_columns"] == said, "the mask is believed"
-    assert (row["problems"], row["details"]) == ((["mask_images"], [sentence]) if sentence else ([], []))
+    whole = f"change mask and images disagree, and the mask counts; {sentence}"
+    assert (row["problems"], row["details"]) == ((["mask_images"], [whole]) if sentence else ([], []))
+
+
+def test_images_with_different_columns_are_compared_in_those_that_both_have(tmp_path: Path) -> None:
+    row = masked(tmp_path, "UPDATE", {"id": 2, "name": "a", "price": "1"}, {"price": "1", "id": 1}, "02", None)
+    assert (row["changed_columns"], row["problems"]) == (["name"], ["mask_images"])
+    assert row["details"][0].endswith("; changed by the mask only: none; by the images only: id")
+
+
+def test_the_warning_names_some_columns_and_counts_the_others(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(9)]
+    data, before = (dict.fromkeys(names, value) for value in ("new", "old"))
+    (row,) = events(tmp_path, record(data | {"c0": "old"}, before, changeMask="0001", columnMask=None))
+    assert row["changed_columns"] == ["c0"]
+    assert "; changed by the mask only: c0; by the images only: c1, c2, c3, c4, c5 and 3 more" in row["details"][0]
 
 
 def test_a_large_object_is_in_no_change_mask(tmp_path: Path) -> None:

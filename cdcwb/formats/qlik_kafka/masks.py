@@ -121,8 +121,11 @@ def _compare(
 ) -> None:
     """Updates whose change mask is not what their images say. Large objects are in no mask."""
     data, before = rows.data, rows.before
-    if data is None or before is None or rows.version is None or list(data.names) != list(before.names):
+    if data is None or before is None or rows.version is None:
         return
+    if list(data.names) != list(before.names):
+        common = [name for name in data.names if name in before.names]
+        data, before = data.select(common), before.select(common)
     places, bits = _columns_of(data, bit_of)
     names = [data.names[at] for at in places.tolist()]
     types = {column.name: column.type for column in rows.version.columns}
@@ -131,10 +134,8 @@ def _compare(
     if absent is not None:
         wrong &= ~absent[:, bits]
     for row in np.flatnonzero(wrong.any(axis=1)).tolist():
-        said = [names[at] for at in np.flatnonzero(wrong[row] & changed[row, bits]).tolist()]
-        unsaid = [names[at] for at in np.flatnonzero(wrong[row] & ~changed[row, bits]).tolist()]
-        parts = [f"changeMask says that {', '.join(said[:5])} changed, but its images are equal"] if said else []
-        if unsaid:
-            hint = "" if rows.version.schema_id else " (no mask names a LOB column, and without metadata none is known)"
-            parts.append(f"the images of {', '.join(unsaid[:5])} differ, but changeMask does not say so{hint}")
-        report(row, Problem.MASK_IMAGES, "; ".join(parts))
+        by_mask = [names[at] for at in np.flatnonzero(wrong[row] & changed[row, bits]).tolist()]
+        by_images = [names[at] for at in np.flatnonzero(wrong[row] & ~changed[row, bits]).tolist()]
+        hint = " (no mask names a LOB column, and without metadata none is known)"
+        unknown = hint if by_images and not rows.version.schema_id else ""
+        report(row, Problem.MASK_IMAGES, bitmask.disagreement(by_mask, by_images) + unknown)

@@ -78,6 +78,11 @@ class Image:
         found: Bools = self._matrix(unequal)  # type: ignore[assignment]
         return found
 
+    def select(self, names: Sequence[str]) -> Image:
+        """Some of the columns, as text."""
+        columns = [to_text(self.column(self.names.index(name))) for name in names]
+        return Image(names, self.count, columns=columns)
+
     def row(self, at: int) -> dict[str, str | None]:
         """One row as text."""
         return {name: to_text(self.column(place)[at : at + 1])[0].as_py() for place, name in enumerate(self.names)}
