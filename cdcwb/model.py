@@ -95,7 +95,8 @@ class Completeness(StrEnum):
 
 
 class ChangeSource(StrEnum):
-    """Where ``changed_columns`` comes from."""
+    """Where ``changed_columns`` comes from: a change ``mask`` that the source wrote, a comparison of the ``images``
+    before and after, or the ``log``, whose record lists the columns that were written."""
 
     MASK = "mask"
     IMAGES = "images"

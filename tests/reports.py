@@ -13,7 +13,7 @@ from cdcwb.report import run_report
 __all__ = ["DATA", "Report", "report_of"]
 
 DATA: Final = Path(__file__).parents[1] / "data"
-_MADE: Final[dict[str, Report]] = {}
+_MADE: Final[dict[tuple[str, str], Report]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Report:
         return text[text.index("<main") : text.index("</main>")]
 
 
-def report_of(name: str, folders: pytest.TempPathFactory) -> Report:
-    """The report on the transactions of the capture ``data/NAME``."""
-    if name not in _MADE:
+def report_of(name: str, folders: pytest.TempPathFactory, notebook: str = "transactions") -> Report:
+    """The report of a notebook on the capture ``data/NAME``."""
+    if (name, notebook) not in _MADE:
         page = folders.mktemp("report") / f"{name}.html"
-        _MADE[name] = Report(page, run_report("transactions", DATA / name, page, say=lambda _: None))
-    return _MADE[name]
+        _MADE[name, notebook] = Report(page, run_report(notebook, DATA / name, page, say=lambda _: None))
+    return _MADE[name, notebook]

@@ -1,11 +1,12 @@
 """Questions about which columns changes touch, answered by Spark; the answers are small pandas frames of Arrow types.
 
-Which columns an update changed is told by its mask, else by its images, else by the log
-(``changes.change_source``); an update of which nothing tells it is counted as such and nowhere else. Times are UTC.
+Which columns an update changed comes from its mask, else from its images, else from the log record
+(``changes.change_source``); an update without any of these is counted as such and nowhere else. Times are UTC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,22 +14,34 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from cdcwb.analysis.frames import small, table_name, when
+from cdcwb.formats import FORMATS, get_format
 from cdcwb.model import Operation, Problem
+from cdcwb.words import joined
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = [
+    "LISTED",
     "columns",
     "disagreements",
     "idle_updates",
     "key_changes",
     "masks",
+    "nothing_over_time",
     "over_time",
     "overview",
     "time_span",
     "together",
+    "without_key",
 ]
+
+LISTED: Final = (
+    "Changed columns from the log record: a compressed update has the columns that were written, those of the key, and "
+    "whatever is logged besides. All of them count as changed, but a column of the key does so only where its value "
+    "before is recorded and differs."
+)
+"""What a reader has to know where compressed updates have no images to compare."""
 
 _MOST_PAIRED: Final = 64  # changed columns of one update that are counted in pairs
 
@@ -45,8 +58,13 @@ class Tables(Protocol):
 def overview(capture: Tables) -> pd.DataFrame:
     """One row a table that has updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
     ``told_by_log``, ``not_told`` (nothing says what changed), ``idle`` (told, and nothing changed), ``with_mask``
-    (a change mask stands there), ``columns_changed`` (distinct ones)."""
+    (those with a change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed
+    columns come from the log record), ``listed_without_key`` (those of them whose key is not known)."""
     source = F.col("change_source")
+    compressed = F.col("record_type").isin(
+        *sorted({one for name in FORMATS for one in get_format(name).compressed_updates})
+    )
+    listed = compressed & (source == "log")
     told = F.col("changed_columns").isNotNull()
     rows = (
         _updates(capture)
@@ -58,13 +76,35 @@ def overview(capture: Tables) -> pd.DataFrame:
             F.count_if(told & (F.size("changed_columns") == 0)).alias("idle"),
             F.count("change_mask").alias("with_mask"),
             F.size(F.array_distinct(F.flatten(F.collect_set("changed_columns")))).alias("columns_changed"),
+            F.count_if(listed).alias("listed"),
+            F.count_if(listed & F.col("key").isNull()).alias("listed_without_key"),
         )
     )
     return small(rows.orderBy("table"))
 
 
+def without_key(tables: Sequence[str]) -> str:
+    """What a reader has to know of tables whose compressed updates name no key."""
+    return (
+        f"No key is known for {joined(tables)}: columns of the key that are only carried along count as changed. "
+        "Give the key with the option keys, such as keys=schema.table:column+column."
+    )
+
+
+def nothing_over_time(totals: Mapping[str, int]) -> str:
+    """Why there is nothing to show over time, from the sums of ``updates``, ``not_told`` and ``idle``."""
+    known = totals["updates"] - totals["not_told"]
+    if not totals["updates"]:
+        return "There are no updates."
+    if not known:
+        return "No update shows which columns it changed: without a mask, images before and after or a list of columns."
+    if totals["idle"] == known:
+        return "No update whose changed columns are known changes any."
+    return "No update whose changed columns are known has a time."
+
+
 def columns(capture: Tables) -> pd.DataFrame:
-    """One row a column that updates of a table bear or change: ``table``, ``column``, ``updates`` (of the table, of
+    """One row a column that updates of a table have or change: ``table``, ``column``, ``updates`` (of the table, of
     which it is told what changed), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all
     updates' after images ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
     changed, and NULL afterwards. In the order of tables, then most changed first."""
@@ -101,7 +141,7 @@ def columns(capture: Tables) -> pd.DataFrame:
 
 
 def time_span(capture: Tables) -> tuple[datetime | None, datetime | None]:
-    """The times of the first and the last update of which it is told what changed; None where none bears a time."""
+    """The times of the first and the last update of which it is told what changed; None where none has a time."""
     row = _timed(capture).agg(F.min("_when").alias("first"), F.max("_when").alias("last")).toArrow().to_pylist()[0]
     return row["first"], row["last"]
 

@@ -199,7 +199,8 @@ class Format(Protocol):
 
     ``options`` are its reader options and what they mean. ``row_times``: do changes bear a time of their own? If not,
     they have that of their transaction's end. ``pairing``: how halves of updates find each other. ``commits``: does
-    the stream bear begins, commits and rollbacks? If not, only committed work is handed over.
+    the stream bear begins, commits and rollbacks? If not, only committed work is handed over. ``compressed_updates``:
+    the record types of updates whose after image has only the columns that were written and those of the key.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Format(Protocol):
     row_times: bool
     pairing: Pairing
     commits: bool
+    compressed_updates: frozenset[str]
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raises OptionError for an unknown option and for a value that cannot be used, before any file is read."""

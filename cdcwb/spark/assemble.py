@@ -5,7 +5,7 @@ Everything here is per transaction, or per table and position: rows meet in a sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.formats.base import Format, Pairing
-from cdcwb.model import Completeness, Kind, Outcome, Problem
+from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 from cdcwb.spark import committed
 from cdcwb.spark.objects import join_statements, key_spellings, repeated_records
 from cdcwb.spark.pairing import CHANGES, continue_events, pair, seen_by_pairing, table_label, without_transaction
@@ -51,7 +51,8 @@ def assemble_changes(
     rows = events.filter(F.col("kind").isin(*CHANGES))
     paired = pair(continue_events(rows, headers) if facts.get("fragments") else rows, form.pairing)
     ended = _with_outcome(paired, headers) if form.commits else committed.add_outcome(paired, headers)
-    return conform(_with_keys(without_transaction(ended), keys), "changes")
+    keyed = _with_keys(without_transaction(ended), keys)
+    return conform(_with_written_columns(keyed, form.compressed_updates), "changes")
 
 
 def _with_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
@@ -109,6 +110,32 @@ def _with_keys(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFra
         found = _entries(image, tuple(columns))
         key = F.when(named, F.when(F.size(found) == len(set(columns)), found)).otherwise(key)
     return changes.withColumn("key", key)
+
+
+def _with_written_columns(changes: DataFrame, compressed: Collection[str]) -> DataFrame:
+    """Fills ``changed_columns`` of updates of the record types ``compressed`` with the columns of the after image, less
+    those that the before image has with the same value, and less columns of the key that no before image has: they only
+    say which row it is (docs/formats/goldengate.md §4.5). The source is ``log`` where any of them was not compared."""
+    if not compressed:
+        return changes
+    before, after = F.col("before"), F.col("after")
+
+    def has(image: str, name: Column) -> Column:
+        return F.coalesce(F.map_contains_key(image, name), F.lit(False))
+
+    def differs(name: Column) -> Column:
+        return F.when(has("before", name), ~before[name].eqNullSafe(after[name])).otherwise(~has("key", name))
+
+    rule = F.col("record_type").isin(*compressed) & (F.col("operation") == str(Operation.UPDATE)) & after.isNotNull()
+    written = F.filter(F.map_keys(after), differs)
+    listed = before.isNull() | F.exists(written, lambda name: ~has("before", name))
+    source = F.when(listed, str(ChangeSource.LOG)).otherwise(str(ChangeSource.IMAGES))
+    return changes.withColumns(
+        {
+            "changed_columns": F.when(rule, written).otherwise(F.col("changed_columns")),
+            "change_source": F.when(rule, source).otherwise(F.col("change_source")),
+        }
+    )
 
 
 def _entries(image: Column, names: tuple[str, ...]) -> Column:

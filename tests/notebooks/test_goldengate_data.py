@@ -1,4 +1,4 @@
-"""The notebook ``transactions`` over the GoldenGate trail in ``data/``: a gap, a restart after an abend, a cut end.
+"""Notebooks over the GoldenGate trail in ``data/``: a gap, a restart after an abend, a cut end, compressed updates.
 
 What has to come out stands in ``data/README.md``, which a unit test holds against the files.
 """
@@ -79,3 +79,22 @@ def test_nothing_is_asked_of_a_trail_that_it_does_not_have(trail: Report) -> Non
     assert "<dt>undone changes</dt>" not in trail.html
     assert '<th scope="col" class="text">user</th>' not in trail.html
     assert trail.facts["undone_changes"] == {}
+
+
+def test_compressed_updates_show_which_columns_they_changed_and_when(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The figures are those of the column lines below FieldComp records, less the key columns of the definitions."""
+    masks = report_of("goldengate", tmp_path_factory, "change_masks")
+    facts = masks.facts
+    assert (facts["updates"], facts["updates_told_by"], facts["updates_not_told"]) == (42, {"log": 42}, 0)
+    assert (facts["columns_changed"], facts["updates_idle"], facts["heatmap_updates"]) == (15, 1, 59)
+    assert facts["heatmap_tables"] == ["shop.customer", "shop.orders", "shop.order_line"]
+    changes = {name: number for name, number in facts["column_changes"].items() if number}
+    assert changes == {
+        "shop.customer.city": 6, "shop.customer.d_v2": 1, "shop.customer.discount": 10, "shop.customer.full_name": 6,
+        "shop.customer.is_member": 5, "shop.customer.rating": 5, "shop.customer.since": 4,
+        "shop.order_line.goods": 1, "shop.order_line.place": 1, "shop.order_line.quantity": 2,
+        "shop.orders.customer_id": 3, "shop.orders.note": 4, "shop.orders.placed_at": 3, "shop.orders.state": 5,
+        "shop.orders.total": 3,
+    }  # fmt: skip
+    assert "Changed columns from the log record" in masks.html
+    assert "No key is known" not in masks.html

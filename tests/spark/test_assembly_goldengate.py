@@ -14,19 +14,24 @@ from tests.goldengate_text import RULE
 pytestmark = pytest.mark.usefixtures("spark")
 
 TYPES = {"Insert": (5, "A"), "Delete": (3, "B"), "FieldComp": (15, "A"), "LargeObject": (116, "A")}
-TYPES |= {"RestartAbend": (150, "A"), "RestartOK": (151, "A")}
+TYPES |= {"RestartAbend": (150, "A"), "RestartOK": (151, "A"), "GGSPKUpdate": (115, "A"), "Update": (10, "A")}
 
 
 def record(
-    rba: int, operation: str, trans: int, key: int = 1, xid: str = "", image: str = "", undo: int = 0, text: str = ""
-) -> str:
-    """A record of shop.orders with the columns c0 (a number) and c1 (a text)."""
+    rba: int, operation: str, trans: int, key: int = 1, xid: str = "", image: str = "", undo: int = 0,
+    text: str | None = "", old_key: int = 1,
+) -> str:  # fmt: skip
+    """A record of shop.orders with the columns c0 (a number) and c1 (a text; None: NULL)."""
     number, half = TYPES[operation]
-    half, size = image or half, len(text)
+    half, size = image or half, len(text or "")
     columns = f"000000060000{key:08x}"
-    if text:
+    if operation == "GGSPKUpdate":
+        columns = f"000a000000060000{old_key:08x}{columns}"
+    if text is None:
+        columns += "00010002ffff"
+    elif text:
         columns += f"0001{size + 4:04x}0000{size:04x}{text.encode().hex()}"
-    digits = columns if number < 100 else text.encode().hex()
+    digits = columns if number < 116 else (text or "").encode().hex()
     lines = [_grouped(digits[at : at + 40]) for at in range(0, len(digits), 40)]
     side = {"A": "After ", "B": "Before"}[half]
     name = "shop.orders" if number < 150 else ""
@@ -109,6 +114,38 @@ def test_an_image_before_and_the_image_after_it_are_one_change(tmp_path: Path) -
     assert (lonely.kind, lonely.before["c1"], [one.code for one in lonely.problems]) == (
         "before", "lonely", ["update_half"],
     )  # fmt: skip
+
+
+def test_a_compressed_update_changed_the_columns_that_it_lists_less_the_key_that_is_only_carried_along(
+    tmp_path: Path,
+) -> None:
+    found = capture(
+        tmp_path,
+        record(100, "FieldComp", 0, 1, "1.1.1", text="new"),
+        record(200, "FieldComp", 1, 1, text=None),
+        record(300, "FieldComp", 1, 1),  # the key alone
+        record(400, "GGSPKUpdate", 1, 2, text=None),
+        record(500, "GGSPKUpdate", 1, 2, old_key=2, text="x"),  # the key as it was
+        record(600, "FieldComp", 1, 2, "", "B", text="x"), record(700, "FieldComp", 1, 2, text="x"),
+        record(800, "Update", 2, 2, text="y"),  # the row in full, which does not say what changed
+        keys="shop.orders:c0",
+    )  # fmt: skip
+    rows = {int(row.position[10:]): (row.changed_columns, row.change_source) for row in found.changes.collect()}
+    assert rows == {
+        100: (["c1"], "log"),
+        200: (["c1"], "log"),
+        300: ([], "log"),
+        400: (["c0", "c1"], "log"),
+        500: (["c1"], "log"),
+        700: ([], "images"),
+        800: (None, None),
+    }
+
+
+def test_without_a_key_a_compressed_update_changed_all_columns_that_it_lists(tmp_path: Path) -> None:
+    found = capture(tmp_path, record(100, "FieldComp", 3, 1, "1.1.1", text="new"))
+    (change,) = found.changes.collect()
+    assert (change.key, change.changed_columns, change.change_source) == (None, ["c0", "c1"], "log")
 
 
 def test_a_record_with_the_undo_flag_takes_back_the_latest_opposite_change_of_its_row(tmp_path: Path) -> None:

@@ -96,6 +96,28 @@ def test_masks_are_counted_by_what_they_mean(capture: Any) -> None:
     assert rows == [(T, "00", 1), (T, "02", 1), (T, "06", 1), ("shop.other", "02", 1)]
 
 
+def test_compressed_updates_are_counted_and_those_without_a_key_apart(spark: SparkSession, tmp_path: Path) -> None:
+    listed = {"change_source": "log", "after": {"id": "1", "a": "x"}, "record_type": "FieldComp"}
+    changes = [update(1, ["a"], key={"id": "1"}, **listed), update(2, ["id", "a"], key=None, **listed)]
+    changes += [update(3, ["a"], change_source="log", record_type="5"), update(4, ["a"], record_type="U")]
+    (row,) = records(ask.overview(tables(spark, tmp_path, changes=changes, problems=[])))
+    assert (row["told_by_log"], row["listed"], row["listed_without_key"]) == (3, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("updates", "not_told", "idle", "sentence"),
+    [
+        (0, 0, 0, "There are no updates"),
+        (3, 3, 0, "No update shows which columns it changed"),
+        (3, 1, 2, "No update whose changed columns are known changes any"),
+        (3, 1, 1, "No update whose changed columns are known has a time"),
+    ],
+)
+def test_the_page_says_why_there_is_nothing_over_time(updates: int, not_told: int, idle: int, sentence: str) -> None:
+    told = {"updates": updates, "not_told": not_told, "idle": idle}
+    assert ask.nothing_over_time(told).startswith(sentence)
+
+
 def test_disagreements_are_the_problems_of_masks(capture: Any) -> None:
     assert [row["offset"] for row in records(ask.disagreements(capture))] == [7]
 

@@ -38,6 +38,7 @@ class GBase8s:
     row_times = False
     pairing = Pairing.TRANSACTION
     commits = True
+    compressed_updates: frozenset[str] = frozenset()
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

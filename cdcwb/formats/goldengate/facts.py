@@ -10,6 +10,7 @@ from cdcwb.model import Kind, Operation
 
 __all__ = [
     "CHARACTERS",
+    "COMPRESSED",
     "DDL_ITEMS",
     "DDL_STATEMENT",
     "FIELDS",
@@ -127,6 +128,9 @@ LISTED: Final = (3, 5, 10, 11, 15, 140)
 
 KEYED: Final = 115
 """The record type whose body is the old key in front of a list of columns (§4.5)."""
+
+COMPRESSED: Final = (11, 15, 115, 134, 135)
+"""Record types of updates that have the key and the columns that were written, and no others (§4.4)."""
 
 UNIFIED: Final = (134, 135)
 """Record types whose body is the before image in front of the after image (§4.5)."""

@@ -13,6 +13,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, TableRequest, Wanted
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate.facts import COMPRESSED, IO_TYPES
 from cdcwb.formats.goldengate.pieces import pieces_of
 from cdcwb.formats.goldengate.plan import LOGDUMP, Plan, Settings
 from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan
@@ -36,6 +37,7 @@ class GoldenGate:
     row_times = True
     pairing = Pairing.TRANSACTION
     commits = False
+    compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""

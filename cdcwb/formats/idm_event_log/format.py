@@ -38,6 +38,7 @@ class IdmEventLog:
     row_times = True
     pairing = Pairing.OBJECT
     commits = False
+    compressed_updates: frozenset[str] = frozenset()
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

@@ -39,6 +39,7 @@ class QlikChangeTable:
     row_times = True
     pairing = Pairing.POSITION
     commits = False
+    compressed_updates: frozenset[str] = frozenset()
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

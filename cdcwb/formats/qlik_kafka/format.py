@@ -40,6 +40,7 @@ class QlikKafka:
     row_times = True
     pairing = Pairing.NONE
     commits = False
+    compressed_updates: frozenset[str] = frozenset()
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; metadata and registry have to be there."""

@@ -28,7 +28,8 @@ _INSERT, _DELETE, _FIELDCOMP, _TRUNCATE, _PKUPDATE, _LOB, _UNIFIED, _UNIFIED_PK,
 class Step:
     """A change on its way into the trail: its ``records``, of which ``head`` is the one that speaks for it. Images are
     what can be read of them; ``rows`` are both rows in full, column by column (None: no such row), ``sent`` the columns
-    that are in the images before and after."""
+    that are in the images before and after. ``changed`` are the columns of an update that its record shows to be
+    changed, ``compared`` whether all of them are in the image before."""
 
     operation: Operation
     layout: Layout
@@ -40,6 +41,8 @@ class Step:
     outcome: Outcome
     rows: tuple[list[Cell] | None, list[Cell] | None]
     sent: tuple[list[int], list[int]]
+    changed: list[str] | None = None
+    compared: bool = False
 
     @property
     def fragments(self) -> int:
@@ -165,6 +168,11 @@ class Bodies:
             records.append(self._record(_FIELDCOMP, layout, at, "A", body))
         step = self._made(Operation.UPDATE, layout, records, before, after)
         step.sent = ([] if before is None else kept, sent)
+        shown = changed
+        if before is None:  # of the key nobody can tell whether it is new
+            shown = [i for i in sent if i not in keys or not layout.key_names]
+        step.changed = [layout.names[i] for i in shown]
+        step.compared = before is not None and set(shown) <= set(kept)
         if records[-1].io not in (_PKUPDATE, _UNIFIED_PK):
             self._continue(step, body, new, lobs)
         else:

@@ -308,10 +308,7 @@ class GoldenGateEncoder:
         for step, records in zip(steps, placed, strict=True):
             head = records[step.head]
             record = head.shown.record
-            changed = None
-            if step.before is not None and step.after is not None:
-                before = step.before
-                changed = [n for n, text in step.after.items() if before.get(n) != text]
+            source = str(ChangeSource.IMAGES if step.compared else ChangeSource.LOG)
             headers = self._headers(head) | spread
             if step.fragments > 1:
                 headers["fragments"] = str(step.fragments)
@@ -325,8 +322,8 @@ class GoldenGateEncoder:
                 "changed_at": _time(record.at),
                 "schema_name": step.layout.table.schema,
                 "table_name": step.layout.table.name,
-                "changed_columns": changed,
-                "change_source": None if changed is None else str(ChangeSource.IMAGES),
+                "changed_columns": step.changed,
+                "change_source": source if step.changed is not None else None,
                 "key": step.key,
                 "before": step.before,
                 "after": step.after,
