@@ -58,8 +58,7 @@ class Row:
         self.bit = {name: bit for bit, (name, _) in enumerate(columns)}
         self.changed = flags(changed, len(columns))
         self.captured = flags(captured, len(columns))
-        both = len(self.images) == 2 and list(self.images[0]) == list(self.images[1])
-        self.comparable = both and operation == "UPDATE"
+        self.comparable = len(self.images) == 2 and operation == "UPDATE"
 
     def has_value(self, name: str) -> bool:
         """Has one of the images a value for the column?"""
@@ -80,7 +79,9 @@ class Row:
         name, kind = self.columns[bit]
         if mask == "columnMask":
             return "but the row has a value" if not is_set and self.has_value(name) else None
-        if not self.comparable or name not in self.images[0] or kind in _LOBS or self.is_absent(name):
+        if not self.comparable or kind in _LOBS or self.is_absent(name):
+            return None
+        if any(name not in image for image in self.images):
             return None
         if is_set == (self.images[0][name] != self.images[1][name]):
             return None
