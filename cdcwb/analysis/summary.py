@@ -38,11 +38,12 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     unknown.
 
     ``format``, ``committed_only`` (it hands over committed work only: nothing is open) ·
-    ``files`` (a list: file, file_index, size, shape, compression, unit, rows, events, ledger; ``unit`` is what its
-    places count, ``byte`` or ``row``, ``rows`` null where they are bytes) · ``unit`` (``row`` where all places are) ·
-    ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger`` (``closes``, or a sentence that says what
-    is missing; null unless ``whole``) · ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` (of files counted in
-    bytes), ``malformed_rows`` · ``events``, ``events_by_kind``, ``events_by_record_type`` · ``changes``,
+    ``files`` (a list: file, file_index, size, shape, compression, unit, rows, events, malformed, ledger; ``unit`` is
+    what its places and ``malformed`` count, ``byte`` or ``row``, ``rows`` null where they are bytes) · ``unit``
+    (``row`` where all places are) · ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger``
+    (``closes``, or a sentence that says what is missing; null unless ``whole``) · ``record_bytes``, ``filler_bytes``,
+    ``malformed_bytes`` (of files counted in bytes), ``malformed_rows`` · ``events``, ``events_by_kind``,
+    ``events_by_record_type`` · ``changes``,
     ``changes_by_operation``, ``changes_by_outcome`` (of those in transactions) · ``transactions``,
     ``transactions_by_outcome``, ``transactions_by_completeness``, ``open_transactions``, ``incomplete_transactions``
     (not open, and yet their begin, their end or events between are missing) · ``first_time``, ``last_time``,
@@ -127,6 +128,7 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
     events: Counter[int] = Counter()
     lengths: Counter[int] = Counter()
     reach: Counter[int] = Counter()
+    malformed: Counter[int] = Counter()
     by_rows = {entry["file_index"] for entry in entries if entry["shape"] in _ROW_SHAPES}
     for row in rows:
         events[row.file_index] += row.events
@@ -134,6 +136,8 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
         reach[row.file_index] = max(reach[row.file_index], row.reach)
         if row.offset_unit != OffsetUnit.BYTE:
             by_rows.add(row.file_index)
+        if row.kind == Kind.MALFORMED:
+            malformed[row.file_index] += row.length if row.offset_unit == OffsetUnit.BYTE else row.events
     files = []
     for entry in entries:
         index = entry["file_index"]
@@ -148,6 +152,7 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
         if missing < 0:
             ledger = f"{plural(-missing, unit)} too much in its events"
         counted = {"unit": str(unit), "rows": there if unit is OffsetUnit.ROW else None, "events": events[index]}
+        counted["malformed"] = malformed[index]
         files.append({**entry, **counted, "ledger": ledger if whole else None})
     return files
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.model import Completeness, Kind, OffsetUnit, Severity
@@ -25,7 +26,8 @@ def health(facts: dict[str, Any]) -> str:
         for severity in (Severity.ERROR.value, Severity.WARNING.value)
         if severities.get(severity)
     ]
-    faults = [joined(found)] if found else []
+    faults = _mostly_malformed(facts["files"])
+    faults += [joined(found)] if found else []
     if facts["malformed_bytes"]:
         faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are no record")
     if facts["malformed_rows"]:
@@ -46,6 +48,19 @@ def health(facts: dict[str, Any]) -> str:
     remarks = plural(facts["problems"], "remark")
     parts.append(f"there is nothing worse than {remarks}" if facts["problems"] else "there are no problems")
     return f"Healthy: {joined(parts)}."
+
+
+def _mostly_malformed(files: list[dict[str, Any]]) -> list[str]:
+    """What is said of the files more than half of which cannot be understood; nothing where there are none."""
+    wrong = []
+    for entry in (entry for entry in files if entry.get("malformed")):
+        there = entry["size"] if entry["rows"] is None else entry["rows"]
+        if there and 2 * entry["malformed"] > there:
+            share = f"{100 * entry['malformed'] / there:.1f} % of its {entry['unit']}s"
+            wrong.append(f"{visible(Path(entry['file']).name)} is mostly malformed ({share})")
+    if len(wrong) > 1:
+        wrong = [f"{plural(len(wrong), 'file')} that are mostly malformed, the first: {wrong[0]}"]
+    return wrong
 
 
 def is_table(files: list[dict[str, Any]]) -> bool:

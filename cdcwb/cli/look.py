@@ -16,9 +16,14 @@ from cdcwb.errors import CaptureError
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cdcwb.doctor import Check
-    from cdcwb.formats import Identification
+    from cdcwb.formats import Contents, Identification
     from cdcwb.formats.base import Inspection
+    from cdcwb.formats.folder import FileFormat
+
+_MOST_ROWS = 40  # of a table of files
 
 __all__ = ["doctor", "identify", "inspect"]
 
@@ -44,12 +49,19 @@ class Offset(click.ParamType):
 @format_and_options
 @as_json
 def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, str], ...], as_json: bool) -> None:
-    """Say what a capture is, and why."""
-    from cdcwb.formats import identify as identified
+    """Say what a capture is, and why; of a folder, which file is of which format."""
+    from cdcwb.formats import examine, identified
 
-    found = _saved(paths) or identified(list(paths), format_name, **key_values(pairs))
+    options = key_values(pairs)
+    saved = _saved(paths)
+    contents = None if saved is not None else examine(list(paths), format_name, **options)
+    if contents is not None and contents.is_mixed:
+        _print_mixed(contents, as_json)
+        return
+    found = saved if contents is None else identified(contents, format_name, **options)
+    assert found is not None
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(found) | ({} if contents is None else {"contents": _contents_json(contents)}))
         return
     print_lines(
         [
@@ -63,6 +75,67 @@ def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, s
             *(["", *map(safe, found.advice)] if found.advice else []),
         ]
     )
+    if contents is not None and len(contents.files) > 1:
+        print_lines([""])
+        _print_contents(contents)
+
+
+def _contents_json(contents: Contents) -> list[dict[str, Any]]:
+    return [asdict(one) for one in contents.files]
+
+
+def _print_mixed(contents: Contents, as_json: bool) -> None:
+    """Files of different formats: what each is, and how to open those of each format."""
+    groups = [
+        {"format": name, "files": len(files), "bytes": _bytes(files), "command": contents.command(name)}
+        for name, files in contents.groups.items()
+    ]
+    files = [one.file for one in contents.files]
+    if as_json:
+        facts = {"format": None, "files": len(files), "bytes": _bytes(files), "groups": groups}
+        print_json(facts | {"contents": _contents_json(contents)})
+        return
+    lines = [f"format  {len(groups)} different ones", f"files   {len(files):,}", f"bytes   {_bytes(files):,}", ""]
+    print_lines(lines)
+    _print_contents(contents)
+    commands = [line for group in groups for line in str(group["command"]).splitlines()]
+    print_lines(["", "Each is opened on its own:", *(f"  {safe(line)}" for line in commands)])
+
+
+def _print_contents(contents: Contents) -> None:
+    """A table of the files and their formats; files of one series that are alike are one row."""
+    rows = contents.rows()
+    shown = rows[:_MOST_ROWS]
+    named = {one.format for _, _, one in shown}
+    for row in rows[_MOST_ROWS:]:  # a format that has not had a row has one
+        if row[2].format not in named:
+            named.add(row[2].format)
+            shown.append(row)
+    print_rows(
+        ("file", "files", "format", "confidence"),
+        [(safe(name), f"{count:,}", _format_of(one), _confidence(one)) for name, count, one in shown],
+    )
+    left = sum(count for _, count, _ in rows) - sum(count for _, count, _ in shown)
+    if left:
+        print_lines([f"… and {plural(left, 'more file')}; --json lists all"])
+
+
+def _format_of(one: FileFormat) -> str:
+    from cdcwb.formats.folder import name_of
+
+    if one.format is None:
+        return f"not recognised{f': {safe(one.evidence)}' if one.confidence == 0 and one.evidence else ''}"
+    if one.side:
+        return f"side file of {one.format}"
+    return name_of(one.format) if one.recognised else f"not recognised, read as {one.format}"
+
+
+def _confidence(one: FileFormat) -> str:
+    return f"{one.confidence:.2f}" if one.recognised and not one.side else ""
+
+
+def _bytes(files: Sequence[str]) -> int:
+    return sum(Path(file).stat().st_size for file in files)
 
 
 def _saved(paths: tuple[str, ...]) -> Identification | None:

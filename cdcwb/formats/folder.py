@@ -133,6 +133,18 @@ class Contents:
             advice=tuple(line for command in commands.values() for line in command.splitlines()),
         )
 
+    def rows(self) -> list[tuple[str, int, FileFormat]]:
+        """The files for a table, those of one series as one: a name below the folder (with ``*`` for the digits, where
+        there are several), how many files, and what the first of them is."""
+        series: dict[tuple[Any, ...], list[FileFormat]] = {}
+        for one in self.files:
+            series.setdefault((series_of(one.file), one.format, one.side, one.recognised), []).append(one)
+        out = []
+        for (pattern, *_), some in series.items():
+            name = pattern if len(some) > 1 else some[0].file
+            out.append((os.path.relpath(name, self.base) if name != self.base else name, len(some), some[0]))
+        return out
+
     @property
     def _saved(self) -> list[str]:
         return [folder for one in self.files if (folder := _saved_folder(one.file)) is not None]
@@ -217,7 +229,7 @@ def _file_format(path: str, names: Sequence[str], options: Mapping[str, Any]) ->
     table = _written_table(path)
     if table is not None:
         return FileFormat(path, WRITTEN, 1.0, f"the columns of the table {table}, as cdcwb writes it")
-    best = Recognition(0.0, ["no format recognises it"])
+    best = Recognition(0.0, [])
     name = None
     for one in names:
         found = recognise(get_format(one), [path], options)
@@ -260,7 +272,11 @@ def _with_neighbours(files: Sequence[FileFormat]) -> list[FileFormat]:
             around = [series.get(series_of(one.file)), *(folders.get(folder) for folder in _folders(one.file, base))]
             first = next((formats for formats in around if formats), set())
             if len(first) == 1:
-                one = replace(one, format=next(iter(first)), evidence=f"the files around it; {one.evidence}")
+                one = replace(
+                    one,
+                    format=next(iter(first)),
+                    evidence="; ".join(filter(None, ("the files around it", one.evidence))),
+                )
         out.append(one)
     return out
 

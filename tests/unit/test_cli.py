@@ -266,7 +266,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, failure: BaseException) -> None:
     def identify(*_arguments: Any, **_options: Any) -> None:
         raise failure
 
-    monkeypatch.setattr("cdcwb.formats.identify", identify)
+    monkeypatch.setattr("cdcwb.formats.examine", identify)
 
 
 def test_an_error_of_our_own_shows_its_stack_and_ends_with_3(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shlex
 import shutil
 import time
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
+from cdcwb.cli import main
 from cdcwb.errors import UnknownFormatError
 from cdcwb.formats import FORMATS, choose, examine, identify
 from cdcwb.formats.files import list_files
@@ -187,6 +189,53 @@ def test_many_files_in_a_command_are_patterns_that_fit_nothing_else(tmp_path: Pa
     assert examine(tmp_path).command("qlik-kafka") == f"cdcwb summary {tmp_path}/*.txt"
     shutil.copy(DATA / "goldengate" / "logdump-000000041.txt", tmp_path / "logdump-1.txt")
     assert examine(tmp_path).command("qlik-kafka").endswith(" … # and 6 more")
+
+
+def test_identify_shows_what_each_file_of_a_folder_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("gbase8s", "goldengate"):
+        shutil.copytree(DATA / name, tmp_path / name)
+    (tmp_path / "notes.txt").write_text("two captures of one day\n")
+    assert main(["identify", str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for row in (
+        ["gbase8s/stream-*.bin", "3", "gbase8s", "0.99"],
+        ["goldengate/logdump-*.txt", "3", "goldengate", "0.98"],
+        ["notes.txt", "1", "not", "recognised"],
+        ["cdcwb", "summary", str(tmp_path / "gbase8s")],
+        ["cdcwb", "summary", str(tmp_path / "goldengate")],
+    ):
+        assert row in rows
+    assert main(["identify", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], found["files"]) == (None, 7)
+    assert [(one["format"], one["files"]) for one in found["groups"]] == [("gbase8s", 3), ("goldengate", 3)]
+    assert [one["format"] for one in found["contents"]] == ["gbase8s"] * 3 + ["goldengate"] * 3 + [None]
+    assert main(["identify", str(tmp_path / "gbase8s"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], len(found["contents"])) == ("gbase8s", 3)
+
+
+@pytest.mark.parametrize("command", ["summary", "save", "export", "xds"])
+def test_no_command_opens_files_of_different_formats(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = {"summary": [], "export": ["--view", "events", "--to", str(tmp_path / "e.csv")]}
+    assert main([command, str(DATA), *more.get(command, ["--to", str(tmp_path / "made")])]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"cdcwb: {DATA}: the files are of different formats: gbase8s (3 files), ")
+    assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(FORMATS)]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_table_of_files_has_a_row_of_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(60):
+        name = "".join(chr(97 + int(digit)) for digit in f"{number:02}")
+        shutil.copy(DATA / "gbase8s" / "stream-1.bin", tmp_path / f"{name}.bin")
+    shutil.copy(DATA / "goldengate" / "logdump-000000041.txt", tmp_path / "z.txt")
+    assert main(["identify", str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["z.txt", "1", "goldengate", "0.98"] in rows
+    assert ["…", "and", "20", "more", "files;", "--json", "lists", "all"] in rows
 
 
 def test_a_column_of_other_names_makes_no_table_of_cdcwb(tmp_path: Path) -> None:

@@ -119,6 +119,17 @@ def test_one_sentence_says_whether_it_is_healthy_and_why_not(changed: dict[str, 
     assert health(facts(**changed)).endswith(sentence)
 
 
+def test_files_that_are_mostly_malformed_are_what_is_wrong_first() -> None:
+    whole, rest = file(0, "/in/a.bin", 1_200), file(2, "/in/c.parquet", 9, rows=4)
+    dump = {**file(1, "/in/b\x1b.txt", 2_000), "malformed": 1_500}
+    wrong = {"healthy": False, "malformed_bytes": 1_500, "bytes": 3_200}
+    said = r"b\x1b.txt is mostly malformed (75.0 % of its bytes) and 1,500 bytes (46.9 %) that are no record."
+    assert health(facts(files=[{**whole, "malformed": 600}, dump], **wrong)) == f"Needs a look: {said}"
+    more = f"2 files that are mostly malformed, the first: {said}"
+    assert health(facts(files=[whole, dump, {**rest, "malformed": 3}], **wrong)) == f"Needs a look: {more}"
+    assert "mostly" not in health(facts(files=[whole, {**rest, "malformed": 2}], **wrong))
+
+
 def test_the_numbers_stand_below_the_sentence() -> None:
     sentence, blank, *lines = summary_lines(facts())
     assert sentence == health(facts())
