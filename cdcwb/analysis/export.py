@@ -39,11 +39,40 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["KINDS", "beside", "check_target", "export", "join_text", "local", "parts_of", "settle", "text_lines"]
+__all__ = [
+    "KINDS",
+    "beside",
+    "check_ending",
+    "check_folder",
+    "check_target",
+    "export",
+    "join_text",
+    "local",
+    "parts_of",
+    "settle",
+    "text_lines",
+]
 
 KINDS: Final = ("jsonl", "parquet", "csv")
 """What can be written, by the ending of the file's name."""
 
+_FILES: Final = (
+    "html",
+    "htm",
+    "pdf",
+    "json",
+    "jsonl",
+    "csv",
+    "tsv",
+    "txt",
+    "parquet",
+    "xml",
+    "xds",
+    "xlsx",
+    "zip",
+    "gz",
+)
+"""Endings that are meant for a file."""
 _PIECE: Final = 8 << 20
 _ROW_GROUP: Final = 64 * 1024
 _JSON: Final = {
@@ -101,6 +130,30 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
     if target.exists() and any(Path(path).exists() and target.samefile(path) for path in inputs):
         raise OptionError(f"'{target}' belongs to the capture that is read; nothing is written over it")
     return target
+
+
+def check_folder(to: str | os.PathLike[str], why: str) -> Path:
+    """The absolute path of a folder that is new or empty and can be written; ``why``: what goes into it.
+
+    Raises OptionError before any work is done.
+    """
+    target = Path(to).expanduser().absolute()
+    wrong = check_ending(target, why)
+    if wrong:
+        raise OptionError(wrong[0])
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise OptionError(f"'{target}' already exists; not overwritten")
+    above = next(folder for folder in target.parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise OptionError(f"the folder '{above}' cannot be written")
+    return target
+
+
+def check_ending(target: Path, why: str) -> list[str]:
+    """What is wrong with the name of a folder, in a sentence: one that ends as a file does is meant for a file."""
+    if target.suffix.lower()[1:] not in _FILES or target.is_dir():
+        return []
+    return [f"expected a folder, found '{target.name}', which ends as a file does: {why}"]
 
 
 def text_lines(rows: DataFrame, kind: str) -> DataFrame:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cdcwb.analysis.export import beside, check_target, join_text, local, parts_of, text_lines
+from cdcwb.analysis.export import beside, check_ending, check_target, join_text, local, parts_of, text_lines
 from cdcwb.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str]) ->
     target = Path(to).absolute()
     if target.suffix.lower()[1:] in STREAMS:
         return check_target(target, list(inputs), STREAMS)
+    wrong = check_ending(target, f"one file of all documents ends in .{' or .'.join(STREAMS)}")
+    if wrong:
+        raise OptionError(wrong[0])
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OptionError(f"there is something at '{target}' already, and it is not overwritten")
     if not target.parent.is_dir():

@@ -9,7 +9,7 @@ import click
 from cdcwb.cli.console import print_lines, print_rows, safe, to_json, working
 from cdcwb.cli.failures import FINE
 from cdcwb.cli.options import Filters, KeyValue, as_json, format_and_options, narrowing, paths
-from cdcwb.cli.read import opened
+from cdcwb.cli.read import check_images, opened
 from cdcwb.words import moment, plural
 
 __all__ = ["history"]
@@ -50,7 +50,7 @@ def history(
 
     place = None if target is None else check_target(target, [], ("jsonl",))
     with working("starting Spark") as step:
-        capture = opened(paths, format_name, pairs, filters, step)
+        capture = opened(paths, format_name, pairs, filters, step, check_images)
         step("looking for the row")
         found = lives(capture.history(table, dict(pairs_of_key)), capture.files)
     if place is not None:

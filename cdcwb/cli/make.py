@@ -85,10 +85,9 @@ def report(
 ) -> int:
     """Answer a question about a capture in one HTML file; NAME is a notebook without its number, such as transactions.
     NAME all makes every report, with an index page, in a folder."""
-    from cdcwb.report import run_report, run_suite
-    from cdcwb.report.facts import monitored
-    from cdcwb.report.suite import check_wanted
-    from cdcwb.report.thresholds import judge
+    from cdcwb.report import notebook_path, run_report, run_suite
+    from cdcwb.report.facts import declared_facts, monitored
+    from cdcwb.report.thresholds import judge, parse_thresholds
 
     parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}
     if time_zone is not None:
@@ -105,14 +104,10 @@ def report(
             _complain(f"{stem} was not made: {sentence}")
         facts_of, judgement = suite.facts, suite.judgement
     else:
-        thresholds: list[Any] = []
-        if redact or fail_if:
-            _, thresholds = check_wanted(path, target, format_name, options, parameters, redact, fail_if, [name])
-        hidden: dict[str, Any] = {"redact": redact} if redact else {}
-        facts = run_report(name, path, target, format_name, options, parameters, say=_told, **hidden)
+        facts = run_report(name, path, target, format_name, options, parameters, _told, redact, fail_if)
         print_lines([safe(f"{target}: {facts['verdict']}")])
         facts_of = {name: monitored(facts)}
-        judgement = judge(thresholds, facts_of)
+        judgement = judge(parse_thresholds(fail_if), facts_of, declared_facts(notebook_path(name)))
         suite = None
     for sentence in judgement.unknown:
         _complain(f"not judged: {sentence}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,13 @@ from cdcwb.cli.options import (
     paths,
     strict,
 )
+from cdcwb.errors import OptionError
 from cdcwb.words import plural, size
 
 if TYPE_CHECKING:
-    from cdcwb.capture import Capture
+    from cdcwb.capture import Capture, Reading
 
-__all__ = ["export", "opened", "save", "summary"]
+__all__ = ["check_images", "export", "opened", "save", "summary"]
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -87,6 +89,9 @@ def export(
 @format_and_options
 def save(paths: tuple[str, ...], target: str, format_name: str, pairs: Pairs) -> None:
     """Keep all tables of a capture as Parquet, in a folder that opens again as a capture."""
+    from cdcwb.analysis.export import check_folder
+
+    check_folder(target, "save writes a folder of tables, export one table to a file")
     with working("starting Spark") as step:
         capture = opened(paths, format_name, pairs, {}, step)
         step(f"saving to {target}")
@@ -94,9 +99,16 @@ def save(paths: tuple[str, ...], target: str, format_name: str, pairs: Pairs) ->
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
 
 
-def opened(paths: tuple[str, ...], format_name: str, pairs: Pairs, filters: Filters, step: Step) -> Capture:
+def opened(
+    paths: tuple[str, ...],
+    format_name: str,
+    pairs: Pairs,
+    filters: Filters,
+    step: Step,
+    check: Callable[[Reading], None] = lambda _: None,
+) -> Capture:
     """The capture at ``paths``, narrowed by ``filters``, with Spark's own log lines off. Files and options are checked
-    before Spark starts.
+    before Spark starts; ``check`` raises CaptureError for files that the command cannot use.
 
     What goes wrong in Spark is raised as an exception too, and told once, by :mod:`cdcwb.cli.failures`.
     """
@@ -104,6 +116,8 @@ def opened(paths: tuple[str, ...], format_name: str, pairs: Pairs, filters: Filt
     from cdcwb.spark.session import get_spark
 
     checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
+    if checked.reading is not None:
+        check(checked.reading)
     spark = get_spark()
     with suppress(AttributeError):  # a remote session has no context
         spark.sparkContext.setLogLevel("OFF")
@@ -116,6 +130,12 @@ def opened(paths: tuple[str, ...], format_name: str, pairs: Pairs, filters: Filt
         step("looking for the transactions")
         check_transactions(capture, filters["transactions"])
     return capture.filter(**filters) if filters else capture
+
+
+def check_images(reading: Reading) -> None:
+    """Raises OptionError for a capture without the values that a command shows."""
+    if not reading.common.images:
+        raise OptionError("option images: this command shows values, so images=false cannot be given")
 
 
 def has_problems(capture: Capture) -> bool:

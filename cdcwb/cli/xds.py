@@ -11,7 +11,7 @@ import click
 
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.options import KeyValue, Time, format_and_options, key_values, paths
-from cdcwb.cli.read import opened
+from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.words import count, plural, tally
@@ -19,7 +19,7 @@ from cdcwb.words import count, plural, tally
 if TYPE_CHECKING:
     from cdcwb.analysis.xds import Published
     from cdcwb.analysis.xds_changes import PublishedChanges
-    from cdcwb.capture import Capture
+    from cdcwb.capture import Capture, Reading
     from cdcwb.xds import Settings, Snapshot
 
 __all__ = ["xds"]
@@ -79,9 +79,10 @@ def xds(
     settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, given)
     tables = _snapshot(form, snapshots, pairs)
     with working("starting Spark") as step:
-        capture = opened(paths, format_name, reader, {}, step)
+        capture = opened(paths, format_name, reader, {}, step, _check_reading)
         step("deciding" if form == _LOG else "rendering")
         published = _published(capture, settings, tables)
+        _check_keys(published)
         inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots]
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs)
@@ -174,14 +175,45 @@ def _published(capture: Capture, settings: Settings, tables: Snapshot | None) ->
     return publish_log(capture, settings, tables) if capture.format == _LOG else xds_of_changes(capture, settings)
 
 
+def _check_reading(reading: Reading) -> None:
+    """Raises OptionError for files whose changes cannot become documents, whatever they hold."""
+    check_images(reading)
+    if not reading.format.names_keys and not reading.common.keys:
+        raise OptionError(
+            f"{reading.format.name} captures name no key columns, and documents need them; give those of each table "
+            "with -o keys=schema.table:column+column (cdcwb summary lists the tables)"
+        )
+
+
+def _check_keys(published: Published | PublishedChanges) -> None:
+    """Raises OptionError where there is no document, for want of keys."""
+    from cdcwb.xds import NO_KEY
+
+    reasons = getattr(published, "reasons", {})
+    keyless = [reason.removeprefix(NO_KEY) for reason in reasons if reason.startswith(NO_KEY)]
+    if published.summary.events or not keyless:
+        return
+    number = plural(sum(reasons.values()), "change")
+    raise OptionError(
+        f"nothing is written: of {number} not one has a key; give the key columns, "
+        f"{' and '.join(one.partition('; give it with the option ')[2] for one in keyless[:_MOST])}",
+        advice=tuple(f"  {line}" for line in _left_out(published)),
+    )
+
+
 def _told(target: str, published: Published | PublishedChanges) -> list[str]:
     """What was written, and what was not."""
     summary = published.summary
     lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
     if summary.decisions:
         lines.append(f"decisions: {tally(summary.decisions)}")
+    return lines + _left_out(published)
+
+
+def _left_out(published: Published | PublishedChanges) -> list[str]:
+    """Why changes are left out, and how many for each reason."""
     reasons = getattr(published, "reasons", {})
-    lines += [f"left out: {count(number)}, since {reason}" for reason, number in list(reasons.items())[:_MOST]]
+    lines = [f"left out: {count(number)}, since {reason}" for reason, number in list(reasons.items())[:_MOST]]
     if len(reasons) > _MOST:
         lines.append(f"left out for {len(reasons) - _MOST} more reasons")
     return lines

@@ -201,6 +201,7 @@ class Format(Protocol):
     they have that of their transaction's end. ``pairing``: how halves of updates find each other. ``commits``: does
     the stream bear begins, commits and rollbacks? If not, only committed work is handed over. ``compressed_updates``:
     the record types of updates whose after image has only the columns that were written and those of the key.
+    ``names_keys``: can the source say which columns are a table's key? If not, only the option ``keys`` does.
     """
 
     name: str
@@ -209,6 +210,7 @@ class Format(Protocol):
     pairing: Pairing
     commits: bool
     compressed_updates: frozenset[str]
+    names_keys: bool
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raises OptionError for an unknown option and for a value that cannot be used, before any file is read."""

@@ -21,7 +21,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.facts import monitored
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.runner import Wanted, make_report, notebook_path, version
-from cdcwb.report.suite import Suite, entry_of, members, run_suite
+from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ Found: TypeAlias = tuple[str, Path]
 _ROOM: Final = 3 << 30
 """Bytes of memory for one kernel with its Spark."""
 _MOST: Final = 4
-
-_LESSON: Final = "start_here"
-"""The notebook that is about the folder and all that lies in it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
     asked = {name: re.sub(r"^\d+_", "", path.stem) for name, path in chosen.items()}
-    names = [name for name in given.names if asked[name] != _LESSON]
-    has_lesson = _LESSON in asked.values() if given.names else bool(captures_of(given.data))
+    names = [name for name in given.names if asked[name] != LESSON]
+    has_lesson = LESSON in asked.values() if given.names else bool(captures_of(given.data))
     of_each = len(names) if given.names else len(chosen)
     _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{given.data}' into '{given.to}'")
     made = _reports(captures if of_each else [], given.data if has_lesson else None, given.to, names)
@@ -87,13 +84,13 @@ def _reports(
     from cdcwb.report.kernel import Kernel
 
     small = all(Wanted.of(path, "auto", None).small for _, path in captures)
-    made: dict[str, Suite | Entry | str] = {} if lesson is None else {_LESSON: ""}
+    made: dict[str, Suite | Entry | str] = {} if lesson is None else {LESSON: ""}
     made |= {label: "" for label, _ in captures}
     waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
     for label, path in reversed(captures):
         waiting.append((label, partial(_suite, path, to / label, names)))
     if lesson is not None:
-        waiting.append((_LESSON, partial(_lesson, lesson, to)))
+        waiting.append((LESSON, partial(_lesson, lesson, to)))
 
     def work() -> None:
         with Kernel(quick=small) as kernel:
@@ -122,7 +119,7 @@ def _suite(path: Path, to: Path, names: Sequence[str], kernel: Kernel, say: Call
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
     """The report for beginners over all captures of the folder ``data``."""
-    notebook, wanted = notebook_path(_LESSON), Wanted.of(data, "auto", None)
+    notebook, wanted = notebook_path(LESSON), Wanted.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
     try:
         facts = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel)

@@ -12,9 +12,19 @@ from typing import Any, Final
 
 from cdcwb.words import plural
 
-__all__ = ["MIME", "flat", "monitored", "read_facts", "record"]
+__all__ = ["KINDS", "MIME", "declared_facts", "flat", "monitored", "read_facts", "record"]
 
 MIME: Final = "application/vnd.cdcwb.facts+json"
+KINDS: Final = {
+    "number": "a number",
+    "text": "a text",
+    "truth": "true or false",
+    "list": "a list",
+    "counts": "counts by name",
+    "values": "values by name",
+}
+"""What a fact may be, besides null."""
+
 _EXACT: Final = 1 << 53
 _ALIASES: Final = {"open_transactions": "transactions_open"}
 """The names under which facts are watched, and those under which notebooks may record them."""
@@ -48,6 +58,16 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
                     raise ValueError(f"the fact '{name}' is recorded twice")
                 facts[name] = value
     return facts
+
+
+def declared_facts(notebook: Path) -> dict[str, str]:
+    """The facts that a notebook records, under the names that monitoring knows, and what each is (:data:`KINDS`).
+
+    The metadata ``cdcwb.facts`` of the notebook declares them: names with blanks between them, for each kind.
+    """
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    declared: dict[str, str] = content["metadata"].get("cdcwb", {}).get("facts", {})
+    return monitored({name: kind for kind, names in declared.items() for name in names.split()})
 
 
 def monitored(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Opened",
     "Wanted",
+    "check_page",
     "execute",
     "keep",
     "make_report",
@@ -43,6 +44,7 @@ __all__ = [
 
 _SMALL: Final = 32_000_000
 """Bytes up to which a capture is small."""
+_PAGES: Final = (".html", ".htm")
 _PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
@@ -76,29 +78,40 @@ def run_report(
     parameters: Mapping[str, Any] | None = None,
     say: Callable[[str], None] | None = None,
     redact: Sequence[str] = (),
+    fail_if: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Run the notebook ``name`` over the capture ``path``, write its report to the HTML file ``to``, return its facts.
 
     The facts are written beside it, as one flat JSON object in the file of the same name that ends in ``.json``.
     ``options`` are reader options; ``parameters`` are further parameters of the notebook. The values of the columns
-    ``redact`` (``schema.table.column``) are in neither file. ``say`` is told what is being done (default: lines on
-    standard error). The files appear whole or not at all. Raises CaptureError (or a child) with one sentence for
-    anything that the user can put right, whichever process it happened in.
+    ``redact`` (``schema.table.column``) are in neither file. ``fail_if``: conditions on the facts that the caller will
+    judge, which are checked only. ``say`` is told what is being done (default: lines on standard error). The files are
+    written atomically. Raises CaptureError (or a child) with one sentence for anything that the user can put right,
+    whichever process it happened in; before a process is started where that is possible.
     """
     from cdcwb.report.kernel import Kernel
+    from cdcwb.report.suite import check_wanted
 
     say = say or _say
+    check_wanted(path, to, format, options, parameters, redact, fail_if, [name])
     notebook = notebook_path(name)
     target = Path(to).expanduser().absolute()
-    if target.is_dir():
-        raise OptionError(f"'{target}' is a folder; name the HTML file")
-    if target.suffix == ".json":
-        raise OptionError(f"'{target}' is where the facts would be; name the HTML file")
     wanted = Wanted.of(path, format, options, redact, (parameters or {}).get("others", ()))
     values = dict(parameters or {})
     with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
         opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
         return make_report(notebook, wanted, opened, target, values, say, kernel)
+
+
+def check_page(target: Path) -> list[str]:
+    """What is wrong with the file that a report is to be written to, in sentences."""
+    if target.is_dir():
+        return [f"'{target}' is a folder; name the HTML file"]
+    if target.suffix == ".json":
+        return [f"'{target}' is where the facts would be; name the HTML file"]
+    if target.suffix.lower() not in _PAGES:
+        return [f"expected a file that ends in {' or '.join(_PAGES)}, found '{target.name}'; a report is an HTML file"]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ The notebooks share the start of Python, its imports and Spark, and open what :f
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,13 +16,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cdcwb.analysis.export import check_ending
+from cdcwb.capture import check_capture
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.report.facts import monitored
+from cdcwb.formats.options import nearest
+from cdcwb.report.facts import declared_facts, monitored
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.parameters import check_parameters
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
     Wanted,
+    check_page,
     keep,
     make_report,
     notebook_path,
@@ -29,15 +34,18 @@ from cdcwb.report.runner import (
     parameters_of,
     version,
 )
-from cdcwb.report.thresholds import Judgement, Threshold, judge, parse_thresholds
+from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
 from cdcwb.words import count, size
 
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
 
-__all__ = ["ALONE", "Suite", "check_wanted", "entry_of", "members", "run_suite"]
+__all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite"]
 
-ALONE: Final = ("start_here", "explore")
+LESSON: Final = "start_here"
+"""The notebook that is about a folder of captures and all that is in it."""
+
+ALONE: Final = (LESSON, "explore")
 """Notebooks that are about no capture in particular, or wait for someone: no part of a suite."""
 
 _OWN: Final = {"path", "format", "options"}
@@ -126,7 +134,7 @@ def run_suite(
                 continue
             facts[notebook.stem] = monitored(found)
             entries.append(entry_of(notebook.stem, wanted.name, target.name, facts[notebook.stem]))
-    suite = Suite(facts, failed, entries, judge(thresholds, facts))
+    suite = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
     write_index(folder, entries, datetime.now(UTC), version(), suite.judgement.broken, failed)
     return suite
 
@@ -141,9 +149,11 @@ def check_wanted(
     fail_if: Sequence[str],
     names: Sequence[str] = (),
 ) -> tuple[dict[str, Path], list[Threshold]]:
-    """The notebooks and thresholds of a suite, or of the reports ``names``.
+    """The notebooks and thresholds of a suite, or of the reports ``names``, once everything is checked that can be
+    before a process is started: notebooks, target, parameters, conditions, captures and their reader options.
 
-    Raises one OptionError that names everything that is wrong.
+    Raises one OptionError that names everything that is wrong; where that is only that a capture cannot be read, the
+    CaptureError that says so.
     """
     wrong: list[str] = []
     chosen: dict[str, Path] = {}
@@ -157,27 +167,50 @@ def check_wanted(
     target = Path(to).expanduser().absolute()
     if not names and target.exists() and not target.is_dir():
         wrong.append(f"'{target}' is a file; name a folder")
+    else:
+        wrong += check_page(target) if names else check_ending(target, "reports go into a folder")
     given = dict(parameters or {})
     known = sorted(
         {name for notebook in chosen.values() for name in parameters_of(notebook)} - {"path", "format", "options"}
     )
+    of = "any notebook" if len(chosen) != 1 else next(iter(chosen))
     unknown = [name for name in given if name not in known] if chosen else []
-    wrong += [f"'{name}' is no parameter of any notebook; there are: {', '.join(known)}" for name in unknown]
+    wrong += [
+        f"'{name}' is no parameter of {of}.{nearest(name, known)} There are: {', '.join(known)}." for name in unknown
+    ]
     checked = ("tables", "time_from", "time_to", "time_zone", "others", "theme")
+    failure: CaptureError | None = None
     try:
-        place = str(Path(path).expanduser().absolute())
         common = {name: given[name] for name in checked if name in given}
+        place = str(Path(path).expanduser().absolute())
         check_parameters(place, format, json.dumps(dict(options or {})), **common)
-    except OptionError as error:
-        wrong.append(str(error))
+        if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
+            check_captures(Wanted.of(path, format, options, redact, given.get("others", ())))
+    except CaptureError as error:
+        failure = error
+        wrong.append(error.sentence)
     wrong += check_names(redact)
     try:
         thresholds = parse_thresholds(fail_if)
+        wrong += check_facts(thresholds, _declared(chosen)) if chosen else []
     except OptionError as error:
         wrong.append(str(error))
+    if failure is not None and len(wrong) == 1:
+        raise failure
     if wrong:
         raise OptionError("; ".join(wrong))
     return chosen, thresholds
+
+
+def _declared(chosen: Mapping[str, Path]) -> dict[str, str]:
+    """The facts that some notebooks record, and what each is."""
+    return {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
+
+
+def check_captures(wanted: Wanted) -> None:
+    """Raises CaptureError for a capture that cannot be read, or not with these options."""
+    for path, format, options in wanted.captures:
+        check_capture(path, format, options)
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.report.facts import KINDS
 from cdcwb.words import visible
 
-__all__ = ["Judgement", "Threshold", "judge", "parse_thresholds"]
+__all__ = ["Judgement", "Threshold", "check_facts", "judge", "parse_thresholds"]
 
 Literal: TypeAlias = "int | float | str | bool | None"
 
@@ -103,18 +104,52 @@ def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
     return found
 
 
-def judge(thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]]) -> Judgement:
+def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> list[str]:
+    """Sentences about thresholds that can never be applied, whatever the reports find: no report records the fact, or
+    it cannot be compared so. ``facts``: names and kinds (:func:`cdcwb.report.facts.declared_facts`)."""
+    wrong = []
+    for one in thresholds:
+        base, point, _ = one.fact.partition(".")
+        kind = facts.get(one.fact)
+        if kind is None and point and facts.get(base) in ("counts", "values"):
+            kind = "number" if facts[base] == "counts" else "any"
+        if kind is None:
+            wrong.append(_unknown(one, list(facts)))
+        elif kind != "any" and not _comparable(one, kind):
+            wrong.append(f"{one.text}: {one.fact} is {KINDS[kind]}, which is not compared so with {_shown(one.value)}")
+    return wrong
+
+
+def _comparable(threshold: Threshold, kind: str) -> bool:
+    example: Any = {"text": "", "truth": False}.get(kind, 0)
+    try:
+        threshold.holds(example)
+    except OptionError:
+        return False
+    return True
+
+
+def _unknown(threshold: Threshold, known: Sequence[str]) -> str:
+    names = ", ".join(known[:_MOST]) + (" …" if len(known) > _MOST else "") or "none"
+    there_are = f"{nearest(threshold.fact, known)} There are: {names}."
+    return f"{threshold.text}: there is no fact '{visible(threshold.fact)}'.{there_are}"
+
+
+def judge(
+    thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]], declared: Mapping[str, str] | None = None
+) -> Judgement:
     """Hold thresholds against the facts of reports (by the name of their notebook). One is broken where it holds for
-    any of them."""
+    any of them. A fact that is ``declared`` and in none of them is not known."""
     said = Judgement()
     known = list(dict.fromkeys(name for facts in reports.values() for name in facts))
     for threshold in thresholds:
         values = {name: _fact(threshold.fact, facts) for name, facts in reports.items()}
         there = {name: value[0] for name, value in values.items() if value is not None}
         if not there:
-            names = ", ".join(known[:_MOST]) + (" …" if len(known) > _MOST else "") or "none"
-            there_are = f"{nearest(threshold.fact, known)} There are: {names}."
-            said.wrong.append(f"{threshold.text}: there is no fact '{visible(threshold.fact)}'.{there_are}")
+            if threshold.fact in (declared or {}):
+                said.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
+            else:
+                said.wrong.append(_unknown(threshold, known))
             continue
         try:
             results = {name: threshold.holds(value) for name, value in there.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcwb.xds.changes import events_of_changes
+from cdcwb.xds.changes import NO_KEY, events_of_changes
 from cdcwb.xds.document import document_batches, documents
 from cdcwb.xds.event import EVENT
 from cdcwb.xds.grouping import START, Carry, Span, number_events, span_of, with_cycles
@@ -20,6 +20,7 @@ from cdcwb.xds.validate import validate
 __all__ = [
     "DECISIONS",
     "EVENT",
+    "NO_KEY",
     "ROWS",
     "SETTINGS",
     "START",

@@ -22,13 +22,16 @@ from cdcwb.xds.columns import association, empty, quoted, truth
 from cdcwb.xds.event import ATTRIBUTE, EVENT, Verb
 from cdcwb.xds.settings import Settings
 
-__all__ = ["LEFT_OUT", "Rendered", "events_of_changes"]
+__all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 LEFT_OUT: Final = pa.schema([("row", pa.int64()), ("reason", pa.string())])
 """Changes that are no events: their row, from 0, and why."""
+
+NO_KEY: Final = "no key is known of "
+"""How the reason begins why changes of a table without a key are left out."""
 
 _VERBS: Final = {
     Operation.INSERT: Verb.ADD,
@@ -160,7 +163,7 @@ class _Batch:
         self._leave_out(~_there(changes["table_name"]) | empty(changes["table_name"]), "it names no table")
         keyless = ~_there(changes["key"]) | (_lengths(changes["key"]) == 0)
         for label in _distinct(self._labels.filter(pa.array(keyless))):
-            reason = f"no key is known of {label}; give it with the option keys={label}:column+column"
+            reason = f"{NO_KEY}{label}; give it with the option keys={label}:column+column"
             self._leave_out(keyless & _equal(self._labels, label), reason)
         no_after = ~_there(changes["after"]) & np.isin(self._verb, (Verb.ADD, Verb.MODIFY))
         self._leave_out(no_after, "it has no after image")

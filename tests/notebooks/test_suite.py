@@ -11,6 +11,7 @@ import pytest
 
 from cdcwb.cli import main
 from cdcwb.report import notebook_path, run_suite
+from cdcwb.report.facts import declared_facts
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.suite import Suite, members
 from cdcwb.synth import generate
@@ -59,6 +60,27 @@ def test_every_notebook_has_its_page_and_its_facts(plain: tuple[Path, Suite]) ->
     for stem in stems:
         assert f'href="{stem}.html"' in index
         assert (folder / f"{stem}.html").stat().st_size < SIZE_LIMIT
+
+
+KIND: dict[str, Any] = {
+    "number": lambda value: isinstance(value, int | float) or value.lstrip("-").isdigit(),
+    "text": lambda value: isinstance(value, str),
+    "truth": lambda value: isinstance(value, bool),
+    "list": lambda value: isinstance(value, list),
+    "counts": lambda value: all(isinstance(number, int) for number in value.values()),
+    "values": lambda value: isinstance(value, dict),
+}
+OF_EVENT_LOGS = {f"decisions_{name}" for name in ("skipped", "invalid", "waiting", "no_effect", "overridden")}
+OF_EVENT_LOGS |= {"decisions_needs_snapshot", "objects", "objects_shown"}
+
+
+def test_a_notebook_records_the_facts_that_it_declares(plain: tuple[Path, Suite]) -> None:
+    for path in members().values():
+        declared, recorded = declared_facts(path), plain[1].facts[path.stem]
+        assert set(recorded) <= set(declared), path.stem
+        assert set(declared) - set(recorded) <= OF_EVENT_LOGS | {"histogram_transactions"}, path.stem
+        wrong = [name for name, value in recorded.items() if value is not None and not KIND[declared[name]](value)]
+        assert wrong == [], path.stem
 
 
 def test_the_facts_are_one_flat_object_that_says_where_it_is_from(plain: tuple[Path, Suite], made: Path) -> None:

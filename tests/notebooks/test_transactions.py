@@ -232,5 +232,5 @@ def test_what_is_no_capture_leaves_no_report_and_one_sentence(tmp_path: Path) ->
     page = tmp_path / "report.html"
     with pytest.raises(UnknownFormatError, match="no format recognises") as caught:
         run_report("transactions", tmp_path / "letter.txt", page, say=lambda _: None)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in caught.value.sentence
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]

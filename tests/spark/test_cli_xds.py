@@ -172,11 +172,18 @@ def test_changes_of_other_captures_are_documents_too(
     assert validate(to.read_bytes()) == []
 
 
-def test_changes_without_a_key_name_the_option(capsys: pytest.CaptureFixture[str], other: Path, tmp_path: Path) -> None:
-    to = tmp_path / "out.xml"
-    code, out, _ = run(capsys, other / "capture", "--to", to)
-    assert (code, to.read_bytes()) == (0, b"")
-    assert "give it with the option keys=" in out
+def test_where_no_change_has_a_key_nothing_is_written_and_the_exit_code_is_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    message = {"data": {"id": 1}, "beforeData": None, "headers": {"operation": "INSERT", "changeSequence": "1" * 35}}
+    log, to, lines = tmp_path / "messages.json", tmp_path / "out.xml", tmp_path / "decisions.jsonl"
+    log.write_text(f"{json.dumps({'magic': 'atMSG', 'type': 'DT', 'message': message})}\n" * 2)
+    code, out, err = run(capsys, log, "--to", to, "--decisions", lines)
+    assert (code, out) == (2, "")
+    first, *rest = err.splitlines()
+    assert first.startswith("cdcwb: nothing is written: of 2 changes not one has a key; give the key columns, keys=")
+    assert rest[0].startswith("  left out: 2, since no key is known of ")
+    assert [path.name for path in tmp_path.iterdir()] == ["messages.json"]
 
 
 def test_what_only_a_publisher_knows_is_refused_elsewhere(

@@ -50,6 +50,8 @@ def of_each_command(path: str | Path, folder: Path) -> dict[str, list[str]]:
         "history": ["history", given, "--table", "t", "--key", "id=1"],
         "xds": ["xds", given, "--to", f"{to}.xml"],
         "save": ["save", given, "--to", str(to)],
+        "report": ["report", "capture", given, "--to", f"{to}.html"],
+        "report all": ["report", "all", given, "--to", str(to)],
     }
 
 
@@ -157,3 +159,81 @@ def test_identify_says_that_a_file_does_not_look_like_the_named_format(
     assert (
         f"this does not look like {form}" in said or "if it is one all the same, its columns have to be named" in said
     )
+
+
+# --- what a command needs, and what it writes -------------------------------------------------------------------------
+
+
+def test_documents_of_a_format_that_names_no_keys_need_the_option_keys(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = refused(capsys, "xds", STREAM, "--to", tmp_path / "out.xml")
+    assert "gbase8s captures name no key columns" in said
+    assert "-o keys=schema.table:column+column" in said
+
+
+@pytest.mark.parametrize("command", ["history", "xds"])
+def test_a_command_that_shows_values_refuses_to_go_without_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    said = refused(capsys, *of_each_command(MESSAGES, tmp_path)[command], "-o", "images=false")
+    assert "option images: this command shows values" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "capture", STREAM, "--to", "x.pdf"], "expected a file that ends in .html or .htm, found 'x.pdf'"),
+        (["report", "capture", STREAM, "--to", "x"], "expected a file that ends in .html or .htm, found 'x'"),
+        (["report", "all", STREAM, "--to", "x.html"], "expected a folder, found 'x.html', which ends as a file does"),
+        (["save", STREAM, "--to", "x.parquet"], "expected a folder, found 'x.parquet'"),
+        (["xds", LOG, "--to", "x.pdf"], "one file of all documents ends in .xml or .xds"),
+        (["export", LOG, "--view", "events", "--to", "x.xlsx"], "expected a file that ends in .jsonl, .parquet, .csv"),
+        (["history", LOG, "--table", "t", "--key", "a=1", "--to", "x.csv"], "expected a file that ends in .jsonl"),
+    ],
+)
+def test_an_output_that_is_not_what_is_written_is_refused(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in refused(capsys, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_in_it_is_not_saved_into(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "note.txt").touch()
+    assert "already exists; not overwritten" in refused(capsys, "save", STREAM, "--to", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["capture", "transactions", "all"])
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("open_transaction > 0", "there is no fact 'open_transaction'. Did you mean 'open_transactions'?"),
+        ("problems.error > 0", "there is no fact 'problems.error'"),
+        ("problems > many", "problems is a number, which is not compared so with 'many'"),
+        ("verdict > 3", "verdict is a text, which is not compared so with 3"),
+        ("healthy > 0", "healthy is true or false, which is not compared so with 0"),
+    ],
+)
+def test_a_condition_that_no_report_can_judge_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, condition: str, said: str
+) -> None:
+    to = tmp_path / ("reports" if name == "all" else "x.html")
+    assert said in refused(capsys, "report", name, STREAM, "--to", to, "--fail-if", condition)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_parameter_that_a_report_does_not_have_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = refused(capsys, "report", "capture", STREAM, "--to", tmp_path / "x.html", "-p", "user=ann")
+    assert "'user' is no parameter of capture." in said
+
+
+def test_the_other_captures_of_a_report_are_checked_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "manual.pdf").write_bytes(b"%PDF-1.7\n")
+    arguments = ("report", "capture", STREAM, "--to", tmp_path / "x.html", "--with", tmp_path / "manual.pdf")
+    assert "manual.pdf: this is a PDF document" in refused(capsys, *arguments)

@@ -13,6 +13,7 @@ import pytest
 from cdcwb import errors
 from cdcwb.report import __main__ as command
 from cdcwb.report import execute, notebook_path, notebooks, run_report, suite
+from cdcwb.report.facts import KINDS, declared_facts
 from cdcwb.report.kernel import Kernel, OwnKernelManager
 from cdcwb.report.runner import Wanted, _executed, _understood
 from cdcwb.report.thresholds import Judgement
@@ -60,6 +61,26 @@ def test_every_parameter_has_a_plain_type_a_default_and_an_explanation(name: str
     assert {"path", "format", "options"} <= set(found)
     assert {parameter["inferred_type_name"] for parameter in found.values()} <= {"str", "int", "float", "bool", "list"}
     assert all(parameter["help"] and parameter["default"] for parameter in found.values())
+
+
+@pytest.mark.parametrize(("name", "path"), NOTEBOOKS)
+def test_every_fact_that_a_cell_names_is_declared_with_its_kind(name: str, path: Path) -> None:
+    declared = declared_facts(path)
+    assert set(declared.values()) <= set(KINDS)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    named = set()
+    for cell in content["cells"]:
+        for node in ast.walk(ast.parse("".join(cell["source"]))) if cell["cell_type"] == "code" else ():
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called == "begin":
+                named |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+            elif called == "record" and isinstance(node.args[0], ast.Dict):
+                named |= {key.value for key in node.args[0].keys if isinstance(key, ast.Constant)}
+    assert named <= set(declared)
+    texts = content["metadata"]["cdcwb"]["facts"].values()
+    assert len(declared) == sum(len(names.split()) for names in texts), "a name is declared twice"
 
 
 def test_a_parameter_that_the_notebook_does_not_have_is_refused_before_it_runs() -> None:

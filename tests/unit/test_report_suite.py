@@ -55,6 +55,9 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Made:
     monkeypatch.setattr(suite, "notebooks", lambda: there)
     monkeypatch.setattr(suite, "notebook_path", lambda name: there[name])
     monkeypatch.setattr(suite, "parameters_of", lambda path: parameters.get(path.stem, ["path", "format", "options"]))
+    kinds = {"healthy": "truth", "open_transactions": "number", "problems": "number", "changes_by_operation": "counts"}
+    monkeypatch.setattr(suite, "declared_facts", lambda _: kinds)
+    monkeypatch.setattr(suite, "check_captures", lambda _: None)
     monkeypatch.setattr(suite, "keep", faked.keep)
     monkeypatch.setattr(suite, "make_report", faked.make)
     return faked
@@ -112,7 +115,7 @@ def test_everything_that_is_wrong_is_said_at_once_before_anything_runs(made: Mad
     message = str(caught.value)
     for part in (
         f"'{tmp_path / 'file'}' is a file; name a folder",
-        "'table' is no parameter of any notebook; there are: tables, time_zone",
+        "'table' is no parameter of any notebook. Did you mean 'tables'? There are: tables, time_zone.",
         f"path: there is no file or folder '{tmp_path / 'none'}'",
         "format: there is no 'gbase8'. Did you mean 'gbase8s'?",
         "time_zone: expected an IANA name",
@@ -152,7 +155,8 @@ def test_a_broken_threshold_is_exit_code_4_with_the_reports_written(
         ((), 0, ""),
         (("--strict",), 1, ""),
         (("--fail-if", "open_transaction > 0"), 2, "Did you mean 'open_transactions'?"),
-        (("--fail-if", "open_transaction > 0", "--fail-if", "problems > 0"), 4, "Did you mean 'open_transactions'?"),
+        (("--fail-if", "open_transaction > 0", "--fail-if", "problems > 0"), 2, "Did you mean 'open_transactions'?"),
+        (("--fail-if", "healthy > 0"), 2, "healthy is true or false, which is not compared so with 0"),
         (("--fail-if", "changes_by_operation.DELETE > 0"), 0, ""),
         (("--fail-if", "problems"), 2, "fail-if: expected a comparison"),
         (("--redact", "SALARY"), 2, "redact: expected a table and a column"),
@@ -193,12 +197,12 @@ def test_one_report_has_thresholds_as_well(
 ) -> None:
     given: dict[str, Any] = {}
 
-    def fake(*_: Any, **options: Any) -> dict[str, Any]:
-        given.update(options)
+    def fake(*arguments: Any) -> dict[str, Any]:
+        given.update(zip(("redact", "fail_if"), arguments[-2:], strict=True))
         return FACTS["transactions"]
 
     monkeypatch.setattr("cdcwb.report.run_report", fake)
     options = ("--fail-if", "open_transactions > 0", "--redact", "HR.EMP.SALARY")
     code, _, err = run(capsys, "report", "transactions", tmp_path, "--to", tmp_path / "x.html", *options)
     assert (code, err) == (4, "cdcwb: threshold broken: open_transactions > 0: it is 1 (transactions)\n")
-    assert given["redact"] == ("HR.EMP.SALARY",)
+    assert given == {"redact": ("HR.EMP.SALARY",), "fail_if": ("open_transactions > 0",)}

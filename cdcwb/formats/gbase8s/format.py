@@ -39,6 +39,7 @@ class GBase8s:
     pairing = Pairing.TRANSACTION
     commits = True
     compressed_updates: frozenset[str] = frozenset()
+    names_keys = False
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

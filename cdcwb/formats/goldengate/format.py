@@ -38,6 +38,7 @@ class GoldenGate:
     pairing = Pairing.TRANSACTION
     commits = False
     compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
+    names_keys = True
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""

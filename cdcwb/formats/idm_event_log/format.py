@@ -39,6 +39,7 @@ class IdmEventLog:
     pairing = Pairing.OBJECT
     commits = False
     compressed_updates: frozenset[str] = frozenset()
+    names_keys = True
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

@@ -40,6 +40,7 @@ class QlikChangeTable:
     pairing = Pairing.POSITION
     commits = False
     compressed_updates: frozenset[str] = frozenset()
+    names_keys = True
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

@@ -41,6 +41,7 @@ class QlikKafka:
     pairing = Pairing.NONE
     commits = False
     compressed_updates: frozenset[str] = frozenset()
+    names_keys = True
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; metadata and registry have to be there."""
