@@ -123,7 +123,7 @@ def test_an_unknown_option_names_the_nearest_of_reader_and_publishing(
 
 def test_documents_are_not_made_without_values(capsys: pytest.CaptureFixture[str], log: Path, tmp_path: Path) -> None:
     code, _, err = run(capsys, log, "--to", tmp_path / "out.xml", "-o", "images=false")
-    assert (code, "images=False" in err) == (2, True)
+    assert (code, "images=false cannot be given" in err) == (2, True)
 
 
 def test_the_log_itself_is_not_written_over(capsys: pytest.CaptureFixture[str], log: Path) -> None:
@@ -175,15 +175,18 @@ def test_changes_of_other_captures_are_documents_too(
 def test_where_no_change_has_a_key_nothing_is_written_and_the_exit_code_is_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    message = {"data": {"id": 1}, "beforeData": None, "headers": {"operation": "INSERT", "changeSequence": "1" * 35}}
-    log, to, lines = tmp_path / "messages.json", tmp_path / "out.xml", tmp_path / "decisions.jsonl"
-    log.write_text(f"{json.dumps({'magic': 'atMSG', 'type': 'DT', 'message': message})}\n" * 2)
+    change = {"table": "SHOP.ORDERS", "op_type": "I", "op_ts": "2026-02-03 08:00:00.000000"}
+    change |= {"current_ts": "2026-02-03T08:00:01.000000", "pos": "00000000010000001234", "after": {"ID": 1}}
+    log, to, lines = tmp_path / "changes.json", tmp_path / "out.xml", tmp_path / "decisions.jsonl"
+    log.write_text(f"{json.dumps(change)}\n{json.dumps(change | {'pos': '00000000010000002345'})}\n")
     code, out, err = run(capsys, log, "--to", to, "--decisions", lines)
     assert (code, out) == (2, "")
     first, *rest = err.splitlines()
-    assert first.startswith("cdcwb: nothing is written: of 2 changes not one has a key; give the key columns, keys=")
-    assert rest[0].startswith("  left out: 2, since no key is known of ")
-    assert [path.name for path in tmp_path.iterdir()] == ["messages.json"]
+    assert first.startswith(
+        "cdcwb: nothing is written: of 2 changes not one has a key; give the key columns, keys=SHOP.ORDERS:"
+    )
+    assert rest[0].startswith("  left out: 2, since no key is known of SHOP.ORDERS")
+    assert [path.name for path in tmp_path.iterdir()] == ["changes.json"]
 
 
 def test_what_only_a_publisher_knows_is_refused_elsewhere(
