@@ -4,7 +4,6 @@ for several notebooks, so that they share a Spark session."""
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +22,9 @@ __all__ = ["ENGINE", "Kernel", "OwnKernelManager"]
 ENGINE: Final = "cdcwb"
 """The name of papermill's engine that runs a notebook in a :class:`Kernel` (its argument ``kernel``)."""
 
-_START_SECONDS: Final = 180
+_START_SECONDS: Final = 600
+_OUTPUT_SECONDS: Final = 300
+"""How long the outputs of a cell may take to arrive once it has ended; nbclient drops those that come later."""
 _QUICK: Final = " ".join(
     [
         # Compiling, by Spark and by the JVM, takes most of the time of a question about a few thousand rows: without
@@ -98,10 +99,7 @@ class Kernel:
         try:
             if runner.kc is not None:
                 runner.wait_for_reply(runner.kc.execute(_RESET.format(folder=str(Path.cwd())), silent=True))
-                runner.execute()
-            else:
-                # What the process and Spark's own say on standard error is no one's concern: failures are exceptions.
-                runner.execute(stderr=subprocess.DEVNULL)
+            runner.execute()
         except (DeadKernelError, RuntimeError):
             self.close()
             raise
@@ -136,7 +134,7 @@ class _Engine(NBClientEngine):
         """Run the notebook in ``kernel``."""
         if kernel is None:
             raise TypeError("the engine of cdcwb wants a kernel")
-        kernel.run(nb_man, kernel_name=kernel_name, startup_timeout=_START_SECONDS)
+        kernel.run(nb_man, kernel_name=kernel_name, startup_timeout=_START_SECONDS, iopub_timeout=_OUTPUT_SECONDS)
 
 
 papermill_engines.register(ENGINE, _Engine)
