@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.goldengate.body import Cell, Cells, Form, Half, Order, body_of_columns, columns_of, walk, walk_one
-from cdcwb.formats.goldengate.detecting import detect_order, detect_unified
+from cdcwb.formats.goldengate.detecting import detect_indicators, detect_order, detect_unified
 from cdcwb.formats.goldengate.records import PrintedColumn
 
 PRESENT: Final = b"\0\0"
@@ -42,12 +43,13 @@ def of_body(cells: Cells, body: int, start: int) -> list[Cell]:
     for place in range(int(cells.offsets[body]), int(cells.offsets[body + 1])):
         indicator = 0xFFFF if cells.is_null[place] else int(cells.odd[place])
         first, last = int(cells.start[place]) - start, int(cells.stop[place]) - start
-        out.append(Cell(int(cells.index[place]), first, last, indicator, Half(int(cells.half[place]))))
+        bare = cells.bare is not None and bool(cells.bare[place])
+        out.append(Cell(int(cells.index[place]), first, last, indicator, Half(int(cells.half[place])), bare))
     return out
 
 
 def as_told(cells: list[Cell]) -> list[Cell]:
-    return [Cell(c.index, c.start, c.stop, c.indicator if c.indicator in (0, 0xFFFF) else 1, c.half) for c in cells]
+    return [replace(one, indicator=one.indicator if one.indicator in (0, 0xFFFF) else 1) for one in cells]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -94,6 +96,21 @@ def test_a_system_key_is_left_out() -> None:
     assert (cells.start.tolist(), cells.bad.tolist()) == ([10], [-1, len(body) + 2])
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_columns_that_may_lack_a_null_indicator_are_all_of_their_bytes(order: Order) -> None:
+    body = column(0, b"abcd", order, b"") + column(2, b"", order, b"") + column(5, None, order)
+    wanted = [(0, b"abcd"), (2, b""), (5, b"\xff\xff")]
+    cells = walk_one(body, order, bare=True)
+    assert [(cell.index, body[cell.start : cell.stop], cell.is_null) for cell in cells or []] == [
+        (index, data, False) for index, data in wanted
+    ]
+    buffer, start, stop = laid([body, column(1, b"x", order)])
+    many = walk(buffer, start, stop, order, bare=np.array([True, False]))
+    assert many.bare is not None
+    assert (many.bare.tolist(), many.odd.any()) == ([True] * 3 + [False], False)
+    assert [buffer[a:b].tobytes() for a, b in zip(many.start, many.stop, strict=True)][:3] == [one for _, one in wanted]
+
+
 def test_a_body_to_leave_alone_has_no_columns_and_no_fault() -> None:
     buffer, start, stop = laid([b"anything", column(0, b"ab"), b"x"])
     forms, skip = np.array([Form.OPAQUE, Form.COLUMNS, Form.OPAQUE]), np.array([0, 0, 4])
@@ -126,13 +143,17 @@ CELLS = st.lists(
     ),
     max_size=5,
 )
-SHAPES = st.tuples(st.sampled_from(list(Form)), st.integers(0, 3), CELLS, CELLS, st.integers(0, 4), st.booleans())
+SHAPES = st.tuples(
+    st.sampled_from(list(Form)), st.integers(0, 3), CELLS, CELLS, st.integers(0, 4), st.booleans(), st.booleans()
+)
 
 
 @given(st.lists(SHAPES, max_size=6), st.sampled_from(ORDERS))
-def test_many_bodies_walk_as_each_alone(shapes: list[tuple[Form, int, list, list, int, bool]], order: Order) -> None:
-    bodies, forms, skips, befores = [], [], [], []
-    for form, skip, first, second, cut, before in shapes:
+def test_many_bodies_walk_as_each_alone(
+    shapes: list[tuple[Form, int, list, list, int, bool, bool]], order: Order
+) -> None:
+    bodies, forms, skips, befores, bares = [], [], [], [], []
+    for form, skip, first, second, cut, before, bare in shapes:
         parts = [b"".join(column(i, v, order, n) for i, v, n in half) for half in (first, second)]
         width = {Form.KEYED: 2, Form.UNIFIED_2: 2, Form.UNIFIED_4: 4}.get(form, 0)
         body = b"s" * skip + (len(parts[0]).to_bytes(width, order) if width else b"") + b"".join(parts)
@@ -140,12 +161,13 @@ def test_many_bodies_walk_as_each_alone(shapes: list[tuple[Form, int, list, list
         forms.append(form)
         skips.append(skip)
         befores.append(before)
+        bares.append(bare)
     buffer, start, stop = laid(bodies, gap=b"gap")
     cells = walk(buffer, start, stop, order, np.array(forms, dtype=np.int64), np.array(skips, dtype=np.int64),
-                 np.array(befores, dtype=bool))  # fmt: skip
+                 np.array(befores, dtype=bool), np.array(bares, dtype=bool))  # fmt: skip
     for place, body in enumerate(bodies):
         half = Half.BEFORE if befores[place] else Half.AFTER
-        alone, bad = columns_of(body, order, forms[place], skips[place], half)
+        alone, bad = columns_of(body, order, forms[place], skips[place], half, bares[place])
         assert of_body(cells, place, int(start[place])) == as_told(alone)
         assert cells.bad[place] == (-1 if bad < 0 else bad + start[place])
         assert (cells.row[cells.offsets[place] : cells.offsets[place + 1]] == place).all()
@@ -169,6 +191,15 @@ def test_the_byte_order_is_that_in_which_bodies_end_exactly(order: Order) -> Non
     found, evidence = detect_order(*laid(bodies))
     assert found == order
     assert evidence.startswith(f"Read {order}-endian, 39 of 39 bodies looked at end exactly")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bodies_without_null_indicators_tell_the_byte_order_by_their_ends(order: Order) -> None:
+    bodies = [column(0, b"a" * k, order, b"") + column(2, b"\0\0\0\1", order, b"") for k in range(1, 40)]
+    found, evidence = detect_order(*laid(bodies))
+    assert (found, evidence.startswith(f"Read {order}-endian, 39 of 39 bodies")) == (order, True)
+    assert detect_indicators(*laid(bodies), order) == (0, 39)
+    assert detect_indicators(*laid([column(0, b"a", order), bodies[0], b"x"]), order) == (1, 1)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -46,6 +46,7 @@ def marks(
         tables=names,
         csn=pa.nulls(count, pa.binary()),
         xid=pa.array(ids, pa.binary()),
+        system=np.zeros(count, dtype=np.int8),
     )
 
 

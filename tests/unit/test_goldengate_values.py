@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.goldengate.body import Form, Half, walk
-from cdcwb.formats.goldengate.datatypes import GUESS, Coding, How
+from cdcwb.formats.goldengate.datatypes import GUESS, GUESS_FIXED, Coding, How
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.maps_of_images import Images, Put, Tables, build_images, decode_cells
 from cdcwb.formats.goldengate.typed_values import arrow_type, typed
-from cdcwb.formats.goldengate.values import Kind, Texts, texts, value_of
+from cdcwb.formats.goldengate.values import Kind, Texts, nullable_texts, nullable_value, texts, value_of
 from cdcwb.model import Problem
 
 CODINGS: Final = (
@@ -192,6 +192,71 @@ def test_a_column_reads_as_its_values_do_one_by_one(
     assert found.kinds.tolist() == [one.kind if one else Kind.NULL for one in alone]
     assert found.problems == [(k, one.problem, one.sentence) for k, one in enumerate(alone) if one and one.problem]
     found.array.validate(full=True)
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize(
+    ("raw", "how", "text", "width"),
+    [
+        (b"ANN ", GUESS_FIXED, "ANN", 0),
+        (b"WA", GUESS_FIXED, "WA", 0),
+        (b"", GUESS_FIXED, "", 0),
+        (b"    ", GUESS_FIXED, "", 0),
+        (b"\0\0\0\x2a", GUESS_FIXED, "42", 0),
+        (b"\0\x2a", GUESS_FIXED, "42", 0),
+        (b"\0\0\0\0\0\0\0\x2a", GUESS_FIXED, "42", 0),
+        (b"\0\0\0\0\0\x2a", GUESS_FIXED, "42", 2),
+        (b"\0\0SEATTLE  ", GUESS_FIXED, "SEATTLE", 2),
+        (b"\xff\xff       ", GUESS_FIXED, None, 2),
+        (b"2022-12-22", GUESS_FIXED, "2022-12-22", 0),
+        (b"Z\xc3\xbcrich", GUESS_FIXED, "Z\u00fcrich", 0),
+        (b"\xff\xff\xff\xff", Coding(How.INTEGER, 4), "-1", 0),
+        (b"\xff\xff", Coding(How.INTEGER, 4), None, 2),
+        (b"\xff\xff\0\0\0\0", Coding(How.INTEGER, 4), None, 2),
+        (b"\0\0\0\0\0\x2a", Coding(How.INTEGER, 4, 1), "4.2", 2),
+        (b"\0\0\0\x2a", Coding(How.INTEGER, 4, 1), "4.2", 0),
+        (b"ab  ", Coding(How.FIXED_TEXT, 4), "ab", 0),
+        (b"\0\0ab  ", Coding(How.FIXED_TEXT, 4), "ab", 2),
+        (b"\xff\xff    ", Coding(How.FIXED_TEXT, 4), None, 2),
+    ],
+)
+def test_a_column_that_may_be_null_is_read_in_the_one_way_that_fits(
+    raw: bytes, how: Coding, text: str | None, width: int, order: Any
+) -> None:
+    found, indicator = nullable_value(raw, how, order)
+    assert (None if found.kind is Kind.NULL else found.text, found.problem, indicator) == (text, None, width)
+
+
+@pytest.mark.parametrize(
+    ("raw", "how", "sentence"),
+    [
+        (b"\0\0\xf0\0", GUESS_FIXED, "0000f000 is '61440' or '-4096' behind a null indicator; a definition"),
+        (b"\xff\xff\xff\xff", GUESS_FIXED, "ffffffff is '-1' or NULL; a definition of the table tells"),
+        (b"\xff\xff", Coding(How.INTEGER, 2), "ffff is '-1' or NULL; a definition of the table tells"),
+        (b"\1\2\3", GUESS_FIXED, "expected text, a date or an integer of 2, 4 or 8 bytes, found 010203"),
+        (b"abcde", Coding(How.FIXED_TEXT, 4), "expected"),
+    ],
+)
+def test_a_column_that_fits_in_two_ways_or_in_none_is_a_problem(raw: bytes, how: Coding, sentence: str) -> None:
+    found, width = nullable_value(raw, how, "big")
+    assert (found.problem, found.kind, width) == (Problem.VALUE, Kind.HEX, 0)
+    assert found.sentence.startswith(sentence)
+
+
+BARE = st.tuples(st.sampled_from([b"", b"\0\0", b"\xff\xff"]), PIECES).map(lambda pair: pair[0] + (pair[1] or b""))
+
+
+@given(st.lists(BARE, max_size=9), st.sampled_from([*CODINGS, GUESS_FIXED]), st.sampled_from(["little", "big"]),
+       st.sampled_from(["utf-8", "gbk", "latin-1"]))  # fmt: skip
+def test_columns_that_may_be_null_read_as_their_values_do_one_by_one(
+    values: list[bytes], how: Coding, order: Any, charset: str
+) -> None:
+    buffer, start, stop, _ = laid(list(values))
+    found = nullable_texts(buffer, start, stop, how, charset, order)
+    alone = [nullable_value(value, how, order, charset)[0] for value in values]
+    assert found.array.to_pylist() == [None if one.kind is Kind.NULL else one.text for one in alone]
+    assert found.kinds.tolist() == [one.kind for one in alone]
+    assert found.problems == [(k, one.problem, one.sentence) for k, one in enumerate(alone) if one.problem]
 
 
 def test_values_may_lie_in_another_order_than_the_column() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned
-from cdcwb.formats.goldengate.body import Cells, Form, Half, body_of_columns, walk
+from cdcwb.formats.goldengate.body import UNKNOWN_ORDER, Bools, Cells, Form, Half, body_of_columns, not_columns, walk
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.maps_of_images import Put, Tables, build_images, decode_cells
 from cdcwb.formats.goldengate.plan import FileEntry, Plan
@@ -73,10 +73,36 @@ class Bodies:
         """The columns of some records; those without images have none."""
         given = self.given
         forms = forms_of(given.marks, self.file.prefix, rows)
-        start = np.where(_IMAGED[given.kind[rows]] & (forms != Form.OPAQUE), self.start[rows], -1)
+        start = np.where(self._with_columns(rows), self.start[rows], -1)
         skip = np.maximum(given.records.column("SyskeyLen")[rows], 0)
         before = (given.kind[rows] == _BEFORE) | (given.operation[rows] == _DELETE)
-        return walk(self.buffer, start, self.stop[rows], self.order, forms, skip, before)
+        if not self.file.order_known:
+            start[:] = -1
+        stop, bare = self.stop[rows], self._bare(rows)
+        cells = walk(self.buffer, start, stop, self.order, forms, skip, before, bare)
+        unread = (cells.bad >= 0) & self._is_complete(rows)
+        if unread.any():  # what begins like columns and does not end so is none
+            bad = cells.bad
+            cells = walk(self.buffer, np.where(unread, -1, start), stop, self.order, forms, skip, before, bare)
+            cells.bad = bad
+        return cells
+
+    def _with_columns(self, rows: Ints) -> Bools:
+        """Records whose data is an image or two."""
+        forms = forms_of(self.given.marks, self.file.prefix, rows)
+        there: Bools = _IMAGED[self.given.kind[rows]] & (forms != Form.OPAQUE)
+        return there
+
+    def _bare(self, rows: Ints) -> Bools | None:
+        """Records with null indicators only in columns that may be NULL; None if there are none."""
+        bare: Bools = self.given.marks.system[rows] >= self.file.nullable
+        return bare if bare.any() else None
+
+    def _is_complete(self, rows: Ints) -> Bools:
+        """Records of which all of the data is shown, and which no other record continues."""
+        heads = np.array(sorted(self.given.heads), dtype=np.int64)
+        whole: Bools = self.stop[rows] - self.start[rows] >= self.given.records.length[rows]
+        return whole & ~np.isin(rows, heads)
 
     def images(self, batch: EventBatch, rows: Ints) -> dict[str, pa.Array]:
         """Row images, and the problems that come up in decoding them."""
@@ -92,15 +118,13 @@ class Bodies:
         return {"before": images.before, "after": images.after, "key": images.key}
 
     def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
-        """Bodies that are all there and are not columns to their end."""
-        records = self.given.records
-        for at in np.flatnonzero(cells.bad >= 0).tolist():
-            index = int(rows[at])
-            start = int(self.start[index])
-            if index in self.given.heads or int(self.stop[index]) - start < records.length[index]:
-                continue
-            sentence = f"byte {int(cells.bad[at]) - start} of the data and what follows are no columns"
-            batch.problem(at, Problem.ROW_SIZE, sentence)
+        """Bodies that are all there and are not columns to their end, or that nothing tells the byte order of."""
+        if not self.file.order_known:
+            for at in np.flatnonzero(self._with_columns(rows) & (self.stop[rows] > self.start[rows])).tolist():
+                batch.problem(at, Problem.ROW_SIZE, UNKNOWN_ORDER)
+        for at in np.flatnonzero((cells.bad >= 0) & self._is_complete(rows)).tolist():
+            place = int(cells.bad[at] - self.start[rows[at]])
+            batch.problem(at, Problem.ROW_SIZE, not_columns(place))
 
     def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
         """The values of large objects that were put together from fragments."""

@@ -1,9 +1,10 @@
 """From the bytes of record bodies to columns (docs/formats/goldengate.md §4).
 
 A column is its index in the table (from 0) and a length, two bytes each in the byte order of the trail, then so many
-bytes: a null indicator of two bytes (0000: there is a value, FFFF: NULL) and the value. Bodies are walked side by side,
-one column at a time. NonStop's Enscribe updates are pairs of field offset and field length instead; nothing in a body
-tells the two apart, so these are read as columns where they happen to fit and fail otherwise.
+bytes: a null indicator of two bytes (0000: there is a value, FFFF: NULL) and the value. A NonStop writes the indicator
+only in columns that may be NULL (§4.8): the cells of such bodies are all of a column's bytes. Bodies are walked side by
+side, one column at a time. NonStop's Enscribe updates are pairs of field offset and field length instead; nothing in a
+body tells the two apart, so these are read as columns where they happen to fit and fail otherwise.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from cdcwb.formats.goldengate.records import PrintedColumn
 
 __all__ = [
+    "UNKNOWN_ORDER",
     "Bools",
     "Bytes",
     "Cell",
@@ -29,6 +31,8 @@ __all__ = [
     "Order",
     "body_of_columns",
     "columns_of",
+    "not_columns",
+    "odd_indicator",
     "walk",
     "walk_one",
 ]
@@ -43,6 +47,19 @@ NULL: Final = 0xFFFF
 _NO_INDICATOR: Final = -1
 _DESCRIPTOR: Final = 4
 _INDICATOR: Final = 2
+
+
+UNKNOWN_ORDER: Final = "nothing tells the byte order of the data, so no values are read; the option byte_order names it"
+
+
+def not_columns(place: int) -> str:
+    """What is wrong with data of which byte ``place`` and what follows are no columns."""
+    return f"byte {place} of the data and what follows are no columns, so none of its values are read"
+
+
+def odd_indicator(shown: str) -> str:
+    """What is wrong with a column that begins with something else than a null indicator."""
+    return f"expected the null indicator 0000 or ffff, found {shown}"
 
 
 class Form(IntEnum):
@@ -75,13 +92,15 @@ class Half(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One column of one body. ``start`` and ``stop`` are the value's place in the body, behind the null indicator,
-    which is ``indicator`` (-1: the column is too short to have one)."""
+    which is ``indicator`` (-1: the column is too short to have one). ``bare``: the place is that of all bytes of the
+    column, which may begin with a null indicator."""
 
     index: int
     start: int
     stop: int
     indicator: int
     half: Half
+    bare: bool = False
 
     @property
     def is_null(self) -> bool:
@@ -94,12 +113,13 @@ class Cells:
 
     For each column: ``row`` (which body), ``index`` (of the column), ``start`` and ``stop`` (the value behind the null
     indicator, bytes of the buffer), ``is_null``, ``half`` (a :class:`Half`), ``whole`` (there is a null indicator) and
-    ``odd`` (it is missing, or neither 0000 nor FFFF). ``offsets``: body k has the columns ``offsets[k]`` up to
+    ``odd`` (it is missing, or neither 0000 nor FFFF). ``bare``: the cells that are all bytes of their column, which may
+    begin with a null indicator; None if none is. ``offsets``: body k has the columns ``offsets[k]`` up to
     ``offsets[k + 1]``. ``bad`` for each body: the place in the buffer where the walk found what is no column, -1 if it
     came to the end; the columns before that place are there.
     """
 
-    __slots__ = ("bad", "half", "index", "is_null", "odd", "offsets", "row", "start", "stop", "whole")
+    __slots__ = ("bad", "bare", "half", "index", "is_null", "odd", "offsets", "row", "start", "stop", "whole")
 
     def __init__(
         self,
@@ -110,6 +130,7 @@ class Cells:
         indicator: Ints,
         half: npt.NDArray[np.int8],
         bad: Ints,
+        bare: Bools | None = None,
     ) -> None:
         self.offsets = offsets
         self.row: Ints = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -121,6 +142,7 @@ class Cells:
         self.whole: Bools = indicator != _NO_INDICATOR
         self.half = half
         self.bad = bad
+        self.bare = bare
 
     def __len__(self) -> int:
         return len(self.index)
@@ -134,15 +156,16 @@ class Cells:
 
 
 def walk_one(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER
+    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
 ) -> list[Cell] | None:
-    """The columns of one body; None if it is not columns to its end. ``skip``: bytes of a system key before them."""
-    cells, bad = columns_of(body, order, form, skip, half)
+    """The columns of one body; None if it is not columns to its end. ``skip``: bytes of a system key before them.
+    ``bare``: null indicators are only in columns that may be NULL."""
+    cells, bad = columns_of(body, order, form, skip, half, bare)
     return cells if bad < 0 else None
 
 
 def columns_of(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER
+    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
 ) -> tuple[list[Cell], int]:
     """The columns of one body as far as they are whole, and where they end before the body does (-1: they do not)."""
     cells: list[Cell] = []
@@ -162,20 +185,22 @@ def columns_of(
         middle = min(middle, size)
         parts = [(at + width, middle, Half.BEFORE), (middle, size, Half.AFTER)]
     for first, last, of in parts:
-        failed = _columns_between(body, first, last, order, of, cells)
+        failed = _columns_between(body, first, last, order, of, cells, bare)
         if failed >= 0 and bad < 0:
             bad = failed
     return cells, bad
 
 
-def _columns_between(body: bytes, at: int, limit: int, order: Order, half: Half, cells: list[Cell]) -> int:
+def _columns_between(body: bytes, at: int, limit: int, order: Order, half: Half, cells: list[Cell], bare: bool) -> int:
     while at < limit:
         index = int.from_bytes(body[at : at + 2], order)
         start = at + _DESCRIPTOR
         stop = start + int.from_bytes(body[at + 2 : start], order)
         if stop > limit:
             return at
-        if stop - start >= _INDICATOR:
+        if bare:
+            cells.append(Cell(index, start, stop, PRESENT, half, True))
+        elif stop - start >= _INDICATOR:
             cells.append(Cell(index, start + 2, stop, int.from_bytes(body[start : start + 2], order), half))
         else:
             cells.append(Cell(index, stop, stop, _NO_INDICATOR, half))
@@ -213,11 +238,13 @@ def walk(
     forms: npt.NDArray[np.integer] | None = None,
     skip: Ints | None = None,
     before: Bools | None = None,
+    bare: Bools | None = None,
 ) -> Cells:
     """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
 
     ``forms``: a :class:`Form` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
-    ``before``: the only image of such a body is a before image (None: an after image).
+    ``before``: the only image of such a body is a before image (None: an after image), ``bare``: null indicators are
+    only in columns that may be NULL (None: in all).
     """
     count = len(start)
     start, stop = np.where(start < 0, 0, start), np.where(start < 0, 0, stop)
@@ -231,7 +258,7 @@ def walk(
     if before is not None:
         half[before] = Half.BEFORE
     if forms is None or not forms.any():
-        return _walk(words, start, stop, half, order, np.arange(count), bad)
+        return _walk(words, start, stop, half, order, np.arange(count), bad, bare)
     opaque = forms == Form.OPAQUE
     stop = np.where(opaque, start, stop)
     bad[opaque] = -1
@@ -263,7 +290,7 @@ def walk(
     begins = np.where(second, middle[body], first[body])
     ends = np.where(double[body] & ~second, middle[body], stop[body])
     halves = np.where(double[body], np.where(second, Half.AFTER, Half.BEFORE), half[body]).astype(np.int8)
-    return _walk(words, begins, ends, halves, order, body, bad)
+    return _walk(words, begins, ends, halves, order, body, bad, bare)
 
 
 def _words(buffer: Bytes, last: int) -> npt.NDArray[np.uint64]:
@@ -284,6 +311,7 @@ def _walk(
     order: Order,
     body: Ints,
     bad: Ints,
+    bare: Bools | None,
 ) -> Cells:
     """Walks pieces of bodies; ``body`` says whose each is. ``bad`` is filled in."""
     shifts = (0, 16, 32) if order == "little" else (48, 32, 16)
@@ -330,6 +358,11 @@ def _walk(
     word >>= np.uint64(shifts[2])
     word &= mask
     indicator = word.view(np.int64)
+    of_bare = None
+    if bare is not None and bare.any():
+        of_bare = np.repeat(bare[body], counts)
+        value[of_bare] -= _INDICATOR
+        indicator[of_bare] = PRESENT
     short = value > last
     if short.any():
         value[short] = last[short]
@@ -340,4 +373,4 @@ def _walk(
         of_bodies = np.concatenate([np.zeros(1, dtype=np.int64), ends[final]])
     else:
         of_bodies = offsets
-    return Cells(of_bodies, index, value, last, indicator, np.repeat(half, counts), bad)
+    return Cells(of_bodies, index, value, last, indicator, np.repeat(half, counts), bad, of_bare)

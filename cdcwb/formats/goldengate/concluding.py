@@ -10,9 +10,10 @@ from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.definitions import Definition, split_name
 from cdcwb.formats.goldengate.jobs import WidthTask, of_text, widths
-from cdcwb.formats.goldengate.plan import LOGDUMP, Part, Plan
+from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Part, Plan
 from cdcwb.formats.goldengate.reader_options import Options
-from cdcwb.formats.goldengate.scanning import PartScan
+from cdcwb.formats.goldengate.records import System
+from cdcwb.formats.goldengate.scanning import BodyVote, PartScan
 from cdcwb.formats.goldengate.trail import TrailFile
 from cdcwb.formats.goldengate.versions import MetadataText, Version, build_versions, inferred
 from cdcwb.formats.zones import offset_name
@@ -28,26 +29,62 @@ def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], optio
         if one.vote is not None:
             votes.setdefault(part.file, []).append(one.vote)
     prefix = next((one.prefix for some in votes.values() for one in some if one.prefix is not None), 2)
-    order = next((one.order for some in votes.values() for one in some if one.order is not None), "little")
+    order = next((one.order for some in votes.values() for one in some if one.order is not None), None)
     for index, entry in enumerate(plan.files):
         if entry.kind != LOGDUMP:
             continue
         told = [one for one in votes.get(index, ()) if one.order is not None]
-        entry.byte_order = options.byte_order or (told[0].order if told else order)
+        entry.byte_order = options.byte_order or (told[0].order if told else order or "little")
+        entry.order_known = options.byte_order is not None or order is not None or index not in votes
         wide = [one for one in votes.get(index, ()) if one.prefix is not None]
         entry.prefix = options.prefix or (wide[0].prefix if wide else prefix)
         if options.byte_order is None and index in votes:
-            evidence = told[0].order_evidence if told else votes[index][0].order_evidence + _ASSUMED
-            plan.detected.append(detected_row("byte_order", entry.byte_order, evidence, False, entry.path))
+            evidence = told[0].order_evidence if told else votes[index][0].order_evidence
+            evidence += "" if told else _OF_OTHERS if entry.order_known else _UNKNOWN_ORDER
+            value = entry.byte_order if entry.order_known else "unknown"
+            plan.detected.append(detected_row("byte_order", value, evidence, False, entry.path))
+        _decide_indicators(plan, entry, votes.get(index, ()), options)
         if options.prefix is None and wide:
             row = detected_row("unified_prefix", str(entry.prefix), wide[0].prefix_evidence, False, entry.path)
             plan.detected.append(row)
-    for setting, value in (("byte_order", options.byte_order), ("unified_prefix", options.prefix)):
+    indicators = {True: NULLABLE, False: EVERY}.get(options.nullable) if options.nullable is not None else None
+    for setting, value in (
+        ("byte_order", options.byte_order),
+        ("null_indicators", indicators),
+        ("unified_prefix", options.prefix),
+    ):
         if value is not None:
             plan.detected.append(detected_row(setting, str(value), "given as an option", True))
 
 
-_ASSUMED: Final = " That of the capture's other files is taken, or little-endian."
+EVERY: Final = "every column"
+NULLABLE: Final = "columns that may be NULL"
+_OF_OTHERS: Final = " That of the capture's other files is taken."
+_UNKNOWN_ORDER: Final = " No values are read; the option byte_order names it."
+
+
+def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], options: Options) -> None:
+    """Which columns of a file's bodies have a null indicator (§4.8); what is usual is not worth a row."""
+    every, other = sum(one.with_indicators for one in votes), sum(one.without for one in votes)
+    nonstop = sum(one.nonstop for one in votes)
+    given = options.nullable_from
+    entry.nullable = given if given is not None else System.UNKNOWN if other > every else System.NONSTOP
+    if given is not None or not (other or nonstop):
+        return
+    evidence = []
+    if nonstop:
+        evidence.append(
+            f"{plural(nonstop, 'record')} looked at of a NonStop, as file names, TRANSID or system keys show: "
+            f"there only columns that may be NULL have one"
+        )
+    if other:
+        evidence.append(
+            f"of the other bodies that end exactly, {every} begin each column with a null indicator, {other} do not"
+        )
+    value = NULLABLE if other > every or (nonstop and not every) else EVERY
+    if nonstop and value == EVERY:
+        value = f"{EVERY}; of a NonStop, {NULLABLE}"
+    plan.detected.append(detected_row("null_indicators", value, "; ".join(evidence), False, entry.path))
 
 
 def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 __all__ = [
     "BINARY_SUBTYPE",
     "GUESS",
+    "GUESS_FIXED",
     "Coding",
     "How",
     "coding_of",
@@ -50,6 +51,8 @@ class How(IntEnum):
     """A large object's place in its record; the value comes in records of its own."""
     UNKNOWN = 10
     """A code that no public source explains."""
+    GUESS_FIXED = 11
+    """Nobody says, and text may be padded with blanks and without a length, as in the columns of a NonStop."""
 
 
 class Coding(NamedTuple):
@@ -65,6 +68,9 @@ class Coding(NamedTuple):
 
 GUESS: Final = Coding(How.GUESS)
 """For columns without a definition."""
+
+GUESS_FIXED: Final = Coding(How.GUESS_FIXED)
+"""For columns without a definition in records of a NonStop."""
 
 UTF16_SUBTYPE: Final = 1
 BINARY_SUBTYPE: Final = 4

@@ -1,5 +1,5 @@
-"""What a trail does not say of its bodies, by trying: their byte order, and the length before unified updates
-(docs/formats/goldengate.md §4.2 and §4.5)."""
+"""What a trail does not say of its bodies, by trying: their byte order, whether each column has a null indicator, and
+the length before unified updates (docs/formats/goldengate.md §4.2, §4.5 and §4.8)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import numpy.typing as npt
 
 from cdcwb.formats.goldengate.body import Bools, Bytes, Form, Ints, Order, walk
 
-__all__ = ["detect_order", "detect_unified"]
+__all__ = ["detect_indicators", "detect_order", "detect_unified"]
 
 _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 _SAMPLE: Final = 4000
 
 
 class _Fit(NamedTuple):
-    """How well bodies walk. ``whole``: to their end, indexes rising in each image; ``columns`` that were whole."""
+    """How well bodies walk. ``ends``: to their end, indexes rising in each image; ``whole``: and each column begins
+    with a null indicator. ``columns`` that are whole and begin with one, ``cells`` that are whole."""
 
+    ends: Bools
     whole: Bools
     columns: Ints
+    cells: Ints
 
 
 def _fit(
@@ -29,13 +32,15 @@ def _fit(
     cells = walk(buffer, start, stop, order, forms, skip)
     columns = np.diff(cells.offsets)
     if len(cells) == 0:
-        return _Fit(np.zeros(len(start), dtype=bool), columns)
+        never = np.zeros(len(start), dtype=bool)
+        return _Fit(never, never, columns, columns)
     rises = np.ones(len(cells), dtype=bool)
     same = (cells.row[1:] == cells.row[:-1]) & (cells.half[1:] == cells.half[:-1])
     rises[1:] = ~same | (cells.index[1:] > cells.index[:-1])
-    wrong = ~rises | cells.odd
-    faults = np.bincount(cells.row[wrong], minlength=len(start))
-    return _Fit((cells.bad < 0) & (columns > 0) & (faults == 0), np.where(faults == 0, columns, 0))
+    falls = np.bincount(cells.row[~rises], minlength=len(start)) > 0
+    odd = np.bincount(cells.row[cells.odd], minlength=len(start)) > 0
+    ends = (cells.bad < 0) & (columns > 0) & ~falls
+    return _Fit(ends, ends & ~odd, np.where(falls | odd, 0, columns), np.where(falls, 0, columns))
 
 
 def _sample(start: Ints, stop: Ints) -> Ints:
@@ -53,8 +58,9 @@ def detect_order(
 ) -> tuple[Order | None, str]:
     """The byte order in which more bodies are columns to their very end, and a sentence of evidence.
 
-    Unified updates may have either length in front here. Bodies that were cut count by the columns that are whole, if
-    no body is whole in one order alone. None if nothing tells.
+    Of a body that ends exactly in both, the order in which each column begins with a null indicator counts. Unified
+    updates may have either length in front here. Bodies that were cut count by the columns that are whole, if no body
+    tells one order alone. None if nothing tells.
     """
     rows = _sample(start, stop)
     if not len(rows):
@@ -67,25 +73,45 @@ def detect_order(
         if forms is not None and (unified := np.isin(forms, (Form.UNIFIED_2, Form.UNIFIED_4))).any():
             other = np.where(unified, Form.UNIFIED_2 + Form.UNIFIED_4 - forms, forms)
             again = _fit(buffer, start[rows], stop[rows], order, other, skip)
-            fit = _Fit(fit.whole | again.whole, np.maximum(fit.columns, again.columns))
+            fit = _Fit(
+                fit.ends | again.ends,
+                fit.whole | again.whole,
+                np.maximum(fit.columns, again.columns),
+                np.maximum(fit.cells, again.cells),
+            )
         fits[order] = fit
     little, big = fits["little"], fits["big"]
-    ends = {"little": int((little.whole & ~big.whole).sum()), "big": int((big.whole & ~little.whole).sum())}
+    ends = _votes(little.ends + little.whole * 1, big.ends + big.whole * 1)
     if ends["little"] != ends["big"]:
         return _decided(ends, f"of {len(rows)} bodies looked at end exactly with rising column indexes")
-    further = {
-        "little": int((little.columns > big.columns).sum()),
-        "big": int((big.columns > little.columns).sum()),
-    }
-    if further["little"] != further["big"]:
-        return _decided(further, f"of {len(rows)} bodies looked at, none of them whole, have more whole columns")
+    for of_little, of_big in ((little.columns, big.columns), (little.cells, big.cells)):
+        further = _votes(of_little, of_big)
+        if further["little"] != further["big"]:
+            return _decided(further, f"of {len(rows)} bodies looked at, none of them whole, have more whole columns")
     return None, f"None of {len(rows)} bodies looked at tells little-endian from big-endian."
+
+
+def _votes(little: Ints, big: Ints) -> dict[str, int]:
+    return {"little": int((little > big).sum()), "big": int((big > little).sum())}
 
 
 def _decided(votes: dict[str, int], what: str) -> tuple[Order, str]:
     order: Order = "little" if votes["little"] > votes["big"] else "big"
     other = "big" if order == "little" else "little"
     return order, f"Read {order}-endian, {votes[order]} {what}; read {other}-endian, {votes[other]}."
+
+
+def detect_indicators(
+    buffer: Bytes,
+    start: Ints,
+    stop: Ints,
+    order: Order,
+    forms: npt.NDArray[np.integer] | None = None,
+    skip: Ints | None = None,
+) -> tuple[int, int]:
+    """Of the bodies that end exactly: in how many each column begins with a null indicator, and in how many not."""
+    fit = _fit(buffer, start, stop, order, forms, skip)
+    return int(fit.whole.sum()), int((fit.ends & ~fit.whole).sum())
 
 
 def detect_unified(

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import numpy as np
+
 from cdcwb.formats.base import Field
 from cdcwb.formats.goldengate import printed_lines as lines
 from cdcwb.formats.goldengate.body import Order
 from cdcwb.formats.goldengate.definitions import Definition
+from cdcwb.formats.goldengate.detecting import detect_indicators
 from cdcwb.formats.goldengate.dissect_data import (
     Decoding,
     column_parts,
@@ -29,28 +32,55 @@ from cdcwb.formats.goldengate.facts import (
     HEADER_TOKENS,
     token_name,
 )
+from cdcwb.formats.goldengate.marks import marks_of
 from cdcwb.formats.goldengate.printed_lines import text_of
 from cdcwb.formats.goldengate.printed_reading import Reading, Role
-from cdcwb.formats.goldengate.records import Printed
+from cdcwb.formats.goldengate.records import Printed, Shape, System
+from cdcwb.formats.goldengate.scan import scan
+from cdcwb.formats.goldengate.scanning import forms_of
 from cdcwb.model import Problem
 
 __all__ = ["dissect"]
 
 
 def dissect(
-    record: bytes, definition: Definition | None = None, order: Order | None = None, charset: str = "utf-8"
+    record: bytes,
+    definition: Definition | None = None,
+    order: Order | None = None,
+    charset: str = "utf-8",
+    nullable: int | None = None,
+    order_known: bool = True,
 ) -> Field:
     """The field tree of the text of one record.
 
     ``definition``: of its table, for names and types (None: columns are ``c0``, ``c1`` … and values are guessed).
-    ``order``: byte order of the trail (None: the one in which the columns fit). Children fill their node without
-    holes, in byte order, whatever the text is. Never raises.
+    ``order``: byte order of the trail (None: the one in which the columns fit); ``order_known`` false: nothing tells
+    it, so that no value is read. ``nullable``: from this :class:`~cdcwb.formats.goldengate.records.System` on, null
+    indicators are only in columns that may be NULL (None: as the record shows). Children fill their node without holes,
+    in byte order, whatever the text is. Never raises.
     """
     reading = Reading(record, 0, len(record))
     printed = reading.printed()
-    tree = _Tree(record, printed, Decoding(definition, order, charset))
+    bare = _is_bare(record, order, nullable)
+    tree = _Tree(record, printed, Decoding(definition, order, charset, bare, order_known))
     children = [tree.section(section) for section in _sections(reading.roles)]
     return group(record, tree.name, 0, len(record), tree.meaning, children, None, tree.problem)
+
+
+def _is_bare(record: bytes, order: Order | None, nullable: int | None) -> bool:
+    """Are null indicators only in columns that may be NULL?"""
+    records = scan(np.frombuffer(record, dtype=np.uint8))
+    one = np.flatnonzero(records.shape == Shape.RECORD)[:1]
+    if not len(one):
+        return False
+    marks = marks_of(records)
+    if nullable is not None or marks.system[one[0]] != System.UNKNOWN:
+        return bool(marks.system[one[0]] >= (System.NONSTOP if nullable is None else nullable))
+    start, stop = records.body_at[one].T
+    forms, skip = forms_of(marks, 2, one), np.zeros(1, dtype=np.int64)
+    orders: tuple[Order, ...] = ("little", "big") if order is None else (order,)
+    found = [detect_indicators(records.bytes, start, stop, each, forms, skip) for each in orders]
+    return any(other for _, other in found) and not any(every for every, _ in found)
 
 
 _SECTION: Final = {

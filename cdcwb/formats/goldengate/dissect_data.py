@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from cdcwb.formats.base import Field
-from cdcwb.formats.goldengate.body import Cell, Form, Half, Order, columns_of
+from cdcwb.formats.goldengate.body import UNKNOWN_ORDER, Cell, Form, Half, Order, columns_of, not_columns, odd_indicator
 from cdcwb.formats.goldengate.ddl import items_of
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.dissect_nodes import HexBytes
@@ -27,7 +27,7 @@ from cdcwb.formats.goldengate.file_header import header_tokens, iso_utc
 from cdcwb.formats.goldengate.printed_lines import text_of
 from cdcwb.formats.goldengate.printed_tokens import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.records import Printed, PrintedColumn, Shape
-from cdcwb.formats.goldengate.values import coding, value_of
+from cdcwb.formats.goldengate.values import Kind, coding, nullable_value, value_of
 from cdcwb.model import Problem
 
 __all__ = ["Decoding", "column_parts", "data_fields", "ghdr_fields", "token_area", "token_value", "user_area"]
@@ -39,11 +39,17 @@ _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 
 
 class Decoding(NamedTuple):
-    """What the values of a record are decoded by; ``order`` None: the one in which its columns fit."""
+    """What the values of a record are decoded by.
+
+    ``order`` None: the one in which its columns fit; ``order_known`` false: nothing tells it, so no value is read.
+    ``bare``: null indicators are only in columns that may be NULL.
+    """
 
     definition: Definition | None = None
     order: Literal["little", "big"] | None = None
     charset: str = "utf-8"
+    bare: bool = False
+    order_known: bool = True
 
     def column(self, index: int) -> ColumnDef | None:
         """The column with this index, from 0; None where there is no definition of it."""
@@ -100,18 +106,37 @@ class _Walk(NamedTuple):
     cells: list[Cell]
     bad: int
 
+    def fit(self) -> tuple[bool, bool, int]:
+        """How well the columns fill the body: to its end, each with a null indicator, and how far."""
+        whole = all(cell.indicator in (0, 0xFFFF) for cell in self.cells)
+        return self.bad < 0, self.bad < 0 and whole, self.bad if self.cells else -1
+
 
 def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Field]:
     skip = max(record.values.get("SyskeyLen", 0), 0)
     half = Half.BEFORE if io_type == _DELETE or record.values.get("BeforeAfter") == ord("B") else Half.AFTER
     forms = (Form.UNIFIED_2, Form.UNIFIED_4) if io_type in UNIFIED else (_ROWS[io_type],)
     orders = _ORDERS if by.order is None else (by.order,)
-    walks = [_Walk(order, form, *columns_of(data.data, order, form, skip, half)) for order in orders for form in forms]
-    walk = max(walks, key=lambda one: (one.bad < 0, one.bad if one.cells else -1))
+    walks = [
+        _Walk(order, form, *columns_of(data.data, order, form, skip, half, by.bare))
+        for order in orders
+        for form in forms
+    ]
+    walk = max(walks, key=_Walk.fit)
     fields = []
     if skip:
         key = data.data[:skip]
         fields.append(data.leaf("system key", 0, skip, key.hex(), f"NonStop: the row's system key, {skip} bytes"))
+    short = len(data) < max(record.length, record.values.get("RecLength", -1))
+    goes_on = record.values.get("Continued") == 1
+    reason = None
+    if not by.order_known or sum(one.fit() == walk.fit() for one in walks if walk.bad < 0 and walk.cells) > 1:
+        reason = UNKNOWN_ORDER
+    elif walk.bad >= 0 and not short and not goes_on:
+        reason = not_columns(walk.bad)
+    if reason is not None:
+        rest = data.data[skip:].hex()
+        return [*fields, data.leaf("undecoded", min(skip, len(data)), len(data), rest, reason, Problem.ROW_SIZE)]
     width = {Form.COLUMNS: 0, Form.UNIFIED_4: 4}.get(walk.form, 2)
     if width:
         length = int.from_bytes(data.data[skip : skip + width], walk.order)
@@ -120,17 +145,15 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
     fields += [_cell(data, cell, walk, by) for cell in walk.cells]
     if walk.bad >= 0:
         cut = max((cell.stop for cell in walk.cells), default=skip + width)
-        short = len(data) < max(record.length, record.values.get("RecLength", -1))
-        meaning = "the rest of a body that was cut" if short else "bytes that are no columns"
-        problem: Problem | None = Problem.TRUNCATED if short else Problem.MALFORMED
-        if not short and record.values.get("Continued") == 1:
-            meaning, problem = "a column that goes on in the next record", None
+        meaning, problem = "the rest of a body that was cut", Problem.TRUNCATED if short else None
+        if not short:
+            meaning = "a column that goes on in the next record"
         fields.append(data.leaf("undecoded", cut, len(data), data.data[cut:].hex(), meaning, problem))
     return fields
 
 
 def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding) -> Field:
-    head = cell.start - (4 if cell.indicator < 0 else 6)
+    head = cell.start - (4 if cell.bare or cell.indicator < 0 else 6)
     name = by.name(cell.index)
     half = "before" if cell.half is Half.BEFORE else "after"
     length = cell.stop - head - 4
@@ -139,31 +162,40 @@ def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding) -> Field:
         data.leaf("column length", head + 2, head + 4, str(length), f"{walk.order}-endian: bytes that follow"),
         *column_parts(data, head + 4, cell.stop, cell.index, walk.order, by),
     ]
-    value, meaning, problem = _value(data.data[head + 4 : cell.stop], cell.index, walk.order, by)
+    value, meaning, problem, _ = _value(data.data[head + 4 : cell.stop], cell.index, walk.order, by)
     return data.group(name, head, cell.stop, f"{half} image: {meaning}", children, value, problem)
 
 
 def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order, by: Decoding) -> list[Field]:
     """Null indicator and value of one column."""
     raw = data.data[start:stop]
-    value, meaning, problem = _value(raw, index, order, by)
+    value, meaning, problem, width = _value(raw, index, order, by)
     indicator = {b"\0\0": "0000: there is a value", b"\xff\xff": "FFFF: NULL"}.get(raw[:2], "neither 0000 nor FFFF")
-    parts = [data.leaf("null indicator", start, min(start + 2, stop), raw[:2].hex(), indicator)]
-    if len(raw) > 2:
-        parts.append(data.leaf("value", start + 2, stop, value, meaning, problem))
+    parts = []
+    if width:
+        parts.append(data.leaf("null indicator", start, min(start + width, stop), raw[:width].hex(), indicator))
+    if len(raw) > width:
+        parts.append(data.leaf("value", start + width, stop, value, meaning, problem))
     return parts
 
 
-def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | None, str, str | None]:
-    """Text (None: NULL), meaning and problem of a column's bytes."""
+def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | None, str, str | None, int]:
+    """Text (None: NULL), meaning and problem of a column's bytes, and how many of them are its null indicator."""
     column = by.column(index)
     kind = f"guessed: no definition of column {index}" if column is None else column.type
+    if by.bare:
+        found, width = nullable_value(raw, coding(column), order, by.charset)
+        if found.kind is Kind.NULL:
+            return None, f"{kind}; NULL", None, width
+        return found.text, found.sentence or kind, found.problem, width
     if raw[:2] == b"\xff\xff":
-        return None, f"{kind}; NULL", None
+        return None, f"{kind}; NULL", None, 2
     if len(raw) < 2:
-        return raw.hex(), "too short to have a null indicator", Problem.VALUE
+        return raw.hex(), "too short to have a null indicator", Problem.VALUE, 2
+    if raw[:2] != b"\0\0":
+        return raw[2:].hex(), odd_indicator(raw[:2].hex()), Problem.VALUE, 2
     found = value_of(raw[2:], coding(column), order, by.charset)
-    return found.text, found.sentence or kind, found.problem
+    return found.text, found.sentence or kind, found.problem, 2
 
 
 def order_of(columns: list[PrintedColumn], by: Decoding) -> Order:

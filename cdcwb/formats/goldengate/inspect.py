@@ -83,7 +83,10 @@ def _planned(path: str, offset: int, options: Options) -> Inspection:
     definition = version.definition if version is not None else None
     # a record that was printed before is filler among events, but a record all the same
     is_filler = row["kind"] == Kind.FILLER and row["record_type"] is None
-    field = _field(record, is_filler, definition, _order(plan.files[0].byte_order), options.charset)
+    entry = plan.files[0]
+    field = _field(
+        record, is_filler, definition, _order(entry.byte_order), options.charset, entry.nullable, entry.order_known
+    )
     if definition is not None and version is not None:
         note = f"decoded with table version {version.key} of {_label(definition)} ({version.origin})"
     else:
@@ -118,7 +121,8 @@ def _alone(path: str, offset: int, options: Options) -> Inspection:
         del text
     finally:
         source.close()
-    field = _field(record, printed.shape is Shape.FILLER, definition, _order(options.byte_order), options.charset)
+    is_filler = printed.shape is Shape.FILLER
+    field = _field(record, is_filler, definition, _order(options.byte_order), options.charset, options.nullable_from)
     return Inspection(
         path, printed.start, len(record), record, field, _there(_told(printed)), _note(printed, definition)
     )
@@ -136,10 +140,18 @@ def _piece(text: _Text, offset: int) -> Printed:
     return next(piece for piece in pieces if piece.start <= offset < piece.stop)
 
 
-def _field(record: bytes, is_filler: bool, definition: Definition | None, order: Order | None, charset: str) -> Field:
+def _field(
+    record: bytes,
+    is_filler: bool,
+    definition: Definition | None,
+    order: Order | None,
+    charset: str,
+    nullable: int | None = None,
+    order_known: bool = True,
+) -> Field:
     if is_filler:
         return Field("filler", 0, len(record), record, None, _FILLER)
-    return dissect(record, definition, order, charset)
+    return dissect(record, definition, order, charset, nullable, order_known)
 
 
 def _definition(text: _Text, printed: Printed) -> Definition | None:

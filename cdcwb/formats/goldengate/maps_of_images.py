@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.arrays.maps import TextPool
-from cdcwb.formats.goldengate.body import Bools, Bytes, Cells, Half, Ints, Order
+from cdcwb.formats.goldengate.body import Bools, Bytes, Cells, Half, Ints, Order, odd_indicator
 from cdcwb.formats.goldengate.datatypes import GUESS, Coding
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.values import texts
+from cdcwb.formats.goldengate.values import nullable_texts, texts
 from cdcwb.model import Problem
 
 __all__ = ["CellTexts", "Images", "Put", "Tables", "build_images", "decode_cells"]
@@ -92,9 +92,9 @@ class Tables:
 
 @dataclass(slots=True)
 class CellTexts:
-    """The texts of cells: ``place`` of each in ``pool``, ``kinds`` (int8, of
-    :class:`cdcwb.formats.goldengate.values.Kind`), ``slots`` (what it is called) and ``problems`` as (record, code,
-    sentence), sorted by record."""
+    """The texts of cells: ``place`` of each in ``pool`` (-1: bytes that are no value, which is in no image), ``kinds``
+    (int8, of :class:`cdcwb.formats.goldengate.values.Kind`), ``slots`` (what it is called) and ``problems`` as (record,
+    code, sentence), sorted by record."""
 
     pool: TextPool
     place: Ints
@@ -117,15 +117,21 @@ def decode_cells(
     problems: list[tuple[int, Problem, str]] = []
     used = np.flatnonzero(np.bincount(codes, minlength=len(tables.codings)))
     for code in used:
-        chosen = np.flatnonzero(codes == code)
-        start, stop, null = cells.start[chosen], cells.stop[chosen], cells.is_null[chosen]
-        found = texts(buffer, start, stop, null, tables.codings[code], charset, order)
-        place[chosen] = pool.add(found.array)
-        kinds[chosen] = found.kinds
-        problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
+        of_code = codes == code
+        how = tables.codings[code]
+        for chosen, bare in _by_indicators(cells, of_code):
+            start, stop = cells.start[chosen], cells.stop[chosen]
+            if bare:
+                found = nullable_texts(buffer, start, stop, how, charset, order)
+            else:
+                found = texts(buffer, start, stop, cells.is_null[chosen], how, charset, order)
+            place[chosen] = pool.add(found.array)
+            kinds[chosen] = found.kinds
+            problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
+    place[cells.odd] = -1
+    place[[cell for cell, _, _ in problems]] = -1
     for cell in np.flatnonzero(cells.odd):
-        shown = cells.indicator_text(buffer, int(cell))
-        problems.append((int(cell), Problem.VALUE, f"expected the null indicator 0000 or ffff, found {shown}"))
+        problems.append((int(cell), Problem.VALUE, odd_indicator(cells.indicator_text(buffer, int(cell)))))
     for cell in np.flatnonzero(tables.is_surplus(groups, cells.index)):
         problems.append((int(cell), Problem.ROW_SIZE, "the definition of the table has no column with this index"))
     problems.sort(key=lambda one: one[0])
@@ -134,6 +140,14 @@ def decode_cells(
         for cell, code_of, sentence in problems
     ]
     return CellTexts(pool, place, kinds, slots, named)
+
+
+def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
+    """Some cells: those behind their null indicator, and those that may begin with one."""
+    if cells.bare is None:
+        return [(np.flatnonzero(of_code), False)]
+    both = (np.flatnonzero(of_code & ~cells.bare), False), (np.flatnonzero(of_code & cells.bare), True)
+    return [one for one in both if len(one[0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +191,8 @@ def build_images(
     if put:
         entries = _with_put(entries, found.pool, put, tables, group, more)
     entries = _in_order(entries)
+    if (entries.place < 0).any():
+        entries = entries.of(np.flatnonzero(entries.place >= 0))
     row, slot, place = entries.row, entries.slot, entries.place
     before = entries.half == Half.BEFORE
     is_key = tables.is_key(slot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from cdcwb.formats.arrays.texts import slices
 from cdcwb.formats.goldengate.facts import io_type_of
-from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape
+from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape, System
 
 __all__ = [
     "DDL",
@@ -59,6 +60,7 @@ class Marks:
     * ``half``: an update that may be one of two halves; ``before``: it is the first
     * ``table`` int64: index into ``tables`` (names as printed), -1 where no name is printed
     * ``csn``, ``xid``: binary arrays, null where there is no such token
+    * ``system`` int8: a :class:`~cdcwb.formats.goldengate.records.System`
     """
 
     io: Ints
@@ -72,6 +74,7 @@ class Marks:
     tables: list[str]
     csn: pa.Array
     xid: pa.Array
+    system: npt.NDArray[np.int8]
 
 
 def spans(buffer: Bytes, at: Ints) -> pa.Array:
@@ -186,7 +189,25 @@ def marks_of(records: Records, charset: str = "utf-8") -> Marks:
         tables=tables,
         csn=_shown(records.bytes, records.csn_at),
         xid=_shown(records.bytes, records.xid_at),
+        system=_systems(records, table, tables),
     )
+
+
+_FILE_NAME: Final = re.compile(r"(?:\\[A-Za-z]\w*\.)?\$[A-Za-z]\w*\.[A-Za-z#]\w*\.[A-Za-z]\w*", re.ASCII)
+_NO_NODE: Final = 255
+
+
+def _systems(records: Records, table: Ints, tables: Sequence[str]) -> npt.NDArray[np.int8]:
+    """The system that records are of (§4.8). A NonStop: by a file name such as ``$VOLUME.SUBVOL.FILE``, a line
+    TRANSID or a system key. Another: by the index of a definition, the node 255, a CSN or a row id."""
+    elsewhere = (records.name_index != MISSING) | (records.column("OrigNode") == _NO_NODE)
+    elsewhere |= (records.csn_at[:, 0] >= 0) | (records.rowid_at[:, 0] >= 0)
+    named = np.array([*(_FILE_NAME.fullmatch(name) is not None for name in tables), False])[table]
+    known = named | (records.column("SyskeyLen") > 0)
+    out = np.where(known, System.NONSTOP, np.where(elsewhere, System.OTHER, System.UNKNOWN))
+    out = out.astype(np.int8)
+    out[[index for index, printed in records.extras.items() if printed.transaction is not None]] = System.NONSTOP
+    return out
 
 
 def _shown(buffer: Bytes, at: Ints) -> pa.Array:

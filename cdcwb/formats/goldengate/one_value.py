@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.goldengate.body import Order
-from cdcwb.formats.goldengate.datatypes import Coding, How
+from cdcwb.formats.goldengate.datatypes import GUESS_FIXED, Coding, How
 from cdcwb.model import Problem
 
 __all__ = [
@@ -25,11 +25,15 @@ __all__ = [
     "Kind",
     "Value",
     "decoded",
+    "nullable_value",
     "printable",
     "scaled",
     "value_of",
 ]
 
+_INDICATOR: Final = 2
+INT16: Final = 2
+"""Bytes of a short integer."""
 INT32: Final = 4
 """Bytes of an integer."""
 INT64: Final = 8
@@ -74,6 +78,8 @@ def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> V
     match how.how:
         case How.GUESS:
             return _guess(raw, prefixed, charset)
+        case How.GUESS_FIXED:
+            return _guess_fixed(raw, prefixed, charset)
         case How.TEXT | How.FIXED_TEXT:
             return _text_value(raw, how, prefixed, charset, order)
         case How.INTEGER:
@@ -102,6 +108,43 @@ def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> V
         case _:
             text = decoded(raw[2:], charset) if prefixed and len(raw) > 2 else None
             return Value(raw.hex(), Kind.BINARY) if text is None else Value(text, Kind.TEXT)
+
+
+_NULL: Final = Value("", Kind.NULL)
+
+
+def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> tuple[Value, int]:
+    """One value from all bytes of a column that has a null indicator only if it may be NULL (§4.8), and how many bytes
+    the indicator takes: 0 or 2. Never raises.
+
+    Of the two ways to read the bytes the one that makes a value of the type counts. Where both do and the values
+    differ, or neither does, the value comes with a problem.
+    """
+    if how.how is How.GUESS:
+        how = GUESS_FIXED
+    bare = _recognised(value_of(raw, how, order, charset), raw)
+    head = raw[:_INDICATOR]
+    if head == b"\0\0" and len(raw) > _INDICATOR:
+        behind = _recognised(value_of(raw[_INDICATOR:], how, order, charset), raw)
+    elif head == b"\xff\xff" and len(raw) in (_INDICATOR, _INDICATOR + (how.size or len(raw) - _INDICATOR)):
+        behind = _NULL
+    else:
+        return bare, 0
+    if behind.problem is not None or (behind.kind is not Kind.NULL and behind.text == bare.text):
+        return bare, 0
+    if bare.problem is not None:
+        return behind, _INDICATOR
+    read = "NULL" if behind.kind is Kind.NULL else f"{behind.text!r} behind a null indicator"
+    sentence = f"{raw.hex()} is {bare.text!r} or {read}; a definition of the table tells (option definitions)"
+    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence), 0
+
+
+def _recognised(value: Value, raw: bytes) -> Value:
+    """The value; a problem where a guess found nothing in its bytes."""
+    if value.kind is not Kind.HEX or value.problem is not None:
+        return value
+    sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}"
+    return Value(value.text, Kind.HEX, Problem.VALUE, sentence)
 
 
 def _text_value(raw: bytes, how: Coding, prefixed: bool, charset: str, order: Order) -> Value:
@@ -199,6 +242,20 @@ def _guess(raw: bytes, prefixed: bool, charset: str) -> Value:
     if whole:
         return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
     return Value(raw.hex(), Kind.HEX)
+
+
+def _guess_fixed(raw: bytes, prefixed: bool, charset: str) -> Value:
+    """A value of a column of a NonStop that has no definition: as other guesses, and text without a length (§4.8)."""
+    found = _guess(raw, prefixed, charset)
+    if found.kind is Kind.TEXT or found.kind is Kind.MOMENT:
+        return found
+    if printable(raw):
+        return Value(raw.decode("ascii").rstrip(" "), Kind.TEXT)
+    if len(raw) == INT16:
+        return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
+    if found.kind is Kind.HEX and (text := decoded(raw, charset)) is not None and text.isprintable():
+        return Value(text.rstrip(" "), Kind.TEXT)
+    return found
 
 
 def _looks_like_a_moment(raw: bytes) -> bool:

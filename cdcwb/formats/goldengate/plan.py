@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from cdcwb.formats.goldengate.records import System
 from cdcwb.formats.goldengate.timezones import Shown
 from cdcwb.formats.goldengate.trail import TrailFile
 from cdcwb.formats.goldengate.versions import InForce, Lookup, Version
@@ -39,8 +40,9 @@ class Settings:
 class FileEntry:
     """One file. ``kind``: logdump, json or xml; ``size``: bytes of the decompressed file; ``problem``: what is wrong
     with it as a whole. ``byte_order`` (little, big) and ``prefix`` (2, 4: bytes before the before image of unified
-    updates) are those of record bodies; ``shown``: what header tokens say of the time zone. ``export``: what a JSON or
-    XML file is read by."""
+    updates) are those of record bodies; with ``order_known`` false, nothing tells the byte order. ``nullable``: from
+    this :class:`~cdcwb.formats.goldengate.records.System` on, null indicators are only in columns that may be NULL.
+    ``shown``: what header tokens say of the time zone. ``export``: what a JSON or XML file is read by."""
 
     path: str
     kind: str
@@ -49,6 +51,8 @@ class FileEntry:
     problem: str | None = None
     byte_order: str = "little"
     prefix: int = 2
+    order_known: bool = True
+    nullable: int = System.NONSTOP
     shown: list[Shown] = field(default_factory=list)
     export: dict[str, Any] | None = None
 

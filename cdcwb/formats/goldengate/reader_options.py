@@ -14,6 +14,7 @@ from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.definition_text import parse_defgen
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.plan import LOGDUMP, Settings
+from cdcwb.formats.goldengate.records import System
 from cdcwb.formats.zones import parse_zone
 
 __all__ = ["OPTIONS", "Options"]
@@ -22,6 +23,7 @@ OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: as header tokens show)",
     "definitions": "DEFGEN file with definitions of tables that the capture does not define",
     "byte_order": "of record bodies: auto, big, little",
+    "null_indicators": "in which columns of record bodies: auto, every, nullable (only in those that may be NULL)",
     "unified_prefix": "bytes of the length before the before image of unified updates: auto, 2, 4",
     "charset": "character set of text columns and names (utf-8)",
     "trail_sequence": "number of the first trail file, where the capture does not tell it",
@@ -35,6 +37,7 @@ OPTIONS: Final[dict[str, str]] = {
 """Every option of the format and what it means."""
 
 _SPLIT_SIZE: Final = 32 << 20
+_INDICATORS: Final = ("auto", "every", "nullable")
 _SHAPES: Final = ("auto", LOGDUMP, "json", "xml")
 
 
@@ -45,6 +48,7 @@ class Options:
     time_zone: str | None = None
     definitions: tuple[str, ...] = ()
     byte_order: str | None = None
+    nullable: bool | None = None
     prefix: int | None = None
     charset: str = "utf-8"
     trail_sequence: int | None = None
@@ -64,6 +68,7 @@ class Options:
             parse_zone(zone)
         order = opt.as_choice("byte_order", values.get("byte_order", "auto"), ("auto", "big", "little"))
         prefix = opt.as_choice("unified_prefix", values.get("unified_prefix", "auto"), ("auto", "2", "4"))
+        indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), _INDICATORS)
         definitions = values.get("definitions", ())
         sequence = values.get("trail_sequence")
         container = {name: value for name, value in values.items() if name in exports.OPTIONS and name != "split_size"}
@@ -72,6 +77,7 @@ class Options:
             time_zone=None if zone.lower() == "auto" else zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
             byte_order=None if order == "auto" else order,
+            nullable={"every": False, "nullable": True}.get(indicators),
             prefix=None if prefix == "auto" else int(prefix),
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             trail_sequence=None if sequence is None else opt.as_whole("trail_sequence", sequence, 0),
@@ -81,6 +87,14 @@ class Options:
             images=opt.as_bool("images", values.get("images", "true")),
             container=container,
         )
+
+    @property
+    def nullable_from(self) -> int | None:
+        """From which :class:`~cdcwb.formats.goldengate.records.System` on null indicators are only in columns that may
+        be NULL; None: to be detected."""
+        if self.nullable is None:
+            return None
+        return System.OTHER if self.nullable else System.NONSTOP + 1
 
     @property
     def settings(self) -> Settings:

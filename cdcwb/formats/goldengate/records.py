@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cdcwb.model import Problem
 
-__all__ = ["HEADER", "MISSING", "Ints", "Printed", "PrintedColumn", "Records", "Shape", "Token"]
+__all__ = ["HEADER", "MISSING", "Ints", "Printed", "PrintedColumn", "Records", "Shape", "System", "Token"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -59,6 +59,17 @@ class Shape(IntEnum):
     """Lines that belong to no record: prompts, notes, blank lines behind them."""
     MALFORMED = 3
     """Lines of a record of which nothing can be made: neither header block nor record line is whole."""
+
+
+class System(IntEnum):
+    """The system whose change a record is, as far as the record shows it."""
+
+    OTHER = 0
+    """None of NonStop's."""
+    UNKNOWN = 1
+    """Nothing tells."""
+    NONSTOP = 2
+    """A NonStop: null indicators are only in columns that may be NULL."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from cdcwb.formats.goldengate.body import Form
-from cdcwb.formats.goldengate.detecting import detect_order, detect_unified
+from cdcwb.formats.goldengate.detecting import detect_indicators, detect_order, detect_unified
 from cdcwb.formats.goldengate.facts import KEYED, LISTED, UNIFIED
 from cdcwb.formats.goldengate.file_header import file_header
 from cdcwb.formats.goldengate.marks import (
@@ -26,7 +26,7 @@ from cdcwb.formats.goldengate.marks import (
     token_text,
     trail_order,
 )
-from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape
+from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape, System
 from cdcwb.formats.goldengate.scan import scan
 from cdcwb.formats.goldengate.timezones import Shown, shown_offsets
 from cdcwb.formats.goldengate.trail import Section, sections
@@ -66,12 +66,17 @@ class Metadata:
 
 @dataclass(slots=True)
 class BodyVote:
-    """What some bodies say of their byte order and of the prefix of unified updates; None where they say nothing."""
+    """What some bodies say of their byte order and of the prefix of unified updates; None where they say nothing.
+    ``with_indicators``: bodies of records that may be of any system, with a null indicator in each column;
+    ``without``: those with other columns; ``nonstop``: bodies of a NonStop's records."""
 
     order: str | None
     order_evidence: str
     prefix: int | None
     prefix_evidence: str
+    with_indicators: int = 0
+    without: int = 0
+    nonstop: int = 0
 
 
 @dataclass(slots=True)
@@ -265,7 +270,14 @@ def _vote(text: Bytes, base: int, records: Records, marks: Marks) -> BodyVote | 
     two = np.isin(few_marks.io[index], UNIFIED)
     form, evidence = detect_unified(few.bytes, start[two], stop[two], order or "little", skip[two])
     prefix = None if form is None else 4 if form is Form.UNIFIED_4 else 2
-    return BodyVote(order, order_evidence, prefix, evidence)
+    system = few_marks.system[index]
+    if order is None and bool((system == System.NONSTOP).any()) and not (system == System.OTHER).any():
+        order, order_evidence = "big", f"{order_evidence} They are of a NonStop, which writes big-endian."
+    if prefix == 4:
+        forms[two] = Form.UNIFIED_4
+    some = system == System.UNKNOWN
+    counts = detect_indicators(few.bytes, start[some], stop[some], order or "little", forms[some], skip[some])
+    return BodyVote(order, order_evidence, prefix, evidence, *counts, int((system == System.NONSTOP).sum()))
 
 
 _NEW_LINE: Final = np.frombuffer(b"\n", dtype=np.uint8)

@@ -27,13 +27,14 @@ from cdcwb.formats.goldengate.one_value import (
     Kind,
     Value,
     decoded,
+    nullable_value,
     printable,
     scaled,
     value_of,
 )
 from cdcwb.model import Problem
 
-__all__ = ["Kind", "Texts", "Value", "coding", "texts", "value_of", "whole_numbers"]
+__all__ = ["Kind", "Texts", "Value", "coding", "nullable_texts", "nullable_value", "texts", "value_of", "whole_numbers"]
 
 Kinds = npt.NDArray[np.int8]
 
@@ -76,6 +77,31 @@ def texts(
     if len(start) > 1 and bool((start[1:] < stop[:-1]).any()):
         return _unsorted(buffer, start, stop, is_null, how, charset, order)
     return _Column(buffer, start, stop, is_null, how, how.charset or charset, order).texts()
+
+
+def nullable_texts(
+    buffer: Bytes, start: Ints, stop: Ints, how: Coding, charset: str = "utf-8", order: Order = "little"
+) -> Texts:
+    """The same from all bytes of columns that have a null indicator only if they may be NULL, as
+    :func:`cdcwb.formats.goldengate.one_value.nullable_value` reads one."""
+    rest = np.zeros(len(start), dtype=np.bool_)
+    if how.how not in (How.GUESS, How.GUESS_FIXED) and len(buffer) >= 2:
+        words = np.ndarray((len(buffer) - 1,), "<u2", np.ascontiguousarray(buffer), strides=(1,))
+        size = stop - start
+        word = np.where(size >= 2, words[np.minimum(start, len(words) - 1)], 1)
+        rest = (word != 0) & (word != 0xFFFF)
+        if how.how is How.INTEGER:
+            rest |= (size == how.size) & ((size > 2) | (word == 0))
+    many, few = np.flatnonzero(rest), np.flatnonzero(~rest)
+    found = texts(buffer, start[many], stop[many], np.zeros(len(many), dtype=np.bool_), how, charset, order)
+    values = [nullable_value(buffer[start[row] : stop[row]].tobytes(), how, order, charset)[0] for row in few.tolist()]
+    back = np.empty(len(start), dtype=np.int64)
+    back[many], back[few] = np.arange(len(many)), len(many) + np.arange(len(few))
+    one_by_one = _plain([None if one.kind is Kind.NULL else one for one in values])
+    problems = [(int(many[at]), code, sentence) for at, code, sentence in found.problems]
+    problems += [(int(few[at]), code, sentence) for at, code, sentence in one_by_one.problems]
+    array = pa.concat_arrays([found.array, one_by_one.array]).take(pa.array(back))
+    return Texts(array, np.concatenate([found.kinds, one_by_one.kinds])[back], sorted(problems))
 
 
 def _unsorted(buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str, order: Order) -> Texts:
