@@ -1,4 +1,5 @@
-"""What the first pass says of the whole capture: byte order, time zone, table versions."""
+"""What the first pass says of the whole capture: byte order, null indicators, time zone, table versions
+(docs/formats/goldengate.md §4.2, §4.8, §5.2 and §7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the state machines ask of records: their types, their place in a transaction, and their order in the trail."""
+"""What the state machines ask of records: their types, their system, their place in a transaction, and the order of the
+trail (docs/formats/goldengate.md §3.6, §4.8 and §6)."""
 
 from __future__ import annotations
 
