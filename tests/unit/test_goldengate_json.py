@@ -468,7 +468,8 @@ CUT = {**META, "primary_keys": ["ID"], "tokens": {"6": "9.0.1"}, "before": OLD, 
 
 def check_cut(row: dict[str, Any], whole: dict[str, Any]) -> None:
     """A cut message is no change, and has nothing that the whole one has not."""
-    assert (row["kind"], codes(row), row["table_version"]) == ("malformed", ["truncated"], None)
+    gap = [] if row["transaction_id"] is None else ["gap"]
+    assert (row["kind"], codes(row), row["table_version"]) == ("malformed", ["truncated", *gap], None)
     for column in ("record_type", "operation", "position", "transaction_id", "schema_name", "table_name", "key"):
         assert row[column] in (None, whole[column])
     for column in ("before", "after", "headers"):

@@ -154,19 +154,21 @@ def _not_understood(
     batch: EventBatch, messages: Messages, parsed: Parsed, facts: dict[str, pa.StringArray], images: bool
 ) -> None:
     """The events of messages that are none, and of those that are cut off, which have their complete fields."""
+    for number, reason in parsed.bad:
+        batch.problem(number, Problem.MALFORMED, reason)
+    for number in parsed.cut:
+        batch.problem(number, Problem.TRUNCATED, messages.cut_off(number))
     shown = {number for number, _ in parsed.cut_metadata}
     for number, document in parsed.cut_metadata:
         _metadata(batch, number, document, facts, False)
     for rows in parsed.cut_rows:
         shown.update(rows.index.tolist())
         operations = fill_header(batch, rows, facts, False)
+        for at in np.flatnonzero(np.asarray(pc.is_valid(_given(rows.header("transactionId"), rows.count)))).tolist():
+            batch.problem(int(rows.index[at]), Problem.GAP, "an event of the transaction cannot be read")
         if images and operations.null_count < rows.count:  # else nobody knows whether a row is from before the change
             data, before = (None if image is None else image.nulls for image in (rows.data, rows.before))
             _images(batch, rows, _equal(operations, Operation.DELETE), (data, before))  # a null may be: not captured
-    for number, reason in parsed.bad:
-        batch.problem(number, Problem.MALFORMED, reason)
-    for number in parsed.cut:
-        batch.problem(number, Problem.TRUNCATED, messages.cut_off(number))
     bad = sorted([*(number for number, _ in parsed.bad), *parsed.cut])
     batch.constant("kind", str(Kind.MALFORMED), np.array(bad, dtype=np.int64))
     _facts(batch, facts, np.array([number for number in bad if number not in shown], dtype=np.int64), [], [])

@@ -220,13 +220,16 @@ def events_of_json(
     batch = EventBatch(len(messages), wanted)
     begin(batch, place, messages.offset, messages.length)
     facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
+    wrong = _wrong(messages, parsed)
+    for number, (code, sentence) in wrong.items():
+        batch.problem(number, code, sentence)
     for group in parsed.groups:
         fill(batch, group, to_utc, wanted.images, facts, False)
     for group in parsed.cut:
         fill(batch, group, to_utc, wanted.images, facts, False, complete=False)
     for number, code, sentence in parsed.notes:
         batch.problem(number, code, sentence)
-    _not_changes(batch, messages, parsed)
+    _not_changes(batch, messages, parsed, wrong)
     if wanted.raw:
         whole = messages.source if literals else messages.value
         message = pa.array(messages.state == MESSAGE)
@@ -252,15 +255,12 @@ def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:
         return pa.array([None if key is None else key.decode("utf-8", "backslashreplace") for key in keys.to_pylist()])
 
 
-def _not_changes(batch: EventBatch, messages: Messages, parsed: Json) -> None:
+def _not_changes(batch: EventBatch, messages: Messages, parsed: Json, wrong: Iterable[int]) -> None:
     """Puts the kinds of everything that is no change."""
     nothing = np.asarray(pc.is_null(messages.value))
     batch.constant("kind", str(Kind.TOMBSTONE), np.flatnonzero((messages.state == MESSAGE) & nothing))
     batch.constant("kind", str(Kind.FILLER), np.flatnonzero(messages.state == FILLER))
     batch.constant("kind", str(Kind.TOMBSTONE), np.array(parsed.gone, dtype=np.int64))
-    wrong = _wrong(messages, parsed)
-    for number, (code, sentence) in wrong.items():
-        batch.problem(number, code, sentence)
     batch.constant("kind", str(Kind.MALFORMED), np.array(sorted(wrong), dtype=np.int64))
 
 

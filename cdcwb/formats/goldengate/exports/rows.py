@@ -18,13 +18,16 @@ from cdcwb.formats.goldengate.exports.summary import Summary, TableFacts
 from cdcwb.formats.goldengate.exports.times import ToUtc, changed_at
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["fill", "summarise"]
+__all__ = ["UNREADABLE", "fill", "summarise"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 POSITION: Final = 20
 """Digits of a position: ten of the trail's sequence number, ten of the record's RBA."""
+
+UNREADABLE: Final = "a record of the transaction cannot be read"
+"""Why a transaction has a gap."""
 
 _HALF: Final = POSITION // 2
 _PLACED: Final = rf"^[0-9]{{{POSITION}}}$"
@@ -128,6 +131,9 @@ def fill(
         batch.problem(int(index[at]), Problem.HEADER_VALUE, sentence)
     _times(batch, fields, index, to_utc)
     ids = _ids(batch, fields, index, within, positions)
+    if not complete and "xid" in ids:
+        for at in np.flatnonzero(np.asarray(pc.is_valid(ids["xid"]))).tolist():
+            batch.problem(int(index[at]), Problem.GAP, UNREADABLE)
     _headers(batch, fields, index, ids, facts)
     if images and (complete or operation is not None):
         _images(batch, group, index, operation)

@@ -16,7 +16,7 @@ from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.goldengate.exports.groups import Group, Shape
 from cdcwb.formats.goldengate.exports.json_messages import begin
 from cdcwb.formats.goldengate.exports.names import OPERATIONS, is_csn, is_xid
-from cdcwb.formats.goldengate.exports.rows import fill, summarise
+from cdcwb.formats.goldengate.exports.rows import UNREADABLE, fill, summarise
 from cdcwb.formats.goldengate.exports.summary import Summary
 from cdcwb.formats.goldengate.exports.times import ToUtc
 from cdcwb.formats.goldengate.exports.xml_elements import Element, parse_element
@@ -155,7 +155,7 @@ class XmlReader:
         self._half = None
         parsed.bad.append((at, code, sentence))
         if piece.transaction is not None:
-            parsed.notes.append((at, Problem.GAP, "a record of the transaction cannot be read"))
+            parsed.notes.append((at, Problem.GAP, UNREADABLE))
 
     def _ids_of(self, piece: Piece) -> _Ids | None:
         one = piece.transaction
@@ -232,6 +232,8 @@ class XmlReader:
         start = np.array([piece.start for piece in found], dtype=np.int64)
         begin(batch, self.place, start, np.array([piece.stop for piece in found], dtype=np.int64) - start)
         parsed = self.parse(found, stop)
+        for at, code, sentence in parsed.bad:
+            batch.problem(at, code, sentence)
         for group in parsed.alone.values():
             fill(batch, group, to_utc, wanted.images, {}, False)
         facts = self._transactions(batch, found, parsed)
@@ -239,7 +241,7 @@ class XmlReader:
             fill(batch, group, to_utc, wanted.images, facts, True)
         for group, within in parsed.cut:
             fill(batch, group, to_utc, wanted.images, facts, within, complete=False)
-        for at, code, sentence in [*parsed.bad, *parsed.notes]:
+        for at, code, sentence in parsed.notes:
             batch.problem(at, code, sentence)
         bad = {at for at, _, _ in parsed.bad}
         batch.constant("kind", str(Kind.MALFORMED), np.array(sorted(bad), dtype=np.int64))
