@@ -20,7 +20,7 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
     (``{"p95": 20090050}``, in microseconds; None is not drawn).
 
     Bins: ``bin`` (words), ``from_us`` (int; None: below 0), ``count`` (int), from short to long and without gaps but
-    behind 0. ``title`` names the axis. A line stands in its bin at the place that its value has there.
+    after 0. ``title`` names the axis. A line is where its value is within its bin, also in the last one.
     """
     rows = list(bins)
     look = theme.OUTCOMES["committed"]
@@ -94,8 +94,9 @@ def _place(rows: list[Record], value: int) -> float:
     for number in reversed(range(len(rows))):
         low = rows[number]["from_us"]
         if low is None or low <= value:
-            high = rows[number + 1]["from_us"] if number + 1 < len(rows) else None
-            if not low or high is None:
+            if not low:
                 return float(number)
-            return number - 0.5 + (value - low) / (high - low)
+            following = low * 5 // 2 if str(low).startswith("2") else low * 2  # 1, 2, 5, 10
+            high = rows[number + 1]["from_us"] if number + 1 < len(rows) else following
+            return number - 0.5 + min(1.0, (value - low) / (high - low))
     return 0.0

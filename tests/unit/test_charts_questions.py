@@ -63,9 +63,19 @@ def test_latencies_are_bars_and_marks_stand_where_their_value_is() -> None:
     assert bars.customdata[3][0] == "from 2 s on"
     assert bars.customdata[0][0].startswith("below 0")
     assert bars.customdata[2][2] == "50.0% of 8"
-    assert places(figure) == {"p50": pytest.approx(2.0), "p95": 3.0, "p99": 0.0, "longest": 1.0}
+    assert places(figure) == {"p50": pytest.approx(2.0), "p95": 2.5, "p99": 0.0, "longest": 1.0}
     assert [line.x0 for line in figure.layout.shapes] == list(places(figure).values())
     assert figure.layout.xaxis.title.text == "commit less change"
+
+
+def test_percentiles_in_the_last_bin_stand_at_their_values() -> None:
+    marks = {"p50": 2_000_000, "p95": 3_500_000, "p99": 4_850_000, "longest": 4_999_999}
+    found = places(charts.latency(BINS, marks, "change", "commit latency"))
+    assert found == {
+        "p50": 2.5, "p95": 3.0, "p99": pytest.approx(3.45), "longest": pytest.approx(3.5, abs=1e-6),
+    }  # fmt: skip
+    days = [{"bin": "11 d and more", "from_us": 10**12, "count": 1}]
+    assert places(charts.latency(days, {"p99": 10**13}, "change", ""))["p99"] == 0.5, "inside the picture"
 
 
 def test_operations_over_time_are_stacked_in_the_colours_of_the_house() -> None:
