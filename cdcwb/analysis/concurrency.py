@@ -19,6 +19,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from cdcwb.model import Completeness, Outcome
+from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,18 +82,25 @@ class InLog:
 
 
 def over_time(
-    capture: Tables, first: datetime | None, last: datetime | None, pieces: int = PIECES, least_us: int = 1
+    capture: Tables,
+    first: datetime | None,
+    last: datetime | None,
+    pieces: int = PIECES,
+    least_us: int = 1,
+    axis: TimeAxis | None = None,
 ) -> Concurrency:
     """How many transactions were open at once between ``first`` and ``last``, which bound all times of transactions
     (None: there are none); one Spark job.
 
     An open transaction is open until ``last``, one whose begin is not in the capture from ``first`` on. The axis is cut
-    into at most ``pieces`` pieces, none narrower than ``least_us`` microseconds.
+    into at most ``pieces`` pieces, none narrower than ``least_us`` microseconds; where it shows a part of the times
+    (``axis``), that part is, and what is outside has pieces of the same width.
     """
     if first is None or last is None:
         return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, capture.transactions.count())
     start, end = _micros(first), _micros(last)
-    width = max(least_us, -(-(end - start + 1) // pieces))
+    shown = end - start if axis is None else _micros(axis.last) - _micros(axis.first)
+    width = max(least_us, -(-(shown + 1) // pieces))
     piece = F.floor((F.col("at") - F.lit(start)) / F.lit(width))
     rows = _pieces(_deltas(capture.transactions, start, end), piece).toArrow().to_pylist()
     about: dict[str, Any] = next((row for row in rows if row["piece"] is None), {})

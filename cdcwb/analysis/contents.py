@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import NO_TABLE, table_name, when
+from cdcwb.analysis.frames import NO_TABLE, table_name, time_axis, when
 from cdcwb.analysis.order import ordered
 from cdcwb.analysis.transactions import bin_width
 from cdcwb.model import Kind, OffsetUnit
+from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined, plural
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class Tables(Protocol):
 class Done:
     """What was done when, and to which table.
 
-    ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; only what is not zero, at most
-    :data:`BINS` bins of ``width_us`` microseconds. ``without_time``: changes that bear no time, by operation.
+    ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; only what is not zero, in bins of
+    ``width_us`` microseconds, of which at most :data:`BINS` cover the ``axis`` (None: no change has a time).
+    ``without_time``: changes without a time, by operation.
     ``tables``: ``table``, ``changes``, ``operations`` (pairs of operation and number), ``first_time``, ``last_time``,
     ``first_position``, ``last_position`` (of its changes; null where they have none), the most changed first.
     """
@@ -64,13 +66,18 @@ class Done:
     width_us: int = 0
     without_time: dict[str, int] = field(default_factory=dict)
     tables: list[dict[str, Any]] = field(default_factory=list)
+    axis: TimeAxis | None = None
 
 
 def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
-    """What was done when, and to which table; one Spark job. ``first`` and ``last`` bound all times; None: there are
-    none. The time of a change is its own, else that of its commit."""
-    start = 0 if first is None else (first - _EPOCH) // MICROSECOND
-    span = 0 if first is None or last is None else (last - first) // MICROSECOND
+    """What was done when, and to which table; one Spark job, and those of :func:`cdcwb.analysis.frames.time_axis`.
+    ``first`` and ``last`` bound all times; None: there are none. The time of a change is its own, else that of its
+    commit."""
+    axis = None
+    if first is not None and last is not None:
+        axis = time_axis(capture.change_headers, when(), first=first, last=last)
+    start = 0 if axis is None else (axis.first - _EPOCH) // MICROSECOND
+    span = 0 if axis is None else (axis.last - axis.first) // MICROSECOND
     width = bin_width(span, BINS)
     number = F.floor((F.unix_micros("when") - F.lit(start)) / F.lit(width))
     rows = capture.change_headers.select(
@@ -105,7 +112,7 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
     ]
     timed.sort(key=lambda row: (row["began_at"], row["operation"]))
     without = {row["operation"]: row["changes"] for row in bins if row["bin"] is None}
-    return Done(timed, width, without, _by_table(row for row in answers if row["of_table"]))
+    return Done(timed, width, without, _by_table(row for row in answers if row["of_table"]), axis)
 
 
 def _by_table(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pandas as pd
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import small, table_name, when
+from cdcwb.analysis.frames import small, table_name, time_axis, when
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.model import Operation, Problem
+from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LISTED",
+    "axis",
     "columns",
     "disagreements",
     "idle_updates",
@@ -146,18 +148,22 @@ def time_span(capture: Tables) -> tuple[datetime | None, datetime | None]:
     return row["first"], row["last"]
 
 
+def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis:
+    """The axis for the times of these updates, which ``first`` and ``last`` bound."""
+    return time_axis(_timed(capture), F.col("_when"), first=first, last=last)
+
+
 def over_time(capture: Tables, first: datetime, last: datetime, bins: int = 60) -> tuple[pd.DataFrame, int]:
     """How often each column was changed when: ``table``, ``column``, ``bin`` (from 0), ``began_at`` (start of the
-    bin), ``changed``; only what is not zero; and the width of a bin in microseconds. ``first`` and ``last`` bound the
-    times; there are at most ``bins`` bins."""
+    bin), ``changed``; only what is not zero; and the width of a bin in microseconds. At most ``bins`` bins cover
+    ``first`` to ``last``; times outside have bins of the same width, below 0 or beyond."""
     start = F.unix_micros(F.lit(first))
     span = int((last - first).total_seconds() * 1_000_000) + 1
     width = max(1, -(-span // bins))
-    number = F.floor((F.unix_micros("_when") - start) / F.lit(width)).cast("int")
+    number = F.floor((F.unix_micros("_when") - start) / F.lit(width)).cast("long")
     rows = (
         _timed(capture)
         .withColumn("bin", number)
-        .filter(F.col("_when").between(F.lit(first), F.lit(last)))
         .select("table", "bin", F.explode("changed_columns").alias("column"))
         .groupBy("table", "column", "bin")
         .agg(F.count("*").alias("changed"))

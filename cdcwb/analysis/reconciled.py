@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdcwb.analysis.frames import small
+from cdcwb.analysis.frames import small, time_axis
+from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +76,16 @@ class Reconciled:
     @property
     def width_us(self) -> int:
         """How long a span of :meth:`over_time` is, in microseconds."""
-        if self.first is None or self.last is None:
+        if self.axis is None:
             return 1
-        return max(1, -(-((self.last - self.first) // timedelta(microseconds=1) + 1) // _SPANS))
+        return max(1, -(-((self.axis.last - self.axis.first) // timedelta(microseconds=1) + 1) // _SPANS))
+
+    @cached_property
+    def axis(self) -> TimeAxis | None:
+        """What an axis shows of the times of both captures; None where there are none."""
+        if self.first is None or self.last is None:
+            return None
+        return time_axis(self.pairs, F.coalesce("source.at", "target.at"), first=self.first, last=self.last)
 
     @cached_property
     def _groups(self) -> list[dict[str, Any]]:
@@ -85,7 +93,7 @@ class Reconciled:
         answers."""
         at = F.coalesce("source.at", "target.at")
         since = 0 if self.first is None else (self.first - _EPOCH) // timedelta(microseconds=1)
-        span = F.floor((F.unix_micros(at) - F.lit(since)) / self.width_us).cast("int")
+        span = F.floor((F.unix_micros(at) - F.lit(since)) / self.width_us).cast("long")
         names = {"delay": _delay_span("delay_us"), "span": span}
         rows = (
             self.pairs.withColumns(names)

@@ -14,13 +14,15 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import small
+from cdcwb.analysis.frames import small, time_axis
 from cdcwb.model import Completeness, Outcome, Problem, Severity
+from cdcwb.time_axis import TimeAxis
 
 __all__ = [
     "BANDS",
     "DRAWN_AT_MOST",
     "Histogram",
+    "axis",
     "bin_width",
     "changes",
     "histogram",
@@ -174,12 +176,17 @@ def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
     return small(missing.orderBy(*order))
 
 
+def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis:
+    """The axis for the begins and ends of transactions, which ``first`` and ``last`` bound."""
+    return time_axis(capture.transactions, F.col("began_at"), F.col("ended_at"), first=first, last=last)
+
+
 def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120, least_us: int = 1) -> Histogram:
     """How many transactions began when, by how long they took or what became of them: all of them, however many there
     are.
 
-    ``first`` and ``last`` bound the times of begin; at most ``bins`` bins of a round width of at least
-    ``least_us`` microseconds, counted from ``first``.
+    At most ``bins`` bins of a round width of at least ``least_us`` microseconds, counted from ``first``, reach to
+    ``last``; transactions that began outside have bins of the same width.
     Transactions without a time of begin are left out.
     """
     start = F.unix_micros(F.lit(first))
@@ -192,7 +199,7 @@ def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120,
     number = F.floor((F.unix_micros("began_at") - start) / F.lit(width))
     counted = (
         _rows(capture)
-        .where(F.col("began_at").between(F.lit(first), F.lit(last)))
+        .where("began_at IS NOT NULL")
         .groupBy(F.timestamp_micros(start + number * F.lit(width)).alias("began_at"), band.alias("row"))
         .agg(F.count("*").alias("transactions"))
     )

@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, local, moment, plural, zone_name
 
 __all__ = ["concurrency"]
@@ -16,12 +17,14 @@ __all__ = ["concurrency"]
 Record = Mapping[str, Any]
 
 
-def concurrency(steps: Iterable[Record], most: int, at: datetime | None, *, exact: bool = True) -> go.Figure:
+def concurrency(
+    steps: Iterable[Record], most: int, at: datetime | None, *, exact: bool = True, axis: TimeAxis | None = None
+) -> go.Figure:
     """How many transactions are open at once: a line that steps up and down, with a mark where it is highest.
 
     Steps: ``at`` (aware datetime), ``open`` (int, from then on until the next step), in the order of time. ``most`` is
     the highest, reached ``at`` first. ``exact`` False: a step may stand for several changes, of which it is the
-    highest; the hover text says so.
+    highest; the hover text says so. ``axis``: what the axis of time shows.
     """
     rows = list(steps)
     line = theme.OUTCOMES["committed"].colour
@@ -56,6 +59,7 @@ def concurrency(steps: Iterable[Record], most: int, at: datetime | None, *, exac
             **({"dtick": 1} if most < 6 else {}),
         },
     )
+    theme.limit_time(figure, axis, "begin or end")
     return figure
 
 

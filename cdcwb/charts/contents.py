@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.model import OffsetUnit
+from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, duration, local, moment, plural, size, zone_name
 
 __all__ = ["MOST_FILES", "done_over_time", "ledger"]
@@ -29,11 +30,11 @@ _PARTS: Final = (
 )
 
 
-def done_over_time(records: Iterable[Record], width_us: int) -> go.Figure:
+def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
     """How many changes there are in each bin of time, in parts by their operation.
 
     Records: ``began_at`` (aware datetime, start of a bin), ``operation`` (text), ``changes`` (int); at most one for a
-    bin and an operation. ``width_us`` is the width of a bin in microseconds.
+    bin and an operation. ``width_us`` is the width of a bin in microseconds. ``axis``: what the axis of time shows.
     """
     rows = list(records)
     known = list(theme.OPERATIONS)
@@ -61,6 +62,7 @@ def done_over_time(records: Iterable[Record], width_us: int) -> go.Figure:
         yaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"}
         | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
     )
+    theme.limit_time(figure, axis, "change")
     return figure
 
 

@@ -16,9 +16,8 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.lanes import assign_lanes
 from cdcwb.charts.positions import PositionScale
-from cdcwb.charts.spans import least_share, time_at
+from cdcwb.charts.spans import extent, fit, least_share, time_at, time_axis
 from cdcwb.words import local, moment, plural, zone_name
 
 __all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]
@@ -29,6 +28,7 @@ MOST_BARS: Final = 800
 """Bars that are drawn: of these tables, the first of each."""
 
 _LANE: Final = 24  # pixels
+_BAR: Final = 0.75  # of a lane
 _ROOM: Final = 74  # pixels below a panel for its axis
 _COLOURS: Final = (theme.SAFE[4], theme.SAFE[3])  # of versions in turn; which one it is stands on the bar
 _EPOCH: Final = time_at(0)
@@ -62,7 +62,8 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
         _Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
         for row in placed
     ]
-    panels = [(bars, _lay_out(bars, tables, least)) for bars, least in ((times, 1_000_000), (places, 1)) if bars]
+    wholes = ((times, max(1_000_000, extent(times, time_axis(times)))), (places, max(1, extent(places))))
+    panels = [(bars, _lay_out(bars, tables, whole)) for bars, whole in wholes if bars]
     heights = [_LANE * max(2, sum(lanes for _, _, lanes in rows_of)) for _, rows_of in panels]
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 52, barmode="overlay", bargap=0.25)
     figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, showlegend=False, margin={"t": 40})
@@ -72,6 +73,7 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
         (_draw_times if bars is times else _draw_places)(figure, bars, name, scale)
         figure.update_layout({f"yaxis{name}": _table_axis(rows_of, domain, f"x{name}")})
     figure.layout.meta = {
+        **(figure.layout.meta or {}),
         "tables": len(tables),
         "all_tables": len({row["table"] for row in rows}),
         "bars": len(times) + len(places),
@@ -105,29 +107,30 @@ def _micros(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
-def _lay_out(bars: list[_Bar], tables: Sequence[str], least: int) -> list[tuple[str, int, int]]:
-    """Give every bar its width and its lane; by table: its first lane and how many it has."""
-    whole = max(least, max(bar.end for bar in bars) - min(bar.start for bar in bars))
+def _lay_out(bars: list[_Bar], tables: Sequence[str], whole: int) -> list[tuple[str, int, int]]:
+    """Give every bar its width, on an axis that shows ``whole``, and its lane; by table: its first lane and how many it
+    has."""
     rows_of, top = [], 0
     for table in tables:
         mine = [bar for bar in bars if bar.record["table"] == table]
+        lanes = fit(mine, whole * least_share(len(bars)))
         for bar in mine:
-            bar.drawn = max(whole * least_share(len(bars)), bar.end - bar.start)
-        lanes = assign_lanes([(bar.start, max(bar.end, bar.start + 1)) for bar in mine])
-        for bar, lane in zip(mine, lanes, strict=True):
-            bar.lane = top + lane
+            bar.lane += top
         if mine:
-            rows_of.append((table, top, max(lanes) + 1))
-            top += max(lanes) + 1
+            rows_of.append((table, top, lanes))
+            top += lanes
     return rows_of
 
 
 def _draw_times(figure: go.Figure, bars: list[_Bar], name: str, _: PositionScale) -> None:
     _draw(figure, bars, name, lambda at: local(time_at(at)).isoformat(sep=" ", timespec="microseconds"), 1000)
-    first, last = (local(time_at(pick(bar.start for bar in bars))).date().isoformat() for pick in (min, max))
+    axis = time_axis(bars)
+    assert axis is not None, "there are bars"
+    first, last = (local(time).date().isoformat() for time in (axis.first, axis.last))
     days = first if first == last else f"{first} to {last}"
-    axis = {"type": "date", "title": {"text": f"time, {days} ({zone_name()})"}, "anchor": f"y{name}"}
-    figure.update_layout({f"xaxis{name}": axis})
+    look = {"type": "date", "title": {"text": f"time, {days} ({zone_name()})"}, "anchor": f"y{name}"}
+    figure.update_layout({f"xaxis{name}": look})
+    theme.limit_time(figure, axis, "begin or end of a version")
 
 
 def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: PositionScale) -> None:
@@ -154,6 +157,7 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, place: Callable[[int],
             base=[place(bar.start) for bar in mine],
             x=[bar.drawn / unit for bar in mine],
             y=[bar.lane for bar in mine],
+            width=_BAR,  # else plotly makes bars as thick as the lanes of their trace are apart
             text=[_title(bar.record) for bar in mine],
             textposition="inside",
             insidetextanchor="start",
@@ -189,6 +193,7 @@ def _table_axis(rows_of: Sequence[tuple[str, int, int]], domain: list[float], an
     return {
         "domain": domain,
         "range": [max(lanes, 2) - 0.5, -0.5],
+        "fixedrange": True,
         "tickvals": [top + (lanes - 1) / 2 for _, top, lanes in rows_of],
         "ticktext": [theme.label(table, 36) for table, _, _ in rows_of],
         "ticks": "",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.words import count, duration, local, moment, plural, zone_name
+from cdcwb.time_axis import TimeAxis
+from cdcwb.words import count, duration, moment, plural, zone_name
 
 __all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]
 
@@ -23,11 +25,14 @@ _STATES: Final = ("not set", "set", "header column", "set, of a header column", 
 _COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[8])
 
 
-def changed_over_time(records: Iterable[Record], first: datetime, last: datetime, width_us: int) -> go.Figure:
+def changed_over_time(
+    records: Iterable[Record], first: datetime, last: datetime, width_us: int, axis: TimeAxis | None = None
+) -> go.Figure:
     """How often each column of one table was changed when: a row for every column, most changed at the top.
 
-    Records: ``column``, ``bin`` (from 0), ``changed`` (int). Bins are ``width_us`` microseconds wide, from ``first`` to
-    ``last``. Colour is linear from 0 to the largest number; the hover text has the number.
+    Records: ``column``, ``bin`` (0 begins at ``first``), ``changed`` (int). Bins are ``width_us`` microseconds wide.
+    There are columns from ``first`` to ``last`` at least; ``axis`` is what the axis of time shows. Colour is linear
+    from 0 to the largest number; the hover text has the number.
     """
     cells = list(records)
     totals: dict[str, int] = {}
@@ -35,9 +40,14 @@ def changed_over_time(records: Iterable[Record], first: datetime, last: datetime
         totals[cell["column"]] = totals.get(cell["column"], 0) + cell["changed"]
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
-    times = [first + number * width for number in range((last - first) // width + 1)]
-    by_place = {(cell["column"], cell["bin"]): cell["changed"] for cell in cells}
-    z = [[by_place.get((name, number)) for number in range(len(times))] for name in names]
+    bins = {first + cell["bin"] * width for cell in cells}
+    if axis is not None:  # that of all tables
+        end = (axis.last - first) // width
+        before = sum(cell["changed"] for cell in cells if cell["bin"] < 0)
+        axis = replace(axis, before=before, after=sum(cell["changed"] for cell in cells if cell["bin"] > end))
+    times, x = theme.time_columns([first, first + (last - first) // width * width, *bins], width, axis)
+    by_place = {(cell["column"], first + cell["bin"] * width): cell["changed"] for cell in cells}
+    z = [[by_place.get((name, time)) for time in times] for name in names]
     largest = max((cell["changed"] for cell in cells), default=1)
     words = [
         [
@@ -49,7 +59,7 @@ def changed_over_time(records: Iterable[Record], first: datetime, last: datetime
         for name, row in zip(names, z, strict=True)
     ]
     trace = go.Heatmap(
-        x=[local(time + width / 2).isoformat(sep=" ") for time in times],
+        x=x,
         y=[f"{theme.label(name, 30)}  {count(totals[name])}" for name in names],
         z=z,
         text=words,
@@ -63,12 +73,14 @@ def changed_over_time(records: Iterable[Record], first: datetime, last: datetime
         colorbar={"title": {"text": "updates", "side": "right"}, "thickness": 12, "outlinewidth": 0}
         | ({"dtick": 1} if largest < 6 else {}),
     )
-    return theme.figure(
+    figure = theme.figure(
         height=_ROW * max(2, len(names)) + 110,
         traces=[trace],
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}, "showgrid": False},
         yaxis={"type": "category", "showgrid": False, "ticks": ""},
     )
+    theme.limit_time(figure, axis, "column change")
+    return figure
 
 
 def often(records: Iterable[Record]) -> go.Figure:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.words import count, duration, local, moment, plural, zone_name
+from cdcwb.time_axis import TimeAxis
+from cdcwb.words import count, duration, moment, plural, zone_name
 
 __all__ = ["heatmap", "operations"]
 
@@ -19,21 +20,17 @@ Record = Mapping[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int) -> go.Figure:
+def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
     """How many transactions began when, by a row of ``rows`` (from the bottom up): the overview of a large capture.
 
     Records: ``began_at`` (aware datetime, start of a bin), ``row`` (one of ``rows``), ``transactions`` (int); at most
     one for a bin and a row. ``width_us`` is the width of a bin in microseconds. Colour is the logarithm of the number,
     since a bin may hold one or a hundred thousand; the hover text has the number. Rows that are empty are left out.
+    ``axis``: what the axis of time shows.
     """
     cells = list(records)
     shown = [row for row in rows if any(c["row"] == row for c in cells)]
-    times = [c["began_at"] for c in cells]
-    first = min(times, default=None)
-    columns: list[datetime] = []
-    if first is not None:
-        bins = (max(times) - first) // (width_us * _MICROSECOND)
-        columns = [first + n * width_us * _MICROSECOND for n in range(bins + 1)]
+    columns, x = theme.time_columns((c["began_at"] for c in cells), width_us * _MICROSECOND, axis)
     place = {time: n for n, time in enumerate(columns)}
     z: list[list[float | None]] = [[None] * len(columns) for _ in shown]
     words: list[list[str]] = [[""] * len(columns) for _ in shown]
@@ -47,7 +44,7 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int) -> go
     largest = max((c["transactions"] for c in cells), default=1)
     values, texts = theme.nice_ticks(largest)
     trace = go.Heatmap(
-        x=[_middle(time, width_us) for time in columns],
+        x=x,
         y=[theme.label(row) for row in shown],
         z=z,
         text=words,
@@ -66,12 +63,14 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int) -> go
             "outlinewidth": 0,
         },
     )
-    return theme.figure(
+    figure = theme.figure(
         height=34 * max(1, len(shown)) + 90,
         traces=[trace],
         xaxis={"type": "date", "title": {"text": f"begin ({zone_name()})"}, "showgrid": False},
         yaxis={"type": "category", "showgrid": False, "ticks": ""},
     )
+    theme.limit_time(figure, axis, "begin or end")
+    return figure
 
 
 def operations(records: Iterable[Record]) -> go.Figure:
@@ -114,7 +113,3 @@ def operations(records: Iterable[Record]) -> go.Figure:
         },
     )
     return figure
-
-
-def _middle(time: datetime, width_us: int) -> str:
-    return local(time + width_us * _MICROSECOND / 2).isoformat(sep=" ")

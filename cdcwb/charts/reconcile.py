@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.model import Operation
+from cdcwb.time_axis import TimeAxis, axis_of
 from cdcwb.words import count, duration, local, moment, plural, zone_name
 
 __all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "row_life", "rows_over_time"]
@@ -53,12 +54,14 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
         customdata=[[plural(number, "row"), moment(end)] for end, number in zip(ends, numbers, strict=True)],
         hovertemplate="%{customdata[0]}<br>from %{customdata[1]}<extra></extra>",
     )
-    return theme.figure(
+    figure = theme.figure(
         height=300,
         traces=[trace],
         xaxis={"type": "date", "title": {"text": f"time of the commit ({zone_name()})"}},
         yaxis={"title": {"text": "rows"}} | _whole(max(numbers)),
     )
+    theme.limit_time(figure, axis_of([end for end, _ in steps]), "step")
+    return figure
 
 
 def _whole(largest: int) -> dict[str, Any]:
@@ -117,6 +120,7 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
             "range": [-0.7, max(len(names), 2) - 0.3],
         },
     )
+    theme.limit_time(figure, axis_of([change["at"] for change in timed]), "change")
     return figure
 
 
@@ -214,8 +218,10 @@ def _short(microseconds: int) -> str:
     return duration(microseconds).removesuffix(" 0 s").removesuffix(" 0 min").removesuffix(" 0 h")
 
 
-def differences_over_time(records: Sequence[Record], first: datetime, last: datetime, width_us: int) -> go.Figure:
-    """When what is not the same was committed, as bars one above the other.
+def differences_over_time(
+    records: Sequence[Record], first: datetime, last: datetime, width_us: int, axis: TimeAxis | None = None
+) -> go.Figure:
+    """When what is not the same was committed, as bars one above the other. ``axis``: what the axis of time shows.
 
     Records: ``began_at`` (aware: a span of ``width_us`` microseconds), ``missing``, ``extra``, ``different``, ``late``.
     """
@@ -246,4 +252,5 @@ def differences_over_time(records: Sequence[Record], first: datetime, last: date
         },
         yaxis={"title": {"text": "changes"}} | _whole(most),
     )
+    theme.limit_time(figure, axis, "change")
     return figure

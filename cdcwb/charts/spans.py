@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from cdcwb.charts.lanes import assign_lanes
 from cdcwb.charts.positions import PositionScale
 from cdcwb.model import Completeness, Outcome
+from cdcwb.time_axis import TimeAxis, axis_of
 
 __all__ = [
     "EVENTS_MISSING",
@@ -17,14 +19,18 @@ __all__ = [
     "NO_END",
     "NO_END_TIME",
     "STILL_OPEN",
+    "Bar",
     "Record",
     "Span",
+    "extent",
+    "fit",
     "lacks",
     "lay_out",
     "least_share",
     "on_positions",
     "on_time",
     "time_at",
+    "time_axis",
     "whole_seconds",
 ]
 
@@ -40,6 +46,15 @@ NO_END_TIME: Final = "end time not in the stream"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Bar(Protocol):
+    """What is drawn as a bar: ``start`` and ``end`` in units of its axis, ``drawn`` wide, in a ``lane``."""
+
+    start: int
+    end: int
+    drawn: float
+    lane: int
 
 
 @dataclass(slots=True)
@@ -117,24 +132,43 @@ def lacks(row: Record) -> str | None:
 
 def least_share(number: int) -> float:
     """The least drawn width of a bar as a share of its axis: enough to be seen and pointed at, and narrower where
-    there are many, since bars that are drawn too wide push each other into lanes that nothing ran side by side in."""
+    there are many."""
     few, many = _LEAST_SHARES
     return max(many, min(few, 2 / max(1, number)))
 
 
-def lay_out(spans: list[Span], least_span: int) -> tuple[int, int]:
+def time_axis(bars: Sequence[Bar]) -> TimeAxis | None:
+    """The axis for bars in microseconds since 1970; None where there are none."""
+    return axis_of([time_at(at) for bar in bars for at in (bar.start, bar.end)])
+
+
+def extent(bars: Sequence[Bar], axis: TimeAxis | None = None) -> int:
+    """How much an axis shows, in its own units: all bars, or what the ``axis`` of time does."""
+    if axis is not None:
+        return (axis.last - axis.first) // _MICROSECOND
+    return max((bar.end for bar in bars), default=0) - min((bar.start for bar in bars), default=0)
+
+
+def lay_out(spans: list[Span], least_span: int, axis: TimeAxis | None = None) -> tuple[int, int]:
     """Give every span its drawn width and its lane; how many lanes there are, and how many spans are drawn wider than
-    they are."""
-    if not spans:
-        return 0, 0
-    whole = max(least_span, max(s.end for s in spans) - min(s.start for s in spans))
-    least = whole * least_share(len(spans))
-    for span in spans:
-        span.drawn = max(least, span.end - span.start)
-    lanes = assign_lanes([(s.start, s.start + s.drawn + least / 2) for s in spans])
-    for span, lane in zip(spans, lanes, strict=True):
-        span.lane = lane
-    return max(lanes) + 1, sum(s.drawn > s.end - s.start for s in spans)
+    they are. ``axis``: what an axis of time shows."""
+    lanes = fit(spans, max(least_span, extent(spans, axis)) * least_share(len(spans)))
+    return lanes, sum(s.drawn > s.end - s.start for s in spans)
+
+
+def fit(bars: Sequence[Bar], least: float) -> int:
+    """Give every bar its lane and its drawn width; how many lanes there are.
+
+    Lanes follow from the true extents: there are as many as bars over the busiest point, where bars without extent at
+    one point count as several. A bar is drawn ``least`` wide at least, as far as the next bar of its lane leaves room.
+    """
+    lanes = assign_lanes([(bar.start, max(bar.end, bar.start + 1)) for bar in bars])
+    following: dict[int, int] = {}  # where the next bar of a lane starts
+    for bar, lane in sorted(zip(bars, lanes, strict=True), key=lambda pair: pair[0].start, reverse=True):
+        room = following.get(lane, math.inf) - bar.start
+        bar.lane, bar.drawn = lane, max(bar.end - bar.start, min(least, room))
+        following[lane] = bar.start
+    return max(lanes, default=-1) + 1
 
 
 def whole_seconds(spans: Sequence[Span]) -> bool:

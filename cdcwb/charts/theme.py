@@ -7,15 +7,17 @@ and hover text, so a table called ``<b>x`` would otherwise be drawn in bold.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
 from plotly.colors import qualitative
 
 from cdcwb.model import Operation, Outcome
-from cdcwb.words import visible
+from cdcwb.time_axis import TimeAxis
+from cdcwb.words import local, visible
 
 __all__ = [
     "CONFIG",
@@ -30,8 +32,10 @@ __all__ = [
     "domains",
     "figure",
     "label",
+    "limit_time",
     "look",
     "nice_ticks",
+    "time_columns",
 ]
 
 SAFE: Final[list[str]] = qualitative.Safe
@@ -173,6 +177,38 @@ def darkened(value: Any, key: str = "") -> Any:
         return [darkened(part, key) for part in value]
     coloured = isinstance(value, str) and (key.endswith("color") or key in ("colorscale", "colorway"))
     return DARK.get(value, value) if coloured else value
+
+
+def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
+    """Limits the figure's first axis to what ``axis`` shows, with a small margin, and notes in ``layout.meta`` how many
+    of ``what`` are ``outside``; an axis that shows all times is left to plotly."""
+    if axis is None or not axis.outside:
+        return
+    margin = max((axis.last - axis.first) / 50, timedelta(seconds=1))
+    figure.layout.xaxis.range = [local(end).isoformat(sep=" ") for end in (axis.first - margin, axis.last + margin)]
+    figure.layout.meta = {**(figure.layout.meta or {}), "outside": axis.note(what)}
+
+
+def time_columns(
+    times: Iterable[datetime], width: timedelta, axis: TimeAxis | None = None
+) -> tuple[list[datetime], list[str]]:
+    """Columns of a heatmap for bins of a ``width`` that begin at ``times``: where each begins, and a heatmap's ``x``.
+
+    There is a column for every bin from the first to the last, and ``x`` has their middles. Where the ``axis`` leaves
+    out some times these may be millions of bins: then bins that do not follow each other have one wide empty column
+    between them, and ``x`` has the edges of all columns.
+    """
+    known = sorted(set(times))
+    if axis is None or not axis.outside:
+        starts = [known[0] + n * width for n in range((known[-1] - known[0]) // width + 1)] if known else []
+        return starts, [local(start + width / 2).isoformat(sep=" ") for start in starts]
+    starts = []
+    for time in known:
+        if starts and starts[-1] + width < time:
+            starts.append(starts[-1] + width)
+        starts.append(time)
+    edges = [*starts, *(start + width for start in starts[-1:])]
+    return starts, [local(edge).isoformat(sep=" ") for edge in edges]
 
 
 def domains(heights: Sequence[int], room: int) -> list[list[float]]:

@@ -29,9 +29,11 @@ from cdcwb.charts.spans import (
     on_positions,
     on_time,
     time_at,
+    time_axis,
     whole_seconds,
 )
 from cdcwb.model import OffsetUnit, Outcome
+from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, local, plural, zone_name
 
 __all__ = ["timeline"]
@@ -63,18 +65,19 @@ def timeline(
 ) -> go.Figure:
     """A bar for every transaction from begin to end; above on the axis of time, below on the axis of log positions.
 
-    Bars that overlap stand in lanes. A bar is never narrower than :func:`~cdcwb.charts.spans.least_share` of its axis;
-    the hover text has the true duration. Transactions without an end reach to ``capture_end`` and ``last_position``
-    (default: the last that the records know) and carry a mark there; so do those of which events are missing. ``unit``
-    is what ``bytes`` counts where the capture's places are no bytes. What has no place on an axis is not drawn on it,
-    and counted in the figure's ``layout.meta``: ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``,
-    ``position_lanes``, ``widened`` (drawn wider than they are, on the axis of time).
+    Bars that overlap are in different lanes. A bar is at least :func:`~cdcwb.charts.spans.least_share` of its axis wide
+    where the next one in its lane leaves room; the hover text has the true duration. Transactions without an end reach
+    to ``capture_end`` and ``last_position`` (default: the last that the records know) and have a mark there; so do
+    those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes. What
+    has no place on an axis is not drawn on it, and counted in the figure's ``layout.meta``: ``drawn``, ``on_time``,
+    ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they are, on the axis of time).
     """
     rows = list(records)
     times = on_time(rows, capture_end)
     scale = PositionScale(p for r in rows for p in (r["first_position"], r["end_position"], last_position))
     places = on_positions(rows, scale)
-    time_lanes, widened = lay_out(times, 1_000_000)
+    shown = time_axis(times)
+    time_lanes, widened = lay_out(times, 1_000_000, shown)
     position_lanes, _ = lay_out(places, 1)
 
     tell(times, places, scale, unit)
@@ -84,11 +87,12 @@ def timeline(
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 60, barmode="overlay", bargap=0.2)
     axis = 0
     if times:
-        _draw_time(figure, times, domains[axis], time_lanes)
+        _draw_time(figure, times, domains[axis], time_lanes, shown)
         axis += 1
     if places:
         _draw_positions(figure, places, scale, domains[axis], position_lanes, "2" if axis else "")
     figure.layout.meta = {
+        **(figure.layout.meta or {}),
         "drawn": len(rows),
         "on_time": len(times),
         "on_positions": len(places),
@@ -102,7 +106,7 @@ def timeline(
     return figure
 
 
-def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int) -> None:
+def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int, axis: TimeAxis | None) -> None:
     _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(int(x)))
     low, high = _range(spans, 1_000_000)
     first = time_at(min(s.start for s in spans))
@@ -111,16 +115,20 @@ def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes:
         xaxis={
             "type": "date",
             "range": [low / 1000 + shift, high / 1000 + shift],
-            "title": {"text": _time_title(spans)},
+            "title": {"text": _time_title(spans, axis)},
             "anchor": "y",
         },
         yaxis=_lane_axis(domain, lanes, "x"),
     )
+    theme.limit_time(figure, axis, "begin or end")
 
 
-def _time_title(spans: list[Span]) -> str:
+def _time_title(spans: list[Span], axis: TimeAxis | None) -> str:
     """The days are in the title because plotly writes them below the first tick only, which may be out of sight."""
-    first, last = (local(time_at(pick(s.start for s in spans))).date().isoformat() for pick in (min, max))
+    starts = [time_at(span.start) for span in spans]
+    if axis is not None and axis.outside:
+        starts = [axis.first, axis.last]
+    first, last = (local(pick(starts)).date().isoformat() for pick in (min, max))
     days = first if first == last else f"{first} to {last}"
     return f"time, {days} ({zone_name()})" + (", in whole seconds" if whole_seconds(spans) else "")
 
@@ -218,6 +226,7 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
     return {
         "domain": domain,
         "range": [max(lanes, _FEW) - 0.4, -0.6],
+        "fixedrange": True,  # a box looks closer at a part of the axis, in all lanes
         "showticklabels": False,
         "ticks": "",
         "showgrid": False,

@@ -131,14 +131,17 @@ def _beneath(file: str | None, folder: str) -> str | None:
 
 
 def chart(figure: go.Figure, instead: str) -> None:
-    """A figure. ``instead`` is HTML that says the same in numbers (:func:`table_html`), shown where script may not
-    run."""
+    """A figure, and below it a note on what its axis of time does not show (:mod:`cdcwb.time_axis`). ``instead`` is
+    HTML that says the same in numbers (:func:`table_html`), shown where script may not run."""
     from IPython.display import display
 
     content = json.loads(figure.to_json()) | {"config": CONFIG}
     if _look.theme == "dark":
         content = darkened(content)
     display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"}, raw=True)
+    outside = (figure.layout.meta or {}).get("outside")
+    if outside:
+        note(outside)
 
 
 def widget(shown: Any) -> None:

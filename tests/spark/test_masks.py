@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdcwb.analysis import concurrency
 from cdcwb.analysis import masks as ask
 from cdcwb.report.show import records
+from cdcwb.time_axis import TimeAxis
 from tests.changes import START, at, change, tables
 
 if TYPE_CHECKING:
@@ -89,6 +92,33 @@ def test_time_is_cut_into_bins_that_hold_every_update_that_is_told(capture: Any)
     assert {row["bin"] for row in rows} == {0, 4} | {row["bin"] for row in rows}
     assert min(row["began_at"] for row in rows) == first
     assert all(START <= row["began_at"] <= last for row in rows)
+
+
+def test_an_update_in_the_far_future_is_outside_the_axis_and_still_counted(spark: SparkSession, tmp_path: Path) -> None:
+    far = datetime(2099, 1, 1, tzinfo=UTC)
+    changes = [update(number, ["a"]) for number in range(20)] + [update(20, ["a"], changed_at=far, committed_at=far)]
+    capture = tables(spark, tmp_path, changes=changes, problems=[])
+    first, last = ask.time_span(capture)
+    assert first is not None
+    assert last == far
+    axis = ask.axis(capture, first, last)
+    assert axis == TimeAxis(at(0), at(19), after=1)
+    frame, width_us = ask.over_time(capture, axis.first, axis.last, bins=5)
+    rows = records(frame)
+    assert (sum(row["changed"] for row in rows), rows[-1]["began_at"] <= far) == (21, True)
+    assert width_us < 5_000_000
+    once = concurrency.over_time(tables_of(spark, tmp_path, far), at(0), far, axis=axis)
+    assert once.most == 2
+
+
+def tables_of(spark: SparkSession, folder: Path, far: datetime) -> Any:
+    """Three transactions, of which two are open at once, and one in the far future."""
+    spans = [(at(0), at(10)), (at(5), at(19)), (far, far + timedelta(seconds=1))]
+    rows = [
+        {"transaction_id": str(n), "began_at": a, "ended_at": b, "outcome": "committed"}
+        for n, (a, b) in enumerate(spans)
+    ]
+    return tables(spark, folder, transactions=rows)
 
 
 def test_masks_are_counted_by_what_they_mean(capture: Any) -> None:

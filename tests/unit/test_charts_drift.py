@@ -111,6 +111,17 @@ def test_a_version_of_one_instant_is_wide_enough_to_be_seen() -> None:
     assert all(bar["length"] >= 1000 for bar in found)
 
 
+def test_a_bar_is_as_thick_as_its_lane_however_far_apart_the_lanes_of_its_colour_are() -> None:
+    rows = [version(1, name) for name in "abcdef"] + [version(2, name, begin=20) for name in "af"]
+    assert {trace.width for trace in version_lanes(rows).data} == {0.75}
+
+
+def test_a_bar_ends_where_the_next_version_of_its_table_begins() -> None:
+    found = bars(version_lanes([version(1, lasts=0), version(2, begin=0.001, lasts=4000)]))
+    assert [bar["length"] for bar in found] == [1, 4_000_000]
+    assert version_lanes([version(1)]).layout.yaxis.fixedrange
+
+
 def test_times_are_those_of_the_zone_that_is_shown() -> None:
     show_times_in(timezone(timedelta(hours=8)), "+08:00", START, START)
     try:

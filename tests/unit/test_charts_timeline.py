@@ -65,6 +65,22 @@ def test_a_microsecond_is_wide_enough_to_be_seen_and_keeps_its_true_duration_in_
     assert figure.layout.meta["widened"] == 1
 
 
+def test_there_are_as_many_lanes_as_transactions_open_at_once_however_short_they_are() -> None:
+    short = [transaction(n, n * 2000, 1000) for n in range(35)]
+    figure = charts.timeline([transaction(99, 0, 400 * SECOND), *short])
+    assert figure.layout.meta["time_lanes"] == 2
+    drawn = sorted((bar, start) for trace in bars(figure) for start, bar in zip(trace.base, trace.x, strict=True))
+    assert [length for length, _ in drawn[:34]] == [2] * 34  # milliseconds: up to the next bar of the lane
+    assert drawn[34][0] == 400 * 1000 * least_share(36)
+
+
+def test_a_box_looks_closer_at_a_part_of_the_axis_in_all_lanes() -> None:
+    figure = charts.timeline([transaction(1), transaction(2)])
+    assert figure.layout.yaxis.fixedrange
+    assert figure.layout.yaxis2.fixedrange
+    assert not figure.layout.xaxis.fixedrange
+
+
 def test_bars_are_two_pixels_wide_at_least_or_one_where_there_are_thousands() -> None:
     page = 1000  # pixels
     assert least_share(1) * page == least_share(500) * page == 2.5

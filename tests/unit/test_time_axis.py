@@ -1,0 +1,110 @@
+"""Which part of all times an axis shows, and that nothing outside it is lost."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from cdcwb import charts
+from cdcwb.charts import theme
+from cdcwb.time_axis import TimeAxis, axis_of
+from tests.unit.test_charts_drift import version
+from tests.unit.test_charts_timeline import SECOND, START, transaction
+
+FAR = datetime(2099, 1, 1, tzinfo=UTC)
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+BULK = [START + timedelta(seconds=number) for number in range(60)]
+
+
+def test_one_time_in_the_far_future_and_one_in_1970_are_outside_and_counted() -> None:
+    axis = axis_of([FAR, *BULK, LONG_AGO])
+    assert axis == TimeAxis(BULK[0], BULK[-1], before=1, after=1)
+    assert axis is not None
+    note = axis.note("change")
+    assert note.startswith("Outside the axis: 1 change before 2025-03-23")
+    assert "and 1 change after 2025-03-23" in note
+    assert axis.outside == 2
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        BULK,
+        [*BULK, BULK[-1] + timedelta(hours=20)],  # less than a day: no year 2099
+        [START + timedelta(days=number**2) for number in range(60)],
+        [START, FAR],  # which of the two is the bulk?
+        [LONG_AGO] * 5 + [FAR] * 5,
+        [START],
+    ],
+)
+def test_an_axis_that_is_not_squeezed_shows_all_times(times: list[datetime]) -> None:
+    assert axis_of(times) == TimeAxis(min(times), max(times))
+
+
+def test_without_times_there_is_no_axis() -> None:
+    assert axis_of([]) is None
+
+
+def test_times_that_are_all_the_same_are_the_bulk() -> None:
+    assert axis_of([START] * 7 + [FAR]) == TimeAxis(START, START, after=1)
+
+
+def years(figure: go.Figure) -> set[str]:
+    return {str(end)[:4] for end in figure.layout.xaxis.range}
+
+
+AXIS = TimeAxis(BULK[0], BULK[-1], after=1)
+BINS = [{"began_at": at, "operation": "UPDATE", "changes": 1, "row": "a", "transactions": 1} for at in [*BULK, FAR]]
+CELLS = [{"column": "a", "bin": (at - START) // timedelta(seconds=1), "changed": 1} for at in [*BULK, FAR]]
+STEPS = [{"at": at, "open": 1} for at in [*BULK, FAR]]
+DIFFERENCES = [row | {"missing": 1, "extra": 0, "different": 0, "late": 0} for row in BINS]
+LIFE = [
+    {"at": at, "operation": "UPDATE", "taken_back": False, "outcome": "committed", "differences": []}
+    for at in [*BULK, FAR]
+]
+FIGURES: dict[str, Any] = {
+    "changes": lambda: charts.done_over_time(BINS, SECOND, AXIS),
+    "transactions": lambda: charts.heatmap(BINS, ["a"], SECOND, AXIS),
+    "masks": lambda: charts.changed_over_time(CELLS, AXIS.first, AXIS.last, SECOND, AXIS),
+    "concurrency": lambda: charts.concurrency(STEPS, 1, START, axis=AXIS),
+    "differences": lambda: charts.differences_over_time(DIFFERENCES, BULK[0], FAR, SECOND, AXIS),
+    "row": lambda: charts.row_life(LIFE),
+    "rows": lambda: charts.rows_over_time([(None, 0), *((at, 1) for at in [*BULK, FAR])], START, FAR),
+    "timeline": lambda: charts.timeline(
+        [transaction(n, n * SECOND) for n in range(60)] + [transaction(99, 2 * 10**15)]
+    ),
+    "versions": lambda: charts.version_lanes([*(version(n, begin=n) for n in range(1, 60)), version(60, begin=2e9)]),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_axis_of_time_shows_the_bulk_and_says_what_is_outside(name: str) -> None:
+    figure = FIGURES[name]()
+    assert years(figure) <= {"2025", "2026"}
+    assert " after 202" in figure.layout.meta["outside"]
+    assert re.search(r'"20[89]\d-', figure.to_json()), "what is outside is still drawn"
+
+
+def test_a_table_without_changes_outside_has_all_of_its_changes_on_the_axis() -> None:
+    figure = charts.changed_over_time(CELLS[:60], AXIS.first, AXIS.last, SECOND, AXIS)
+    assert (figure.layout.meta, figure.layout.xaxis.range) == (None, None)
+    assert len(figure.data[0].x) == 60
+
+
+def test_an_axis_without_anything_outside_is_left_alone() -> None:
+    figure = charts.done_over_time(BINS[:60], SECOND, TimeAxis(BULK[0], BULK[-1]))
+    assert figure.layout.xaxis.range is None
+    assert figure.layout.meta is None
+
+
+def test_bins_that_are_far_apart_have_one_empty_column_between_them() -> None:
+    width = timedelta(seconds=1)
+    starts, edges = theme.time_columns([*BULK, FAR], width, AXIS)
+    assert starts == [*BULK, BULK[-1] + width, FAR]
+    assert (len(edges), edges[-1][:19]) == (len(starts) + 1, "2099-01-01 00:00:01")
+    assert theme.time_columns([], width) == ([], [])
+    assert len(charts.heatmap(BINS, ["a"], SECOND, AXIS).data[0].x) == 63
