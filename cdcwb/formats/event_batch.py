@@ -14,7 +14,7 @@ from cdcwb.formats.arrays.maps import Ints, MapBuilder, TextPool
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.model import Problem
 
-__all__ = ["EventBatch", "columns_of", "unique"]
+__all__ = ["EventBatch", "columns_of"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -119,13 +119,3 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
     """What a container says of its messages, by the names that headers give it; without facts that no message has."""
     return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """The names; one that repeats gets ``#2``, ``#3``."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return out

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from cdcwb.formats import FORMATS
 from cdcwb.formats.options import nearest
 from cdcwb.formats.zones import parse_zone
 from cdcwb.saved import SAVED
+from cdcwb.unique_names import unique_names
 from cdcwb.words import visible
 
 __all__ = ["SHOWN", "THEMES", "Other", "Parameters", "check_parameters"]
@@ -70,12 +70,9 @@ class Parameters:
     def captures(self) -> dict[str, Other]:
         """Everything that is looked at, by a name: that of the file or folder, with a number where it is not the
         first of its name."""
-        found: dict[str, Other] = {}
-        for one in (Other(self.path, self.format, self.options, self.shown), *self.others):
-            base = Path(one.shown).stem or "capture"
-            name = next(n for n in chain([base], (f"{base}-{k}" for k in count(2))) if n not in found)
-            found[name] = one
-        return found
+        listed = (Other(self.path, self.format, self.options, self.shown), *self.others)
+        names = unique_names((Path(one.shown).stem or "capture" for one in listed), separator="-")
+        return dict(zip(names, listed, strict=True))
 
 
 def check_parameters(

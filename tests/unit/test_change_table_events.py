@@ -334,6 +334,8 @@ def test_bytes_in_another_character_set_are_told_and_kept_as_hex(tmp_path: Path)
 def test_names_that_repeat_are_told_apart(tmp_path: Path) -> None:
     (row,) = events(tmp_path, {"t__ct.csv": "header__change_oper,A,A,A\nI,1,2,3\n"})
     assert row["after"] == {"A": "1", "A#2": "2", "A#3": "3"}
+    (row,) = events(tmp_path, {"t__ct.csv": "header__change_oper,A,A,A#2\nI,1,2,3\n"})
+    assert row["after"] == {"A": "1", "A#3": "2", "A#2": "3"}
 
 
 def test_a_byte_order_mark_belongs_to_the_header_line(tmp_path: Path) -> None:

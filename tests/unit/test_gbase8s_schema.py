@@ -214,7 +214,7 @@ def test_a_type_that_is_not_known_is_kept_as_it_is_spelled(type_: str) -> None:
         ("a char(3) default 'x,(y' not null, b int", ["a", "b"], ["char(3)", "int"]),
         ("a int8 default +9223372036854775807, b int check (b > (0)), c int", ["a", "b", "c"], ["int8", "int", "int"]),
         ("a datetime year to second default current year to second", ["a"], ["datetime year to second"]),
-        ("a int, a int, a#2 int, a int", ["a", "a#2", "a#2#2", "a#3"], ["int", "int", "int", "int"]),
+        ("a int, a int, a#2 int, a int", ["a", "a#3", "a#2", "a#4"], ["int", "int", "int", "int"]),
     ],
 )
 def test_a_column_list_is_read_in_every_way_it_may_be_written(text: str, names: list[str], types: list[str]) -> None:

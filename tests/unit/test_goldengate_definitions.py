@@ -134,8 +134,13 @@ def test_what_is_wrong_with_a_definition_is_said_once(text: str, code: Problem, 
     assert (found, words in sentence) == (code, True)
 
 
-def test_names_that_are_there_twice_differ_as_keys() -> None:
-    assert one(table("A.B", f"X {ID}", f"X {NAME}", f"c1 {NAME}")).names == ("X", "c1", "c2")
+def test_names_that_repeat_get_a_number_and_those_by_index_are_never_names_of_the_table() -> None:
+    repeated = one(table("A.B", f"X {ID}", f"X {NAME}", f"X#2 {NAME}"))
+    assert repeated.names == ("X", "X#3", "X#2")
+    unread = one(table("A.B", f"X {ID}", "Y 64 what", f"c1 {NAME}", f"c3 {NAME}"))
+    assert unread.names == ("X", "c1#2", "c1", "c3")
+    assert [unread.name(index) for index in (2, 3, 4)] == ["c1", "c3", "c4"]
+    assert one(table("A.B", f"c1 {ID}")).name(1) == "c1#2"
 
 
 def test_a_definition_travels_as_json() -> None:

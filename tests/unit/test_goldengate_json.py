@@ -354,6 +354,13 @@ def test_what_a_console_consumer_prints_becomes_headers(tmp_path: Path) -> None:
     assert row["headers"]["op_type"] == "U"
 
 
+def test_a_field_of_the_message_does_not_hide_what_the_container_says(tmp_path: Path) -> None:
+    message = {"table": "A.B", "op_type": "I", "after": {"ID": 1}, "kafka.partition": "own"}
+    line = "CreateTime:1700000000000\tPartition:3\t" + json.dumps(message) + "\n"
+    (row,) = rows(put(tmp_path, line))
+    assert (row["headers"]["kafka.partition"], row["headers"]["kafka.partition#2"]) == ("own", "3")
+
+
 @pytest.mark.parametrize("name", list(CONTAINERS))
 def test_parts_of_a_file_make_its_whole(tmp_path: Path, name: str) -> None:
     path = put(tmp_path, CONTAINERS[name])
@@ -554,6 +561,12 @@ def test_other_commas_are_no_json(tmp_path: Path, text: str) -> None:
 def test_headings_between_messages_are_filler(tmp_path: Path) -> None:
     text = "".join(f"{name}\n{json.dumps(CUT, indent=4)}\n\n" for name in ("INSERT", "UPDATE", "# DELETE"))
     assert [row["kind"] for row in rows(put(tmp_path, text))] == ["filler", "change"] * 3
+
+
+def test_a_document_that_the_end_of_the_file_cuts_off_is_truncated(tmp_path: Path) -> None:
+    document = json.dumps(json.loads(LINE), indent=2)
+    good, *_, last = rows(put(tmp_path, f"{document}\n{document[:-40]}"))
+    assert (good["kind"], last["kind"], codes(last)[0]) == ("change", "malformed", "truncated")
 
 
 @pytest.mark.parametrize(

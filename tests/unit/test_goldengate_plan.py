@@ -342,6 +342,14 @@ def test_a_definition_is_called_by_its_index_and_trail_file() -> None:
     assert len(plan.places) == 3
 
 
+def test_versions_have_different_keys_whatever_their_trail_files_are_called() -> None:
+    def of(file: str, number: int, rba: int) -> MetadataText:
+        return MetadataText(tdr(number), 0, rba, 50, TrailFile("aa", 1, 1, file), rba, 2, "/x/log.txt")
+
+    plan, _ = lookup(of("aa", 1, 100), of("aa", 2, 200), of("aa#2", 3, 300))
+    assert [one.key for one in plan.versions] == ["2@aa", "2@aa#2", "2@aa#2#2"]
+
+
 def test_the_definition_in_force_is_the_last_before_the_record() -> None:
     texts = (metadata(tdr(1), 100), metadata(tdr(2), 1500), metadata(tdr(2), 100, order=2, index=1))
     assert in_force(texts, 200) == "2@aa000000001"

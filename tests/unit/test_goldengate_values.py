@@ -399,8 +399,8 @@ def test_without_a_definition_columns_are_called_by_their_index() -> None:
 def test_a_column_behind_the_definition_is_a_problem_and_has_a_name_of_its_own() -> None:
     table = Definition(None, "T", (ColumnDef(1, "c1", 132), ColumnDef(2, "c9", 132)))
     found, problems = images([cell(0, ONE) + cell(1, TWO) + cell(9, varying("x"))], [table], [0])
-    assert maps(found.after) == [{"c1": "1", "c9": "2", "c9_": "x"}]
-    assert problems == [(0, Problem.ROW_SIZE, "c9_: the definition of the table has no column with this index")]
+    assert maps(found.after) == [{"c1": "1", "c9": "2", "c9#2": "x"}]
+    assert problems == [(0, Problem.ROW_SIZE, "c9#2: the definition of the table has no column with this index")]
 
 
 def test_keys_are_in_the_order_of_the_columns_and_none_is_there_twice() -> None:
@@ -431,7 +431,7 @@ def test_values_from_elsewhere_replace_those_of_the_body() -> None:
     assert found.after.to_pylist() == [
         [("ID", "1"), ("NOTE", "the whole note")],
         [("ID", "2"), ("NAME", None), ("lob1", "more")],
-        [("ID", "1"), ("ID_", "odd")],
+        [("ID", "1"), ("ID#2", "odd")],
         [("ID", "1"), ("NOTE", "00000000")],
     ]
 

@@ -28,12 +28,12 @@ LAYERS = (
     ("spark", "xds"),
     ("formats",),
     ("model",),
-    ("errors", "machine", "words"),
+    ("errors", "machine", "unique_names", "words"),
 )
 # Inside formats: each format has a room of its own. These are shared by some of them alone.
 SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}
 # Beside the layers: what reads nothing of a capture. synth writes captures and knows no decoder.
-BESIDE = {"doctor": {"machine", "errors"}, "synth": {"model", "errors", "words"}}
+BESIDE = {"doctor": {"machine", "errors"}, "synth": {"model", "errors", "unique_names", "words"}}
 
 
 def place(module: str) -> str:

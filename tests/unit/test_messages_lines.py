@@ -180,6 +180,11 @@ def test_a_header_that_repeats_keeps_both_values(tmp_path: Path) -> None:
     assert rows(path)[0].facts == expected
 
 
+def test_a_header_that_repeats_never_takes_the_name_of_another(tmp_path: Path) -> None:
+    path = put(tmp_path, b"Partition:0\tx:1,x:2,x#2:3\tk\t" + JSON + b"\n")
+    assert rows(path)[0].facts == {"partition": "0", "header.x": "1", "header.x#3": "2", "header.x#2": "3"}
+
+
 def test_kinds_of_timestamps(tmp_path: Path) -> None:
     path = put(
         tmp_path,

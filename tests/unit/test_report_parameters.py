@@ -106,6 +106,18 @@ def test_further_captures_have_names_of_their_own(tmp_path: Path) -> None:
     assert asked.captures["c"].format == "auto"
 
 
+def test_a_capture_keeps_its_own_name_where_another_needs_a_number(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("log.csv", "log.txt", "log-2.csv")]
+    for path in paths:
+        path.touch()
+    asked = check_parameters(str(paths[0]), others=[str(path) for path in paths[1:]])
+    assert {name: one.path for name, one in asked.captures.items()} == {
+        "log": str(paths[0]),
+        "log-3": str(paths[1]),
+        "log-2": str(paths[2]),
+    }
+
+
 def test_everything_wrong_with_further_captures_and_the_theme_is_said_at_once(tmp_path: Path) -> None:
     others = ["nowhere", {"path": str(tmp_path), "fromat": "x"}, {"path": str(tmp_path), "format": "goldengat"}, 3]
     with pytest.raises(OptionError) as caught:

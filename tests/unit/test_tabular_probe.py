@@ -136,6 +136,8 @@ def test_a_header_line_is_made_of_names_all_different(tmp_path: Path, line: byte
 
 def test_names_that_are_missing_or_repeat_are_told_apart(tmp_path: Path) -> None:
     assert probe_file(write(tmp_path, b"a,, a ,\n1,2,3,4\n"), header=True).names == ("a", "column_2", "a#2", "column_4")
+    path = write(tmp_path, b"column_2,,a,a,a#2\n1,2,3,4,5\n")
+    assert probe_file(path, header=True).names == ("column_2", "column_2#2", "a", "a#3", "a#2")
 
 
 @pytest.mark.parametrize(

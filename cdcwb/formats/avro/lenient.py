@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
+from cdcwb.unique_names import unique_names, unused_name
 
 __all__ = ["MOST_DEPTH", "MOST_DIGITS", "PRIMITIVES", "TOP", "Acceptable", "acceptable"]
 
@@ -85,10 +86,7 @@ class _Names:
 
     def unused(self, name: str) -> str:
         """The name, with a number behind it if it is taken."""
-        number, found = 1, name
-        while found in self._taken:
-            number += 1
-            found = f"{name}#{number}"
+        found = unused_name(name, self._taken)
         self._taken.add(found)
         return found
 
@@ -153,15 +151,13 @@ class _Names:
         fields = given.get("fields", [])
         if not isinstance(fields, list):
             raise _wrong(path, "a list of fields", fields)
-        made: dict[str, Any] = {}
         for one in fields:
             if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
                 raise _wrong(path, "a field with a name", one)
-            label, number = one["name"], 1
-            while label in made:
-                number += 1
-                label = f"{one['name']}#{number}"
-            made[label] = self.type(one.get("type"), namespace, f"{path}.{label}" if path else label, depth + 1)
+        made = {
+            label: self.type(one.get("type"), namespace, f"{path}.{label}" if path else label, depth + 1)
+            for one, label in zip(fields, unique_names(one["name"] for one in fields), strict=True)
+        }
         listed = [{"name": label, "type": kind} for label, kind in made.items()]
         return {"type": "record", "name": name, "namespace": "", "fields": listed}
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.gbase8s.column_types import Column, ColumnKind, with_type
+from cdcwb.unique_names import unique_names
 
 __all__ = ["SchemaTextError", "parse_columns"]
 
@@ -98,28 +100,17 @@ def _spelling(tokens: list[_Token]) -> str:
     return text
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    """The name, or with ``#2``, ``#3`` … behind it where a column of that name came before."""
-    free, count = name, 1
-    while free in taken:
-        count += 1
-        free = f"{name}#{count}"
-    taken.add(free)
-    return free
-
-
 def parse_columns(text: str) -> tuple[Column, ...]:
     """The columns of a column list, in its order (§5).
 
     Any case, extra white space, trailing NULs, nested parentheses, ``"delimited"`` names and constraints are read. A
-    name that was there before gets ``#2``. A type that is not known gives a column of kind UNKNOWN; it counts as fixed
+    name that repeats gets ``#2``, ``#3``. A type that is not known gives a column of kind UNKNOWN; it counts as fixed
     unless a column of variable length stands before it or its name says otherwise (:func:`table_schema` asks the
     header).
 
     Raises SchemaTextError, with the character at which the text stops making sense, where it is no column list.
     """
     columns: list[Column] = []
-    taken: set[str] = set()
     any_variable = False
     for item in _items(text.rstrip("\0 \t\r\n")):
         name, *rest = item
@@ -140,11 +131,12 @@ def parse_columns(text: str) -> tuple[Column, ...]:
         plain = name.text[1:-1].replace('""', '"') if name.kind == "quoted" else name.text
         blank = Column(
             ordinal=len(columns) + 1,
-            name=_free_name(plain, taken),
+            name=plain,
             type=spelled,
             kind=ColumnKind.UNKNOWN,
             fixed=not any_variable and "varchar" not in spelled.lower(),
         )
         columns.append(with_type(blank, _spelling(words)))
         any_variable |= not columns[-1].fixed
-    return tuple(columns)
+    names = unique_names(column.name for column in columns)
+    return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))

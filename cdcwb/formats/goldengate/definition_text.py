@@ -7,6 +7,7 @@ may hold blanks, quotes and digits, so rows are read from their right end.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,6 +23,7 @@ from cdcwb.formats.goldengate.definitions import (
     unquoted,
 )
 from cdcwb.model import Problem
+from cdcwb.unique_names import unused_name
 
 __all__ = ["parse_defgen", "parse_metadata"]
 
@@ -93,13 +95,15 @@ def _definition(name: str, lines: Sequence[str], ended: bool, version: str | Non
             rows.append(line)
     width = _width(rows, legend)
     good: list[tuple[str, list[int]]] = []
-    for number, line in enumerate(rows, 1):
-        row = _row(line, width)
+    read = [_row(line, width) for line in rows]
+    names = {row[0] for row in read if row is not None}
+    for number, (line, row) in enumerate(zip(rows, read, strict=True), 1):
         if row is None:
             problems.append(
                 (Problem.SCHEMA_TEXT, f"row {number} of the definition of {name} is no column: {line.strip()}")
             )
-            good.append((f"c{number - 1}", [_NO_TYPE]))  # keeps its place: later columns go by their index
+            unnamed = unused_name(f"c{number - 1}", names)
+            good.append((unnamed, [_NO_TYPE]))  # keeps its index, by which values name the later columns
         else:
             good.append(row)
     columns = columns_of(good)
@@ -117,10 +121,9 @@ def _definition(name: str, lines: Sequence[str], ended: bool, version: str | Non
         problems.append((Problem.SCHEMA_MISMATCH, sentence))
     if not columns:
         problems.append((Problem.SCHEMA_TEXT, f"the definition of {name} has no columns"))
-    names = [column.name for column in columns]
-    if len(set(names)) < len(names):
-        twice = next(one for place, one in enumerate(names) if one in names[:place])
-        problems.append((Problem.SCHEMA_TEXT, f"the definition of {name} has the column {twice} more than once"))
+    repeated = next((one for one, count in Counter(column.name for column in columns).items() if count > 1), None)
+    if repeated is not None:
+        problems.append((Problem.SCHEMA_TEXT, f"the definition of {name} has the column {repeated} more than once"))
     text = "\n".join([f"Definition for table {name}", *lines, *(["End of definition"] if ended else [])])
     length = _whole_number(heads.get("record length"))
     return Definition(schema, table, columns, length, version, text, tuple(problems))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cdcwb.formats.goldengate.datatypes import BINARY_SUBTYPE, Coding, coding_of, type_name
 from cdcwb.model import Problem
+from cdcwb.unique_names import unique_names, unused_name
 
 __all__ = [
     "NUMBERS",
@@ -19,7 +20,6 @@ __all__ = [
     "Reference",
     "columns_of",
     "split_name",
-    "unique_names",
     "unquoted",
 ]
 
@@ -160,8 +160,12 @@ class Definition:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names by column index, none of them twice: a name that was there before is the index's own (``c3``)."""
+        """Names by column index, all different: one that repeats gets ``#2``, ``#3``."""
         return unique_names([column.name for column in self.columns])
+
+    def name(self, index: int) -> str:
+        """The name of the column with this index, from 0; ``c3`` for one that is not defined, made unique."""
+        return self.names[index] if 0 <= index < len(self.names) else unused_name(f"c{index}", self.names)
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
@@ -236,18 +240,6 @@ class Reference:
     def label(self) -> str:
         """``schema.table``, or ``table``."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
-
-
-def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names with none of them twice: a later one is ``c`` and its index instead."""
-    seen: set[str] = set()
-    out = []
-    for index, name in enumerate(names):
-        while name in seen:
-            name = f"c{index}" if f"c{index}" not in seen else f"{name}_"
-        seen.add(name)
-        out.append(name)
-    return tuple(out)
 
 
 def split_name(name: str) -> tuple[str | None, str]:

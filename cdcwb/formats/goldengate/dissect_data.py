@@ -57,8 +57,7 @@ class Decoding(NamedTuple):
 
     def name(self, index: int) -> str:
         """Its name, ``c3`` where it is not known."""
-        names = self.definition.names if self.definition is not None else ()
-        return names[index] if 0 <= index < len(names) else f"c{index}"
+        return f"c{index}" if self.definition is None else self.definition.name(index)
 
 
 def data_fields(data: HexBytes, record: Printed, io_type: int | None, by: Decoding) -> list[Field]:

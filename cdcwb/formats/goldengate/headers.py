@@ -12,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.event_batch import EventBatch, unique
+from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.goldengate.assignment import Assigned
 from cdcwb.formats.goldengate.ddl import ddl_items, statement
 from cdcwb.formats.goldengate.facts import CHARACTERS, shown, token_name
 from cdcwb.formats.goldengate.file_header import file_header
 from cdcwb.formats.goldengate.marks import DDL, Bools, spans, texts_of
 from cdcwb.formats.goldengate.records import HEADER, MISSING, Ints, Printed, Shape
+from cdcwb.unique_names import unique_names
 
 __all__ = ["fill_headers"]
 
@@ -164,8 +165,8 @@ def _group(
     grouped: dict[tuple[str, ...], list[int]] = {}
     for at, pairs in more.items():
         there = np.flatnonzero(~absent[at])
-        named = unique([*(_NAMES[one] for one in there), *(name for name, _ in pairs)])
-        grouped.setdefault(tuple(named), []).append(at)
+        named = unique_names([*(_NAMES[one] for one in there), *(name for name, _ in pairs)])
+        grouped.setdefault(named, []).append(at)
     for names, members in grouped.items():
         chosen = np.array(members)
         there = np.flatnonzero(~absent[members[0]])

@@ -7,7 +7,7 @@ columns stand together and in order already, so a map column is the texts gather
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from cdcwb.formats.goldengate.datatypes import GUESS, Coding
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.values import nullable_texts, texts
 from cdcwb.model import Problem
+from cdcwb.unique_names import unused_name
 
 __all__ = ["CellTexts", "Images", "Put", "Tables", "build_images", "decode_cells"]
 
@@ -38,13 +39,15 @@ class Tables:
         codings: dict[Coding, int] = {GUESS: 0}
         self._names: list[str] = []
         # the last of each is for group -1
-        self._base, self._size = np.zeros((2, len(self.definitions) + 1), dtype=np.int64)
-        self._clash = np.zeros(len(self.definitions) + 1, dtype=bool)
+        self._base, self._size, self._clash = np.zeros((3, len(self.definitions) + 1), dtype=np.int64)
+        self._clashing: list[Definition] = []  # tables in which a name by index is that of another column
         key: list[bool] = []
         code: list[int] = []
         for place, one in known:
             self._base[place], self._size[place] = len(self._names), len(one.columns)
-            self._clash[place] = any(_BY_INDEX.fullmatch(name) for name in one.names)
+            if any(_BY_INDEX.fullmatch(name) and int(name[1:]) >= len(one.names) for name in one.names):
+                self._clashing.append(one)
+                self._clash[place] = 1 + len(self._clashing)
             self._names += one.names
             key += [column.key_position is not None for column in one.columns]
             code += [codings.setdefault(column.coding, len(codings)) for column in one.columns]
@@ -52,17 +55,21 @@ class Tables:
         """How columns are written, each way once."""
         self._key = np.array([*key, False])
         self._code = np.array([*code, 0], dtype=np.int16)
-        self._suffix = "_" * (1 + max((len(name) - len(name.rstrip("_")) for name in self._names), default=0))
 
     @property
     def defined(self) -> int:
         """The slots of columns that have a definition are below this."""
         return len(self._names)
 
+    @property
+    def free(self) -> int:
+        """Slots from here on, as many as there are indexes, are of no column."""
+        return self.defined + _INDEXES
+
     def slots(self, group: Ints, index: Ints) -> Ints:
         """A number for each column that tells its table and name: its *slot*."""
         size = self._size[group]
-        beyond = self.defined + index + _INDEXES * self._clash[group]
+        beyond = self.defined + index + _INDEXES * self._clash[group]  # the second block is the free one
         return np.where(index < size, self._base[group] + index, beyond)
 
     def is_key(self, slots: Ints) -> Bools:
@@ -76,12 +83,11 @@ class Tables:
         return there
 
     def name(self, slot: int) -> str:
-        """The name of a column. One behind the last of its definition is called by its index as well, and differs from
-        the names that are there."""
+        """The name of a column. One beyond those of its definition is called by its index, made unique among them."""
         if slot < self.defined:
             return self._names[slot]
-        beyond = slot - self.defined
-        return f"c{beyond}" if beyond < _INDEXES else f"c{beyond - _INDEXES}{self._suffix}"
+        clash, index = divmod(slot - self.defined, _INDEXES)
+        return self._clashing[clash - 2].name(index) if clash else f"c{index}"
 
     def is_surplus(self, group: Ints, index: Ints) -> Bools:
         """Is there a definition, but not of this column?"""
@@ -187,7 +193,7 @@ def build_images(
     from the after image.
     """
     entries = _entries(cells, found, wanted)
-    more: list[str] = []
+    more: dict[str, int] = {}
     if put:
         entries = _with_put(entries, found.pool, put, tables, group, more)
     entries = _in_order(entries)
@@ -235,22 +241,19 @@ def _entries(cells: Cells, found: CellTexts, wanted: Bools | None) -> _Entries:
 
 
 def _with_put(
-    entries: _Entries, pool: TextPool, put: Sequence[Put], tables: Tables, group: Ints, more: list[str]
+    entries: _Entries, pool: TextPool, put: Sequence[Put], tables: Tables, group: Ints, more: dict[str, int]
 ) -> _Entries:
     """Values from elsewhere in front of the others, of which they replace those with the same index. ``more`` takes
-    their names."""
+    their names, each with its number among them."""
     row = np.array([one.record for one in put], dtype=np.int64)
     index = np.array([one.index for one in put], dtype=np.int64)
     slot = tables.slots(group[row], index)
     for at, one in enumerate(put):
         if one.name is not None:
             definition = tables.definitions[group[one.record]] if group[one.record] >= 0 else None
-            name = one.name
-            while definition is not None and name in definition.names:
-                name += "_"
             index[at] = _INDEXES + at  # behind all columns
-            slot[at] = tables.defined + 2 * _INDEXES + len(more)
-            more.append(name)
+            name = one.name if definition is None else unused_name(one.name, definition.names)
+            slot[at] = tables.free + more.setdefault(name, len(more))
     added = _Entries(
         row,
         np.array([one.half for one in put], dtype=np.int8),
@@ -273,13 +276,13 @@ def _in_order(entries: _Entries) -> _Entries:
 
 
 class _Maps:
-    """Makes map columns; ``more`` are names of slots behind those of the tables."""
+    """Makes map columns; ``more`` are the names of the first free slots."""
 
-    def __init__(self, count: int, pool: TextPool, tables: Tables, more: Sequence[str]) -> None:
+    def __init__(self, count: int, pool: TextPool, tables: Tables, more: Iterable[str]) -> None:
         self.count = count
         self.pool = pool
         self.tables = tables
-        self.more = more
+        self.more = list(more)
 
     def of(self, row: Ints, slot: Ints, place: Ints, chosen: Bools) -> pa.Array:
         """The map of the chosen entries, which are sorted by record; null where a record has none."""
@@ -302,5 +305,5 @@ class _Maps:
         return names.take(pa.array(places[slot]))
 
     def _name(self, slot: int) -> str:
-        more = slot - self.tables.defined - 2 * _INDEXES
-        return self.tables.name(slot) if more < 0 else self.more[more]
+        more = slot - self.tables.free
+        return self.more[more] if 0 <= more < len(self.more) else self.tables.name(slot)

@@ -18,6 +18,7 @@ from cdcwb.formats.goldengate.definition_text import parse_metadata
 from cdcwb.formats.goldengate.definitions import Database, Definition, Reference, split_name
 from cdcwb.formats.goldengate.records import MISSING, Ints
 from cdcwb.formats.goldengate.trail import TrailFile, last_part
+from cdcwb.unique_names import unused_name
 
 __all__ = ["InForce", "Lookup", "MetadataText", "Version", "build_versions", "inferred"]
 
@@ -135,6 +136,7 @@ class _Versions:
         self.in_force: list[InForce] = []
         self.places: list[tuple[int, int, int]] = []
         self._by_key: dict[str, list[int]] = {}
+        self._keys: set[str] = set()
         self._definitions: list[Definition] = []
         self._database: dict[str, Database] = {}
 
@@ -177,7 +179,8 @@ class _Versions:
         for number in there:
             if self._definitions[number].same_columns(definition):
                 return number
-        key = f"{prefix}{start + len(there)}" if start else prefix if not there else f"{prefix}#{len(there) + 1}"
+        key = unused_name(f"{prefix}{start + len(there)}" if start else prefix, self._keys)
+        self._keys.add(key)
         there.append(len(self.versions))
         self._definitions.append(definition)
         columns = [{**row, "name": name} for row, name in zip(definition.to_columns(), definition.names, strict=True)]

@@ -24,7 +24,8 @@ from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL, FileEntry, Plan, Sp
 from cdcwb.formats.idm_event_log.probing import Probe, probe
 from cdcwb.formats.idm_event_log.reading import log_part
 from cdcwb.formats.idm_event_log.scanning import SCANNED, Scan, ScanTask, Seen, scan
-from cdcwb.formats.tabular import EVERYTHING, FileProbe, Names, Stretch, cut, rows_of_batch, scan_all, text_rows, unique
+from cdcwb.formats.tabular import EVERYTHING, FileProbe, Names, Stretch, cut, rows_of_batch, scan_all, text_rows
+from cdcwb.unique_names import unique_names
 
 __all__ = ["make_plan", "make_row_plan", "plan_beginning", "run_here"]
 
@@ -123,7 +124,7 @@ class _Look:
 def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
     """The plan of a table of rows that is called ``name``. Raises CaptureError for one whose columns cannot be told."""
     names = [one.name for one in schema if one.name != ROW]
-    labels = unique(names)
+    labels = unique_names(names)
     file = FileProbe(name, ROWS, labels, len(labels))
     found = assign(labels, True, (), options) if options.sorted_by is None else _NOTHING
     if found.how == "nothing" and labels:

@@ -18,7 +18,8 @@ from cdcwb.formats.idm_event_log.sql_outline import looks_like_dump, outline
 from cdcwb.formats.idm_event_log.sql_values import column
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
-from cdcwb.formats.tabular import FileProbe, clean, iter_parts, numbered, probe_file, text_rows, unique
+from cdcwb.formats.tabular import FileProbe, clean, iter_parts, numbered, probe_file, text_rows
+from cdcwb.unique_names import unique_names
 from cdcwb.words import joined, plural
 
 __all__ = ["Probe", "null_texts_of", "probe"]
@@ -240,7 +241,7 @@ def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[s
     for name in names:
         columns, rows = tables[name]
         width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
-        labels = unique(columns) if columns is not None else numbered(width)
+        labels = unique_names(columns) if columns is not None else numbered(width)
         try:
             assignment = assign(labels, columns is not None, rows, options)
         except OptionError as error:

@@ -20,6 +20,7 @@ from cdcwb.formats.messages.encodings import (
     is_binary,
     plain_string,
 )
+from cdcwb.unique_names import unique_names
 
 __all__ = ["TIME_TYPES", "header_facts", "is_record", "payload_of", "unwrap", "unwrap_plain"]
 
@@ -253,12 +254,5 @@ def _scalar(item: Any, odd: bool) -> str | None:
 
 def header_facts(pairs: list[tuple[str, str | None]]) -> dict[str, str | None]:
     """Headers as facts; a name that repeats gets ``#2``, ``#3``."""
-    facts: dict[str, str | None] = {}
-    times: dict[str, int] = {}
-    for name, value in pairs:
-        fact = f"{HEADER}{name}"
-        while fact in facts:
-            times[name] = times.get(name, 1) + 1
-            fact = f"{HEADER}{name}#{times[name]}"
-        facts[fact] = value
-    return facts
+    names = unique_names(f"{HEADER}{name}" for name, _ in pairs)
+    return {name: value for name, (_, value) in zip(names, pairs, strict=True)}

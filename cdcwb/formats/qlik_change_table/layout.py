@@ -14,7 +14,7 @@ from cdcwb.formats.qlik_change_table.facts import (
     PREFIX,
     STRONG,
 )
-from cdcwb.formats.tabular import unique
+from cdcwb.unique_names import unique_names
 from cdcwb.words import joined
 
 __all__ = ["Layout", "Part", "Prefix", "Rows", "control_table", "find_prefix", "lay_out"]
@@ -95,7 +95,7 @@ def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None
 def lay_out(names: Sequence[str], prefix: str | None) -> Layout:
     """Tells header columns from data; ``prefix`` None: there are no header columns. With an empty prefix only known
     names are header columns."""
-    shown = unique(names)
+    shown = unique_names(names)
     header: list[int] = []
     known: dict[str, int] = {}
     low = "" if prefix is None else prefix.casefold()

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.event_batch import EventBatch, columns_of, unique
+from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.moments import moments
@@ -30,6 +30,7 @@ from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
 from cdcwb.formats.qlik_kafka.versions import from_metadata
 from cdcwb.formats.qlik_kafka.wire import Form
 from cdcwb.model import Kind, Operation, Problem
+from cdcwb.unique_names import unique_names
 
 __all__ = ["FORMAT", "Where", "events_of", "fill_header"]
 
@@ -118,7 +119,7 @@ def _facts(
         absent = np.zeros((len(index), len(names) + len(facts)), dtype=np.bool_)
         for at, texts in enumerate(facts.values(), len(names)):
             absent[:, at] = pc.is_null(texts).to_numpy(zero_copy_only=False)
-    batch.texts("headers", unique([*names, *facts]), [*columns, *facts.values()], index, absent)
+    batch.texts("headers", unique_names([*names, *facts]), [*columns, *facts.values()], index, absent)
 
 
 def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:

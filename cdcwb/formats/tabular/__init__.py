@@ -11,7 +11,7 @@ from cdcwb.formats.tabular.anatomy import cut as cut_fields
 from cdcwb.formats.tabular.dialect import DEFAULT, Dialect, as_bytes
 from cdcwb.formats.tabular.file import EVERYTHING, FileProbe
 from cdcwb.formats.tabular.locating import find_part, part_at
-from cdcwb.formats.tabular.names import Layout, Names, clean, numbered, unique
+from cdcwb.formats.tabular.names import Layout, Names, clean, numbered
 from cdcwb.formats.tabular.parts import Gap, Part, iter_parts, read_parts, rows_of_batch
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows, Rows
@@ -49,5 +49,4 @@ __all__ = [
     "rows_of_batch",
     "scan_all",
     "text_rows",
-    "unique",
 ]

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = ["Layout", "Names", "are_names", "clean", "named", "numbered", "unique"]
+from cdcwb.unique_names import unique_names, unused_name
+
+__all__ = ["Layout", "Names", "are_names", "clean", "named", "numbered"]
 
 _NAME: Final = re.compile(r"\s*[^\W\d][\w $#@./:()-]{0,127}\s*")
 
@@ -28,27 +30,16 @@ class Names:
     names: tuple[str, ...]
 
 
-def unique(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, with ``#2``, ``#3`` behind those that repeat."""
-    found: dict[str, None] = {}
-    for name in names:
-        shown, number = name, 1
-        while shown in found:
-            number += 1
-            shown = f"{name}#{number}"
-        found[shown] = None
-    return tuple(found)
-
-
 def numbered(width: int) -> tuple[str, ...]:
     """Names for columns that have none, ``column_1`` and so on."""
     return tuple(f"column_{place}" for place in range(1, width + 1))
 
 
 def named(fields: Sequence[str | None]) -> tuple[str, ...]:
-    """The names in a header line: blanks around them are no part of them, and an empty one is ``column_`` and its
-    place; each is there once."""
-    return unique([(field or "").strip() or f"column_{place}" for place, field in enumerate(clean(fields), 1)])
+    """The names in a header line: blanks around them are not part of them, an empty one is ``column_`` and its number,
+    and all are different."""
+    names = [field.strip() for field in clean(fields)]
+    return unique_names(name or unused_name(f"column_{number}", names) for number, name in enumerate(names, 1))
 
 
 def clean(names: Iterable[str | None]) -> list[str]:

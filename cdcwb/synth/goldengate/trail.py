@@ -11,6 +11,7 @@ from cdcwb.synth.goldengate.columns import Layout
 from cdcwb.synth.goldengate.options import GoldenGateOptions
 from cdcwb.synth.goldengate.records import Record, Shown, measured
 from cdcwb.synth.goldengate.truth import Place
+from cdcwb.unique_names import unused_name
 
 __all__ = ["Listener", "Placed", "Trail"]
 
@@ -98,8 +99,8 @@ class Trail:
         said = index if self._options.has_headers else 0  # nothing else tells the index of a definition
         known_keys = self._defined.setdefault(said, {})
         key = f"{said}@{self.path.rpartition('/')[2]}"
-        key = key if not known_keys else f"{key}#{len(known_keys) + 1}"
-        self._keys[index] = known_keys.setdefault(special.table_text(layout), key)
+        key = known_keys.setdefault(special.table_text(layout), unused_name(key, known_keys.values()))
+        self._keys[index] = key
         record = special.definition(layout, index, at)
         placed = self._write(record, 0)
         assert record.text is not None

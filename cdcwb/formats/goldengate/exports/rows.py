@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from cdcwb.formats.goldengate.exports.names import OPERATIONS, names_of, role_of
 from cdcwb.formats.goldengate.exports.summary import Summary, TableFacts
 from cdcwb.formats.goldengate.exports.times import ToUtc, changed_at
 from cdcwb.model import Kind, Operation, Problem
+from cdcwb.unique_names import unique_names, unused_name
 
 __all__ = ["UNREADABLE", "fill", "summarise"]
 
@@ -30,6 +31,7 @@ UNREADABLE: Final = "a record of the transaction cannot be read"
 """Why a transaction has a gap."""
 
 _HALF: Final = POSITION // 2
+_SHARED: Final = frozenset({"csn", "xid", "TransInd"})  # of every export; a record's own field of that name is the same
 _PLACED: Final = rf"^[0-9]{{{POSITION}}}$"
 
 
@@ -211,14 +213,14 @@ def _headers(
     facts: Mapping[str, pa.StringArray],
 ) -> None:
     """The headers: every field by its own name, tokens by theirs, then what the container says."""
-    columns: dict[str, pa.StringArray] = {}
-    for part, name, at in fields.columns:
-        columns[free(name, columns)] = fields.text(part, at)
+    names = unique_names(name for _, name, _ in fields.columns)
+    columns = {name: fields.text(part, at) for name, (part, _, at) in zip(names, fields.columns, strict=True)}
     absent: dict[str, Bools] = {}
     taken = pa.array(index)
-    for name, texts in [*ids.items(), *((name, texts.take(taken)) for name, texts in facts.items())]:
-        if name in columns or texts.null_count == len(texts):
+    for given, texts in [*ids.items(), *((name, texts.take(taken)) for name, texts in facts.items())]:
+        if (given in _SHARED and given in columns) or texts.null_count == len(texts):
             continue
+        name = unused_name(given, columns)
         columns[name] = texts
         if texts.null_count:
             absent[name] = np.asarray(pc.is_null(texts))
@@ -227,15 +229,6 @@ def _headers(
         nowhere = np.zeros(len(index), dtype=np.bool_)
         gone = np.stack([absent.get(name, nowhere) for name in columns], axis=1)
     batch.texts("headers", list(columns), list(columns.values()), index, gone)
-
-
-def free(name: str, taken: Mapping[str, Any]) -> str:
-    """The name, with ``#2``, ``#3`` behind it where it is taken."""
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name}#{number}"
-    return found
 
 
 def _images(batch: EventBatch, group: Group, index: Ints, operation: str | None) -> None:

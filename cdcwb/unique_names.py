@@ -1,0 +1,43 @@
+"""Names made unique, in one way for every format: a name that repeats gets ``#2``, ``#3`` …"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+__all__ = ["unique_names", "unused_name"]
+
+
+def unique_names(names: Iterable[str], taken: Iterable[str] = (), separator: str = "#") -> tuple[str, ...]:
+    """The names in their order, each different from the others and from those in ``taken``.
+
+    The first of several equal names keeps it; the others get the separator and the least number from 2 on that makes a
+    name which is neither in ``names`` nor in ``taken``. So a name that occurs once is never changed for the sake of one
+    that repeats. Names are compared by case, and an empty name is a name like any other. The result depends on the
+    arguments alone.
+    """
+    wanted = list(names)
+    used = set(taken)
+    avoided = used.union(wanted)
+    numbers: dict[str, int] = {}
+    out = []
+    for name in wanted:
+        if name in used:
+            found, numbers[name] = _numbered(name, avoided, separator, numbers.get(name, 2))
+            avoided.add(found)
+        else:
+            found = name
+        used.add(found)
+        out.append(found)
+    return tuple(out)
+
+
+def unused_name(name: str, taken: Container[str], separator: str = "#") -> str:
+    """The name, with the separator and the least number from 2 on if it is in ``taken``."""
+    return _numbered(name, taken, separator, 2)[0] if name in taken else name
+
+
+def _numbered(name: str, taken: Container[str], separator: str, number: int) -> tuple[str, int]:
+    """The name with the first number from ``number`` on that is not taken, and the number that follows it."""
+    while (found := f"{name}{separator}{number}") in taken:
+        number += 1
+    return found, number + 1
