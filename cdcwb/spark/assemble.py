@@ -16,7 +16,7 @@ from cdcwb.formats.base import Format, Pairing
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 from cdcwb.spark import committed
 from cdcwb.spark.objects import join_statements, key_spellings, repeated_records
-from cdcwb.spark.pairing import CHANGES, continue_events, pair, seen_by_pairing, table_label, without_transaction
+from cdcwb.spark.pairing import CHANGES, continue_events, found_by_pairing, pair, table_label, without_transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -207,14 +207,14 @@ def assemble_problems(
     ``beside`` (of the capture, its files and schemas). ``headers`` are events without images."""
     severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
-    of_changes = changes.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
-    of_changes = of_changes.filter(seen_by_pairing("problem")).withColumn("raw", F.lit(None).cast("binary"))
     placed = of_events.select(*_PLACED)
     if form.pairing is Pairing.OBJECT:
         for found_among in (repeated_records(events), key_spellings(events)):
             placed = placed.unionByName(found_among.select(*_PLACED))
-    else:
-        placed = placed.unionByName(of_changes.select(*_PLACED))
+    elif form.pairing is not Pairing.NONE:
+        of_changes = changes.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
+        of_changes = of_changes.filter(found_by_pairing(F.col("problem")["code"]))
+        placed = placed.unionByName(of_changes.withColumn("raw", F.lit(None).cast("binary")).select(*_PLACED))
     rows = placed.select(
         severity[F.col("problem.code")].alias("severity"),
         F.col("problem.code").alias("code"),

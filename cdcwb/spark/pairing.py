@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ from cdcwb.model import ChangeSource, Kind, Operation, Problem
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["CHANGES", "continue_events", "pair", "problem", "seen_by_pairing", "table_label", "without_transaction"]
+__all__ = ["CHANGES", "continue_events", "found_by_pairing", "pair", "problem", "table_label", "without_transaction"]
 
 _BEFORE, _AFTER = str(Kind.BEFORE), str(Kind.AFTER)
 _HALVES = (_BEFORE, _AFTER)
@@ -33,11 +33,14 @@ def problem(code: Problem, detail: Column) -> Column:
     return F.struct(F.lit(str(code)).alias("code"), detail.alias("detail"))
 
 
-def seen_by_pairing(name: str) -> Column:
-    """Is a problem (a structure of code and detail) of a change one that none of its events has?"""
-    code = F.col(name)["code"]
-    halves = code.isin(str(Problem.UPDATE_HALF), str(Problem.REORDERED_UPDATE))
-    return halves | ((code == str(Problem.MASK_IMAGES)) & F.col(name)["detail"].startswith(DISAGREE))
+_FOUND_BY_PAIRING: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
+
+
+def found_by_pairing(code: Column) -> Column:
+    """Is the code of a change's problem one that :func:`pair` adds, so that no event of the change has it? A mask is
+    compared with both images there alone where they are in two events, and by the format where they are in one; such a
+    format has no halves, so its changes are not to be asked."""
+    return code.isin(*map(str, _FOUND_BY_PAIRING))
 
 
 def continue_events(rows: DataFrame, headers: DataFrame) -> DataFrame:

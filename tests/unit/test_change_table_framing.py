@@ -28,7 +28,12 @@ class Text:
 
 
 Segment = tuple[int, int, str, list[bytes] | None]
-STATES = {framing.RECORD: "record", framing.FILLER: "filler", framing.MALFORMED: "malformed"}
+STATES = {
+    framing.RECORD: "record",
+    framing.FILLER: "filler",
+    framing.MALFORMED: "malformed",
+    framing.TRUNCATED: "truncated",
+}
 
 
 def fast(data: bytes, dialect: Dialect, width: int, start: int = 0, stop: int | None = None) -> list[Segment]:
@@ -100,6 +105,8 @@ def slow(data: bytes, dialect: Dialect, width: int) -> list[Segment]:
             cells, end = found
             state = "filler" if end == place and width != 1 else "record" if len(cells) == width else "malformed"
         behind = end + line_end(end)
+        if state == "malformed" and behind == end and (cells is None or len(cells) < width):
+            state = "truncated"  # by the end of the file
         out.append((place, behind, state, cells if state == "record" else None))
         place = behind
     return out
@@ -208,7 +215,7 @@ def test_a_quote_within_a_field_without_quotes_is_a_character() -> None:
 
 def test_wrong_numbers_of_fields_say_what_was_expected_and_found() -> None:
     data = b"1,2\n1\n\n1,2,3\n1"
-    assert [state for _, state in states(data, 2)] == ["record", "malformed", "filler", "malformed", "malformed"]
+    assert [state for _, state in states(data, 2)] == ["record", "malformed", "filler", "malformed", "truncated"]
     assert reasons(data, 2) == [
         "expected 2 fields, found 1",
         "blank line",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from cdcwb.formats.gbase8s import framing
-from cdcwb.formats.gbase8s.framing import find_candidates, first_chain, iter_segments
+from cdcwb.formats.gbase8s.framing import Reason, find_candidates, first_chain, iter_segments
+from cdcwb.model import Problem
 from cdcwb.synth.mutate import mutate
 from tests import wire
 
@@ -33,7 +34,7 @@ STREAM = [
     wire.error(-83713),
 ]
 
-Segment = tuple[int, int, bool, str | None]
+Segment = tuple[int, int, bool, Reason | None]
 
 
 def segments(
@@ -130,11 +131,12 @@ def test_what_was_expected_and_found_is_said_of_damage() -> None:
         s for s in segments(first + b"\x00\x00\x00\x18\xff\xff\xff\xff" + victim[8:] + b"".join(rest)) if not s[2]
     ]
     assert length is not None
-    assert "24 + 4294967295 bytes" in length
+    assert length.code is Problem.TRUNCATED
+    assert "24 + 4294967295 bytes" in length.sentence
     (_, _, _, scheme), *_ = [s for s in segments(first + victim[:11] + b"\x43" + victim[12:] + rest[0]) if not s[2]]
-    assert scheme == "a record header was expected, with packetization scheme 66; found 67"
+    assert scheme == (Problem.MALFORMED, "a record header was expected, with packetization scheme 66; found 67")
     (_, _, _, zeros), *_ = [s for s in segments(first + bytes(100) + rest[0]) if not s[2]]
-    assert zeros == "zero bytes where a record was expected"
+    assert zeros == (Problem.MALFORMED, "zero bytes where a record was expected")
 
 
 def test_a_stream_that_ends_inside_a_record_says_so_wherever_it_ends() -> None:
@@ -145,8 +147,8 @@ def test_a_stream_that_ends_inside_a_record_says_so_wherever_it_ends() -> None:
         assert [s[2] for s in records] == [True] * 3
         assert (start, end, is_record) == (len(whole) - len(last), len(whole) - len(last) + there, False)
         assert reason is not None
-        assert reason.startswith("truncated: ")
-        assert f"{there} bytes are there" in reason
+        assert reason.code is Problem.TRUNCATED
+        assert f"{there} bytes are there" in reason.sentence
 
 
 def test_bytes_between_records_are_one_gap_and_no_record_is_lost() -> None:

@@ -53,8 +53,8 @@ def found(captured: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, bytes
     for at, (start, end) in enumerate(zip(walked.start.tolist(), walked.end.tolist(), strict=True)):
         if walked.record[at]:
             records.append(data[start:end])
-        elif at not in walked.stale:
-            rest.append((int(np.searchsorted(starts, start, "right")) - 1, data[start:end], walked.reasons[at]))
+        elif walked.reasons[at].code is not None:
+            rest.append((int(np.searchsorted(starts, start, "right")) - 1, data[start:end], walked.reasons[at].sentence))
     return records, rest
 
 

@@ -34,7 +34,7 @@ def read(data: bytes, table: str | None = "t", backslash: bool = False) -> list[
 
 
 def _told(data: bytes, some: Segments, backslash: bool) -> list[tuple[bytes, Any]]:
-    said: dict[int, Any] = {gap.index: f"{gap.kind}: {gap.reason}" for gap in some.gaps}
+    said: dict[int, Any] = {gap.index: f"{gap.code or gap.kind}: {gap.reason}" for gap in some.gaps}
     for group in some.rows.values():
         columns = [column(tokens, "utf-8", backslash).texts.to_pylist() for tokens in zip(*group.values, strict=True)]
         said.update(zip(group.index, zip(*columns, strict=True), strict=True))
@@ -174,7 +174,7 @@ def test_damage_ends_where_a_row_or_a_statement_may_begin(bad: bytes, reason: st
 
 def test_a_dump_that_is_cut_off_says_so() -> None:
     found = read(b"INSERT INTO t VALUES (1,'x'),(2,'y")
-    assert found[-1][1].startswith("malformed: truncated: ")
+    assert found[-1][1].startswith("truncated: ")
     assert found[0][1] == ("1", "x")
 
 

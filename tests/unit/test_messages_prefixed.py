@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.messages import probe
+from cdcwb.formats.messages import TRUNCATED, probe
 from cdcwb.formats.messages.container import PREFIXES
 from cdcwb.formats.messages.prefixes import INVALID, prefix_of
 from tests.containers import AVRO, CONFLUENT, JSON, Row, prefixed, put, rows
@@ -91,6 +91,7 @@ def test_a_dump_that_is_cut_off(tmp_path: Path) -> None:
     data = prefixed("be4", *VALUES)
     found = rows(put(tmp_path, data[:-30]))
     assert values(found[:-1]) == VALUES[:-1]
+    assert found[-1].state == TRUNCATED
     assert (
         found[-1].reason
         == f"truncated: a message of {len(VALUES[-1])} bytes was expected, {len(VALUES[-1]) - 30} bytes are there"

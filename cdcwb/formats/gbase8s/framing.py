@@ -20,15 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from cdcwb.model import Problem
 
 __all__ = [
     "COMMON_HEADER",
     "GAP_PIECE",
     "Candidates",
+    "Reason",
     "Segments",
     "big_endian_16",
     "big_endian_32",
@@ -37,7 +40,7 @@ __all__ = [
     "find_candidates",
     "first_chain",
     "iter_segments",
-    "length_reason",
+    "length_damage",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -83,6 +86,13 @@ class Candidates:
     strong: Bools
 
 
+class Reason(NamedTuple):
+    """Why bytes are not a record: the code of the problem (None: they are known to carry nothing) and the sentence."""
+
+    code: Problem | None
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True)
 class Segments:
     """Neighbouring runs of a stream, in order, without holes: records and gaps.
@@ -96,8 +106,7 @@ class Segments:
     start: Ints
     end: Ints
     record: Bools
-    reasons: dict[int, str]
-    stale: frozenset[int] = frozenset()  # indices of gaps that are known to carry nothing
+    reasons: dict[int, Reason]
 
 
 def big_endian_16(buffer: Bytes, at: Ints) -> Ints:
@@ -230,13 +239,13 @@ def _frame(
     starts: list[Ints] = []
     ends: list[Ints] = []
     record: list[Bools] = []
-    reasons: dict[int, str] = {}
+    reasons: dict[int, Reason] = {}
     count = 0
     position = 0
     wanted = 0
     local_stop = stop - base
 
-    def emit(first: Ints, last: Ints, is_record: bool, reason: str | None = None) -> None:
+    def emit(first: Ints, last: Ints, is_record: bool, reason: Reason | None = None) -> None:
         nonlocal count
         if reason is not None:
             reasons[count] = reason
@@ -245,7 +254,7 @@ def _frame(
         record.append(np.full(len(first), is_record))
         count += len(first)
 
-    def one(end: int, is_record: bool, reason: str | None = None) -> None:
+    def one(end: int, is_record: bool, reason: Reason | None = None) -> None:
         emit(np.array([position], dtype=np.int64), np.array([end], dtype=np.int64), is_record, reason)
 
     while position < walk.size and position < local_stop:
@@ -275,7 +284,7 @@ def _frame(
                 continue
             inner = walk.next_strong(position + 1)
             if 0 <= inner < end:
-                one(inner, False, length_reason(buffer, position, end, base, length))
+                one(inner, False, length_damage(buffer, position, end, base, length))
                 position = inner
                 continue
             if end > walk.limit and not at_end:
@@ -286,7 +295,7 @@ def _frame(
                 position = end
                 continue
             if strong:
-                one(walk.size, False, length_reason(buffer, position, end, base, length))
+                one(walk.size, False, length_damage(buffer, position, end, base, length))
                 position = walk.size
                 continue
         elif not at_end and position + COMMON_HEADER > walk.size:
@@ -300,7 +309,7 @@ def _frame(
         elif furthest > walk.limit:
             wanted = furthest + COMMON_HEADER
             break
-        one(furthest, False, _gap_reason(buffer, position))
+        one(furthest, False, _gap_damage(buffer, position))
         position = furthest
     empty = np.empty(0, dtype=np.int64)
     segments = Segments(
@@ -321,27 +330,32 @@ def _lands(read: Callable[[int, int], Bytes], place: int, length: int) -> bool:
     return len(found.start) > 0 and int(found.start[0]) == 0
 
 
-def length_reason(buffer: Bytes, position: int, end: int, base: int, length: int) -> str:
+def length_damage(buffer: Bytes, position: int, end: int, base: int, length: int) -> Reason:
     """What is wrong with a record that begins at ``position`` of a buffer and should end at ``end``; the buffer begins
     at ``base`` of a stream of ``length`` bytes."""
     header = int(big_endian_32(buffer, np.array([position]))[0])
     payload = int(big_endian_32(buffer, np.array([position + 4]))[0])
     if base + end > length:
         there = length - base - position
-        return f"truncated: a record of {header} + {payload} bytes was expected, {there} bytes are there"
-    return f"a record of {header} + {payload} bytes would end where no record begins, and another begins inside it"
+        sentence = f"truncated: a record of {header} + {payload} bytes was expected, {there} bytes are there"
+        return Reason(Problem.TRUNCATED, sentence)
+    sentence = f"a record of {header} + {payload} bytes would end where no record begins, and another begins inside it"
+    return Reason(Problem.MALFORMED, sentence)
 
 
-def _gap_reason(buffer: Bytes, position: int) -> str:
+def _gap_damage(buffer: Bytes, position: int) -> Reason:
     there = buffer[position : position + COMMON_HEADER]
     if len(there) < COMMON_HEADER:
-        return f"truncated: a common header of 16 bytes was expected, {len(there)} bytes are there"
+        sentence = f"truncated: a common header of 16 bytes was expected, {len(there)} bytes are there"
+        return Reason(Problem.TRUNCATED, sentence)
     if not there.any():
-        return "zero bytes where a record was expected"
+        return Reason(Problem.MALFORMED, "zero bytes where a record was expected")
     header, payload, scheme, number = (int(word) for word in there.view(">u4"))
     if scheme != SCHEME:
-        return f"a record header was expected, with packetization scheme 66; found {scheme}"
-    return f"a record was expected; found header size {header}, payload size {payload}, record number {number}"
+        sentence = f"a record header was expected, with packetization scheme 66; found {scheme}"
+    else:
+        sentence = f"a record was expected; found header size {header}, payload size {payload}, record number {number}"
+    return Reason(Problem.MALFORMED, sentence)
 
 
 def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
@@ -376,7 +390,6 @@ def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
         end,
         segments.record[origin],
         {hole: segments.reasons[int(origin[hole])] for hole in holes},
-        frozenset(hole for hole in holes if int(origin[hole]) in segments.stale),
     )
 
 

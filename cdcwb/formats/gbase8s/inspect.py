@@ -102,7 +102,7 @@ def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tupl
     path = plan.files[index].path
     if not segments.record[at]:
         kind = "filler" if is_filler(segments, at) else "malformed"
-        reason = segments.reasons[at]
+        reason = segments.reasons[at].sentence
         field = Field(kind, 0, len(there), there, None, reason)
         whole = kind == "filler" or offset > 0
         return Inspection(path, offset, length, there, field, {"kind": kind, "reason": reason}, reason), whole

@@ -100,7 +100,7 @@ def explained(segments: Segments) -> tuple[int, int]:
     bad = stale = 0
     for gap in gaps:
         size = int(segments.end[gap] - segments.start[gap])
-        if int(gap) in segments.stale:
+        if segments.reasons[int(gap)].code is None:
             stale += size
         else:
             bad += size

@@ -30,7 +30,7 @@ from cdcwb.formats.gbase8s.scan import is_filler, iter_split
 from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.transactions import assign
 from cdcwb.formats.gbase8s.versions import Versions
-from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["CHUNK", "FORMAT", "Chunk", "SplitState", "is_plain", "read_events"]
 
@@ -312,13 +312,12 @@ class SplitState:
         return row
 
     def _gap(self, segments: Segments, segment: int, index: int, offset: int, length: int) -> dict[str, Any]:
-        reason = segments.reasons[segment]
+        code, reason = segments.reasons[segment]
         filler = is_filler(segments, segment)
         row = self._row(index, offset, length, Kind.FILLER if filler else Kind.MALFORMED)
         if filler:
             row["headers"] = [("reason", reason)]
         else:
-            code = Problem.TRUNCATED if reason.startswith("truncated") else Problem.MALFORMED
             row["problems"] = [{"code": str(code), "detail": reason}]
         if self.wanted.images:
             row["raw"] = segments.buffer[int(segments.start[segment]) : int(segments.end[segment])].tobytes()

@@ -18,7 +18,17 @@ from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.gbase8s.framing import COMMON_HEADER, WINDOW, Bytes, Ints, Segments, find_candidates, length_reason
+from cdcwb.formats.gbase8s.framing import (
+    COMMON_HEADER,
+    WINDOW,
+    Bytes,
+    Ints,
+    Reason,
+    Segments,
+    find_candidates,
+    length_damage,
+)
+from cdcwb.model import Problem
 
 __all__ = ["KEY", "SEQUENCED", "iter_reads", "walk_reads"]
 
@@ -29,7 +39,7 @@ KEY: Final = 24
 """Bytes that tell records apart: the common header and the sequence number."""
 
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
-_STALE: Final = "equals what an earlier read left at this place of the buffer"
+_STALE: Final = Reason(None, "equals what an earlier read left at this place of the buffer")
 
 Read = Callable[[int, int], Bytes]
 
@@ -73,16 +83,13 @@ class _Found:
 
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
-    reasons: dict[int, str] = field(default_factory=dict)  # of those that are no records
-    stale: set[int] = field(default_factory=set)
+    reasons: dict[int, Reason] = field(default_factory=dict)  # of those that are not records
 
-    def add(self, start: int, end: int, reason: str | None = None, stale: bool = False) -> None:
+    def add(self, start: int, end: int, reason: Reason | None = None) -> None:
         if start >= end:
             return
         if reason is not None:
             self.reasons[len(self.start)] = reason
-            if stale:
-                self.stale.add(len(self.start))
         self.start.append(start)
         self.end.append(end)
 
@@ -90,7 +97,6 @@ class _Found:
         """Forgets all but the first ``size``."""
         del self.start[size:], self.end[size:]
         self.reasons = {index: reason for index, reason in self.reasons.items() if index < size}
-        self.stale = {index for index in self.stale if index < size}
 
 
 class _Buffer:
@@ -148,9 +154,7 @@ class _Walk:
         record = np.ones(len(out.start), dtype=bool)
         record[list(out.reasons)] = False
         start, end = np.array(out.start, dtype=np.int64), np.array(out.end, dtype=np.int64)
-        return Segments(
-            self.bytes, self.base, start - self.base, end - self.base, record, out.reasons, frozenset(out.stale)
-        )
+        return Segments(self.bytes, self.base, start - self.base, end - self.base, record, out.reasons)
 
     def take(self, first: int, last: int) -> bool:
         """One read, ``[first, last)``; False, and nothing is changed, where the window is too short for it."""
@@ -179,7 +183,7 @@ class _Walk:
             end = int(self.end[index]) if index >= 0 else -1
             if index >= 0 and self._is_record(index, position, end, first, last):
                 if self._is_ghost(position, end, first, last):
-                    self.found.add(position, last, _STALE, True)
+                    self.found.add(position, last, _STALE)
                     position = last
                     break
                 if end > self.stop:
@@ -212,17 +216,18 @@ class _Walk:
     def _tail(self, position: int, first: int, last: int) -> int:
         """Bytes that frame as no record, up to the end of the read ``[first, last)``; returns where to go on."""
         if self._is_stale(position, first, last):
-            self.found.add(position, last, _STALE, True)
+            self.found.add(position, last, _STALE)
             return last
         if self._is_zero(position, last):
-            self.found.add(position, last, "zero bytes behind the last record of the read", True)
+            self.found.add(position, last, Reason(None, "zero bytes behind the last record of the read"))
             return last
         following = self._next_strong(position + 1)
         stop = following if 0 <= following < last else last
         index = self._candidate(position)
-        reason = "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+        sentence = "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+        reason = Reason(Problem.MALFORMED, sentence)
         if index >= 0 and bool(self.strong[index]) and stop == self.length < int(self.end[index]):
-            reason = length_reason(
+            reason = length_damage(
                 self.bytes, position - self.base, int(self.end[index]) - self.base, self.base, self.length
             )
         self.found.add(position, stop, reason)

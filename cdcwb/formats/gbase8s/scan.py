@@ -124,13 +124,13 @@ def _note_malformed(scan: Scan, stream: Stream, segments: Segments) -> None:
         if not is_filler(segments, int(gap)):
             place = segments.base + int(segments.start[gap])
             index, offset, _ = place_of(stream, place, place + 1)
-            scan.first_malformed = (place, index, offset, segments.reasons[int(gap)])
+            scan.first_malformed = (place, index, offset, segments.reasons[int(gap)].sentence)
             return
 
 
 def is_filler(segments: Segments, gap: int) -> bool:
     """Is this gap known to carry nothing: stale, or all zero bytes?"""
-    if gap in segments.stale:
+    if segments.reasons[gap].code is None:
         return True
     return not segments.buffer[int(segments.start[gap]) : int(segments.end[gap])].any()
 

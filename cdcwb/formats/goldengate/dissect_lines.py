@@ -59,13 +59,6 @@ class LineFields:
             if role in roles:
                 yield *line_of(self.record, start, stop), role
 
-    def _about(self, name: str) -> tuple[str | None, str]:
-        """The problem that a header field has, and its sentence."""
-        for code, sentence in self.printed.problems:
-            if code is Problem.HEADER_VALUE and sentence.startswith(f"{name} "):
-                return code, f"; {sentence}"
-        return None, ""
-
     def header(self, there: list[Line]) -> Iterator[Field]:
         """The fields of the header block, and the trail file that a report names."""
         values = self.printed.values
@@ -78,7 +71,8 @@ class LineFields:
                 continue
             for name, at, start, stop in lines.header_pairs(line):
                 printed = text_of(line[start:stop])
-                problem, sentence = self._about(name)
+                wrong = self.printed.wrong_fields.get(name)
+                problem, sentence = (None, "") if wrong is None else (Problem.HEADER_VALUE, f"; {wrong}")
                 number = lines.read_value(name, line[start:stop]).number
                 if name == "IO Time":
                     value, meaning = printed, FIELDS[name]

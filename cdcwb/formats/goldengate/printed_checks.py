@@ -49,18 +49,16 @@ def _header(printed: Printed) -> Problems:
         yield Problem.TRUNCATED, f"header block lacks {', '.join(missing)}"
     indicator = values.get("Hdr-Ind", 0x45)
     if indicator != 0x45:
-        yield Problem.HEADER_VALUE, f"Hdr-Ind should be E (x45), it is x{indicator:02x}"
+        yield printed.wrong("Hdr-Ind", f"Hdr-Ind should be E (x45), it is x{indicator:02x}")
     length = values.get("RecLength", MISSING)
     if MISSING not in (length, printed.length) and length != printed.length:
-        yield Problem.HEADER_VALUE, f"RecLength is {length}, Len of the record line is {printed.length}"
+        yield printed.wrong("RecLength", f"RecLength is {length}, Len of the record line is {printed.length}")
     number = values.get("IOType")
     if number is None or operation is None or not _disagree(number, operation):
         return
     known = IO_TYPES.get(number)
-    yield (
-        Problem.HEADER_VALUE,
-        f"IOType {number} is {known.name if known else 'another operation'}, the record line says {operation}",
-    )
+    meaning = known.name if known else "another operation"
+    yield printed.wrong("IOType", f"IOType {number} is {meaning}, the record line says {operation}")
 
 
 def _disagree(number: int, operation: str) -> bool:
@@ -77,10 +75,10 @@ def _times(printed: Printed) -> Problems:
     for name, text in (("IO Time", printed.io_time), ("time of the record line", printed.line_time)):
         moment = time_us(text) if text is not None else None
         if text is not None and moment is None:
-            yield Problem.HEADER_VALUE, f"{name} is no time: {text}"
+            yield printed.wrong(name, f"{name} is no time: {text}")
         moments.append(moment)
     if None not in moments and moments[0] != moments[1]:
-        yield Problem.HEADER_VALUE, f"IO Time is {printed.io_time}, the record line says {printed.line_time}"
+        yield printed.wrong("IO Time", f"IO Time is {printed.io_time}, the record line says {printed.line_time}")
 
 
 def _ghdr(printed: Printed) -> Problems:
@@ -88,7 +86,7 @@ def _ghdr(printed: Printed) -> Problems:
     for name, value in told.items():
         there = printed.values.get(name, value)
         if there != value and not (name == "AuditPos" and there & 0xFFFFFFFF == value):
-            yield Problem.HEADER_VALUE, f"{name} is printed as {there}, the header token says {value}"
+            yield printed.wrong(name, f"{name} is printed as {there}, the header token says {value}")
     text = printed.io_time if printed.io_time is not None else printed.line_time
     utc, shown = ghdr_time(printed.ghdr), time_us(text) if text is not None else None
     if utc is None or shown is None:

@@ -153,9 +153,9 @@ class Reading:
         if number is None:
             return
         if decimal is not None:
-            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {decimal} and as x{number:02x}"))
+            problems.append(self.result.wrong(name, f"{name} is printed as {decimal} and as x{number:02x}"))
         if values.setdefault(name, number) != number:
-            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {values[name]}, then as {number}"))
+            problems.append(self.result.wrong(name, f"{name} is printed as {values[name]}, then as {number}"))
 
     def _token_line(self, line: bytes) -> Role:
         token = lines.token_line(line)

@@ -107,7 +107,7 @@ class Printed:
     of the Name line (None: no such line, empty: no name), ``name_index`` its TDR index. ``transaction`` and
     ``transaction_number`` are the id of a TRANSID line (NonStop) and the number behind it. ``body``: the bytes shown of
     the record's data, None where none are shown. ``text``: the lines of a Metadata record. ``trail``: the trail file in
-    force, where the text names one.
+    force, where the text names one. ``wrong_fields``: the first problem of each header field that has one.
     """
 
     shape: Shape
@@ -134,6 +134,12 @@ class Printed:
     text: str | None = None
     trail: str | None = None
     problems: list[tuple[Problem, str]] = field(default_factory=list)
+    wrong_fields: dict[str, str] = field(default_factory=dict)
+
+    def wrong(self, name: str, sentence: str) -> tuple[Problem, str]:
+        """The problem that a header field has, which is noted in ``wrong_fields``."""
+        self.wrong_fields.setdefault(name, sentence)
+        return Problem.HEADER_VALUE, sentence
 
 
 @dataclass(slots=True)

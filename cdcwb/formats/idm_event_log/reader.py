@@ -16,7 +16,7 @@ from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
 from cdcwb.formats.idm_event_log.reading import LogPart, log_parts
 from cdcwb.formats.selecting import select
 from cdcwb.formats.tabular import Gap
-from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.model import OffsetUnit
 
 __all__ = ["events_of", "gap_event", "read_events", "source_of"]
 
@@ -64,11 +64,10 @@ def gap_event(source: Source, part: LogPart, gap: Gap, wanted: Wanted = EVERYTHI
         offset_unit=str(part.unit),
         kind=str(gap.kind),
     )
-    if gap.kind is Kind.FILLER:
+    if gap.code is None:
         row["headers"] = [("reason", gap.reason)]
     else:
-        code = Problem.TRUNCATED if gap.reason.startswith("truncated") else Problem.MALFORMED
-        row["problems"] = [{"code": str(code), "detail": gap.reason}]
+        row["problems"] = [{"code": str(gap.code), "detail": gap.reason}]
     if wanted.images:
         row["raw"] = gap.raw
     return row

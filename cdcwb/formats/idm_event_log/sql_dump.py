@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cdcwb.formats.idm_event_log.sql_patterns import BLANK, FROM_SELECT, Patterns, folded_name, names_of, patterns
 from cdcwb.formats.tabular import Gap
 from cdcwb.formats.tabular.framing import LONGEST
-from cdcwb.model import Kind
+from cdcwb.model import Problem
 
 __all__ = ["BOM", "Segments", "SqlRows", "begins_like_dump", "is_table", "segments"]
 
@@ -90,7 +90,7 @@ def segments(
     reader = _Reader(buffer, table, charset, patterns(backslash), dict(widths or {}))
     place = start
     if not start and buffer[:3].tobytes() == BOM:
-        place = reader.gap(0, 3, Kind.FILLER, "byte order mark")
+        place = reader.gap(0, 3, None, "byte order mark")
     while place < min(stop, len(buffer)):
         for behind in reader.statement(place):
             place = behind
@@ -134,7 +134,7 @@ class _Reader:
         blank = BLANK.match(self.data, place)
         behind = place if blank is None else blank.end()
         if behind > place:
-            yield self.gap(place, behind, Kind.FILLER, "comments" if self._has_text(place, behind) else "white space")
+            yield self.gap(place, behind, None, "comments" if self._has_text(place, behind) else "white space")
             return
         if self.data[place : place + 2] == b"/*":
             yield self._damage(place, place, "expected the end of a comment, and found none")
@@ -145,12 +145,12 @@ class _Reader:
             return
         table, names, first = head
         if self.table is not None and not is_table(table, self.table):
-            yield self._skipped(place, Kind.FILLER, f"a statement of another table, {table}")
+            yield self._skipped(place, None, f"a statement of another table, {table}")
         elif first < 0:
             named = self.patterns.head.match(self.data, place)
             queried = named is not None and FROM_SELECT.match(self.data, named.end()) is not None
             reason = "expected VALUES and rows after the name of the table"
-            yield self._skipped(place, Kind.MALFORMED, f"{reason}, found a SELECT" if queried else reason)
+            yield self._skipped(place, Problem.MALFORMED, f"{reason}, found a SELECT" if queried else reason)
         else:
             yield from self._rows(place, first, table, names)
 
@@ -182,27 +182,27 @@ class _Reader:
         """A statement that has no rows."""
         line = _LINE.match(self.data, place)
         if line is not None:
-            return self.gap(place, line.end(), Kind.FILLER, "a line of a script")
+            return self.gap(place, line.end(), None, "a line of a script")
         copied = _COPY.match(self.data, place)
         if copied is not None:
             table = folded_name(copied[1], self.charset)
             mine = self.table is not None and is_table(table, self.table)
             reason = "COPY is not read; dump the table as INSERT statements" if mine else f"rows of {table}"
-            return self.gap(place, copied.end(), Kind.MALFORMED if mine else Kind.FILLER, reason)
+            return self.gap(place, copied.end(), Problem.MALFORMED if mine else None, reason)
         if self.patterns.routine.match(self.data, place) is not None:
             found = self.patterns.routine_end.search(self.data, place + 1)
             if found is not None:
                 end = self.patterns.line.match(self.data, found.end())
                 behind = found.end() if end is None else end.end()
-                return self.gap(place, behind, Kind.FILLER, "a definition with statements of its own")
+                return self.gap(place, behind, None, "a definition with statements of its own")
         if _STATEMENT.match(self.data, place) is not None:
-            return self._skipped(place, Kind.FILLER, "another statement")
+            return self._skipped(place, None, "another statement")
         shown = bytes(self.data[place : place + _SHOWN]).split(b"\n")[0].decode(self.charset, "backslashreplace")
-        return self._skipped(place, Kind.MALFORMED, f"expected a statement, found {shown!r}")
+        return self._skipped(place, Problem.MALFORMED, f"expected a statement, found {shown!r}")
 
-    def _skipped(self, place: int, kind: Kind, reason: str) -> int:
+    def _skipped(self, place: int, code: Problem | None, reason: str) -> int:
         """A statement up to its semicolon, or up to the line before the next INSERT."""
-        return self.gap(place, self._statement_end(place), kind, reason)
+        return self.gap(place, self._statement_end(place), code, reason)
 
     def _statement_end(self, place: int) -> int:
         body = self.patterns.other.match(self.data, place)
@@ -306,11 +306,11 @@ class _Reader:
             reason = f"expected {width} values, found {number}"
             separator = self.patterns.comma.match(self.data, after)
             if separator is not None:
-                place = self.gap(begin, separator.end(), Kind.MALFORMED, reason)
+                place = self.gap(begin, separator.end(), Problem.MALFORMED, reason)
                 return place, place, True
             end = self._row_end(after)
             if end >= 0:
-                place = self.gap(begin, end, Kind.MALFORMED, reason)
+                place = self.gap(begin, end, Problem.MALFORMED, reason)
                 return place, place, False
         place, goes_on = self._resume(begin, first, reason)
         return place, place, goes_on
@@ -320,18 +320,18 @@ class _Reader:
         place, and whether the statement goes on there."""
         found = self.patterns.restart.search(self.data, place)
         if found is None:
-            end = self.gap(begin, len(self.buffer), Kind.MALFORMED, f"truncated: {reason}, where the file ends")
+            end = self.gap(begin, len(self.buffer), Problem.TRUNCATED, f"truncated: {reason}, where the file ends")
             return end, False
-        end = self.gap(begin, found.end(), Kind.MALFORMED, reason)
+        end = self.gap(begin, found.end(), Problem.MALFORMED, reason)
         return end, end < len(self.buffer) and self.buffer[end] == 40
 
     def _damage(self, begin: int, place: int, reason: str) -> int:
         return self._resume(begin, place, reason)[0]
 
-    def gap(self, start: int, end: int, kind: Kind, reason: str) -> int:
+    def gap(self, start: int, end: int, code: Problem | None, reason: str) -> int:
         """Adds a segment that is no row; where it ends."""
         raw = bytes(self.data[start : min(end, start + LONGEST)])
-        self.found.gaps.append(Gap(len(self.found.start), kind, reason, raw))
+        self.found.gaps.append(Gap(len(self.found.start), code, reason, raw))
         self.found.start.append(start)
         self.found.end.append(end)
         return end

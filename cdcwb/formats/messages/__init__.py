@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, Messages
+from cdcwb.formats.messages.batch import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
 from cdcwb.formats.messages.container import OPTIONS, Container, Options
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.reading import BATCH, locate, parts, read
@@ -18,6 +18,7 @@ __all__ = [
     "MALFORMED",
     "MESSAGE",
     "OPTIONS",
+    "TRUNCATED",
     "Container",
     "Messages",
     "Options",

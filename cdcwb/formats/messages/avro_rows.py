@@ -155,7 +155,7 @@ def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
         if item.reason is not None:
             reasons[at] = item.reason
     value = pa.array([item.value for item in parsed], pa.binary())
-    wrong = state == MALFORMED
+    wrong = state >= MALFORMED
     return Messages(
         number,
         ones,

@@ -20,6 +20,7 @@ __all__ = [
     "HEADER",
     "MALFORMED",
     "MESSAGE",
+    "TRUNCATED",
     "Bools",
     "Bytes",
     "Ints",
@@ -45,6 +46,8 @@ FILLER: Final = 1
 """Bytes that are known to carry nothing: blank lines, what a consumer says at its end."""
 MALFORMED: Final = 2
 """Bytes that cannot be understood."""
+TRUNCATED: Final = 3
+"""Bytes of a message that the file's end cuts off."""
 
 FACTS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type")
 """What containers may say of every message; a record header is the fact ``header.<name>``."""
@@ -63,8 +66,9 @@ class Messages:
 
     ``offset`` and ``length`` are the place of each in the container's unit (bytes of the decompressed file, or row
     number and 1); the lengths of all segments of a file add up to its size. ``state`` is :data:`MESSAGE`,
-    :data:`FILLER` or :data:`MALFORMED`; ``reasons`` says of the latter two (by index) what they are, or what was
-    expected and found. ``value`` is null for a tombstone and for what is no message, ``key`` where there is none.
+    :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`; ``reasons`` says of the latter three (by index) what they
+    are, or what was expected and found. ``value`` is null for a tombstone and for what is not a message, ``key`` where
+    there is none.
     ``source`` is the segment as it stands in the file; for rows the value. ``facts`` are the columns of :data:`FACTS`
     and ``header.<name>``, null where nothing is known.
     """

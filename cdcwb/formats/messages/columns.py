@@ -147,7 +147,7 @@ def line_messages(source: Source, segments: Segments, layout: Layout) -> Message
 
 def _line(columns: _Columns, at: int, text: bytes, layout: Layout) -> Parsed:
     if columns.segments.state[at] != MESSAGE:
-        return Parsed(MALFORMED, None, reason=columns.segments.reasons.get(at))
+        return Parsed(int(columns.segments.state[at]), None, reason=columns.segments.reasons.get(at))
     return parse(text, layout)
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cdcwb.formats.files import Source
-from cdcwb.formats.messages.batch import Bytes, Ints
+from cdcwb.formats.messages.batch import MALFORMED, TRUNCATED, Bytes, Ints
 from cdcwb.formats.messages.encodings import BINARY
 from cdcwb.formats.messages.prefixes import INVALID, Prefix, prefix_of
 from cdcwb.formats.messages.segments import BYTES, LONGEST, Found, Segments
@@ -147,7 +147,7 @@ def iter_prefixed(framing: Framing, most: int = 8192, limit: int | None = None) 
                 continue
         goes_on = goes_on if goes_on >= 0 else framing.next_chain(place + 1, stop)
         goes_on = goes_on if goes_on >= 0 else stop
-        found.malformed(place, goes_on, _reason(framing, place, goes_on))
+        found.malformed(place, goes_on, *_damage(framing, place, goes_on))
         yield found.take()
         place = goes_on
         entry = framing.entry(place) if place < size else None
@@ -155,14 +155,15 @@ def iter_prefixed(framing: Framing, most: int = 8192, limit: int | None = None) 
         yield found.take()
 
 
-def _reason(framing: Framing, place: int, goes_on: int) -> str:
+def _damage(framing: Framing, place: int, goes_on: int) -> tuple[str, int]:
+    """What is wrong with the bytes at ``place``, and the state that they have."""
     length, at = framing.prefix.read(framing.data, place)
     there = framing.size - at
     if length == INVALID:
         found = framing.data[place : place + 8].hex()
-        return f"the length of a message ({framing.prefix.name}) was expected, found {found}"
+        return f"the length of a message ({framing.prefix.name}) was expected, found {found}", MALFORMED
     if at + length > framing.size:
-        return f"truncated: a message of {length:,} bytes was expected, {there:,} bytes are there"
+        return f"truncated: a message of {length:,} bytes was expected, {there:,} bytes are there", TRUNCATED
     if not framing.buffer[place : min(goes_on, place + 4096)].any():
-        return "zero bytes where the length of a message was expected"
-    return f"a length of {length:,} bytes leads to no other message"
+        return "zero bytes where the length of a message was expected", MALFORMED
+    return f"a length of {length:,} bytes leads to no other message", MALFORMED

@@ -86,12 +86,12 @@ class Found:
         self.reasons[len(self.rows)] = reason
         self.rows.append((start, end, start, end, FILLER, -1, -1, False))
 
-    def malformed(self, start: int, end: int, reason: str) -> None:
-        """Bytes that are no message, in pieces."""
+    def malformed(self, start: int, end: int, reason: str, state: int = MALFORMED) -> None:
+        """Bytes that are not a message, in pieces; ``state``: MALFORMED or TRUNCATED."""
         for first in range(start, end, PIECE):
             self.reasons[len(self.rows)] = reason
             last = min(first + PIECE, end)
-            self.rows.append((first, last, first, last, MALFORMED, -1, -1, False))
+            self.rows.append((first, last, first, last, state, -1, -1, False))
 
     def __len__(self) -> int:
         return len(self.rows)

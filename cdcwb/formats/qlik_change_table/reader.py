@@ -33,7 +33,7 @@ from cdcwb.formats.qlik_change_table.masks import changed_columns
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, SplitEntry
 from cdcwb.formats.qlik_change_table.reading import iter_parts
 from cdcwb.formats.tabular import Gap
-from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["FileReader", "read_events"]
 
@@ -110,11 +110,10 @@ class FileReader:
             schema_name=self.table.schema,
             table_name=self.table.table,
         )
-        if gap.kind is Kind.FILLER:
+        if gap.code is None:
             row["headers"] = [("reason", gap.reason)]
         else:
-            code = Problem.TRUNCATED if gap.reason.startswith("truncated") else Problem.MALFORMED
-            row["problems"] = [{"code": str(code), "detail": gap.reason}]
+            row["problems"] = [{"code": str(gap.code), "detail": gap.reason}]
         if self.wanted.images:
             row["raw"] = gap.raw
         return row

@@ -18,7 +18,7 @@ from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
-from cdcwb.formats.messages import Messages
+from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.qlik_kafka.decode import decode
@@ -43,7 +43,11 @@ _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "present_colum
 _OF_POSITION: Final = (
     "position", "commit_position", "transaction_id", "event_no", "last_in_transaction", "changed_at", "problems"
 )  # fmt: skip
-_STATE: Final = {1: Kind.FILLER, 2: Kind.MALFORMED}
+_STATE: Final[dict[int, tuple[Kind, Problem | None]]] = {
+    FILLER: (Kind.FILLER, None),
+    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
+    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +148,13 @@ def _key_text(key: bytes) -> str:
 
 
 def _not_messages(batch: EventBatch, messages: Messages) -> None:
-    for state, kind in _STATE.items():
+    for state, (kind, code) in _STATE.items():
         index = np.flatnonzero(messages.state == state)
         batch.constant("kind", str(kind), index)
-        for number in index.tolist() if kind is Kind.MALFORMED else ():
-            batch.problem(number, Problem.MALFORMED, messages.reasons.get(number, "bytes that are no message"))
+        if code is None:
+            continue
+        for number in index.tolist():
+            batch.problem(number, code, messages.reasons.get(number, "bytes that are no message"))
 
 
 def _not_understood(

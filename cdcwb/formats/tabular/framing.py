@@ -27,6 +27,7 @@ __all__ = [
     "LONGEST",
     "MALFORMED",
     "RECORD",
+    "TRUNCATED",
     "Bytes",
     "Bytewise",
     "Records",
@@ -43,6 +44,7 @@ Bools = npt.NDArray[np.bool_]
 RECORD: Final = 0
 FILLER: Final = 1
 MALFORMED: Final = 2
+TRUNCATED: Final = 3
 
 LONGEST: Final = 64 << 20
 """A record that is longer is taken for damage."""
@@ -68,9 +70,9 @@ class Records:
     """Neighbouring segments of a file, in order, without holes; places count from ``base``, where ``buffer`` begins.
 
     A segment is ``[start, end)``, its record ``[start, stop)`` without the line's end. ``state`` is :data:`RECORD`,
-    :data:`FILLER` or :data:`MALFORMED`; ``reasons`` says of the latter two (by index) what they are or what was
-    expected and found. ``starts`` and ``ends`` are matrices with a row for each good record (``good``: their indices)
-    and a column for each field; quotes are inside.
+    :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED` (by the file's end); ``reasons`` says of the latter three (by
+    index) what they are or what was expected and found. ``starts`` and ``ends`` are matrices with a row for each good
+    record (``good``: their indices) and a column for each field; quotes are inside.
     """
 
     base: int
@@ -432,11 +434,12 @@ class _Framer:
             reasons[index] = f"expected {self.width} fields, found {int(count[index])}"
             unended = base + int(end[index]) == at_end and stop[index] == end[index]
             if unended and count[index] < self.width:
+                state[index] = TRUNCATED
                 reasons[index] = f"truncated: {reasons[index]} where the file ends"
         for begin, reason in self.bad.items():
             index = int(np.searchsorted(start, begin))
-            state[index] = MALFORMED
             unended = base + int(end[index]) == at_end and stop[index] == end[index]
+            state[index] = TRUNCATED if unended else MALFORMED
             reasons[index] = f"truncated: {reason}" if unended else reason
         good = np.flatnonzero(state == RECORD)
         width = max(self.width, 1)

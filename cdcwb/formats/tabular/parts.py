@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.formats.files import open_source
-from cdcwb.formats.json_values import as_text, parse_json
-from cdcwb.formats.messages import FILLER, MESSAGE, Container, read
+from cdcwb.formats.json_values import CutOff, as_text, parse_json
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Container, read
 from cdcwb.formats.tabular import framing
 from cdcwb.formats.tabular.dialect import DEFAULT
 from cdcwb.formats.tabular.excel import Workbook
 from cdcwb.formats.tabular.file import CSV, EVERYTHING, EXCEL, JSON, PARQUET, FileProbe
 from cdcwb.formats.tabular.names import Layout, Names, clean
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows, Rows, json_column, plain
-from cdcwb.model import Kind, OffsetUnit
+from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = [
     "CHUNK",
@@ -48,15 +48,29 @@ _PARQUET_BATCH: Final = 8192
 _MOST_LAYOUTS: Final = 1000  # sets of keys that are remembered
 _VALUES: Final = 1 << 20  # of a batch of Parquet rows
 
+_CODES: Final = {framing.FILLER: None, framing.MALFORMED: Problem.MALFORMED, framing.TRUNCATED: Problem.TRUNCATED}
+_MESSAGE_CODES: Final = {
+    MESSAGE: Problem.MALFORMED,  # one that is not a row
+    FILLER: None,
+    MALFORMED: Problem.MALFORMED,
+    TRUNCATED: Problem.TRUNCATED,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A segment that is no row: its place in the part, what it is, and why."""
+    """A segment that is not a row: its index in the part, the code of the problem (None: filler, nothing is wrong), and
+    why."""
 
     index: int
-    kind: Kind
+    code: Problem | None
     reason: str
     raw: bytes | None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its event."""
+        return Kind.FILLER if self.code is None else Kind.MALFORMED
 
 
 @dataclass(slots=True)
@@ -114,14 +128,16 @@ def _bytes_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
             raw = source.read(0, framing.LONGEST).tobytes()
-            yield _lone(0, source.length, OffsetUnit.BYTE, Kind.MALFORMED, reason, raw)
+            yield _lone(0, source.length, OffsetUnit.BYTE, Problem.MALFORMED, reason, raw)
     finally:
         source.close()
 
 
-def _lone(offset: int, length: int, unit: OffsetUnit, kind: Kind, reason: str, raw: bytes | None) -> Part[Any]:
-    """A part that is one segment, and no row."""
-    return Part(_one(offset), _one(length), unit, gaps=[Gap(0, kind, reason, raw)])
+def _lone(
+    offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None
+) -> Part[Any]:
+    """A part that is one segment, and not a row."""
+    return Part(_one(offset), _one(length), unit, gaps=[Gap(0, code, reason, raw)])
 
 
 def _one(value: int) -> Ints:
@@ -137,7 +153,7 @@ def csv_parts(source: framing.Bytewise, file: FileProbe, layout: L, start: int, 
     if start == 0 and file.first:
         reason = "header line" if file.header else "byte order mark"
         raw = source.read(0, file.first).tobytes()
-        yield _lone(0, file.first, OffsetUnit.BYTE, Kind.FILLER, reason, raw)
+        yield _lone(0, file.first, OffsetUnit.BYTE, None, reason, raw)
     for records in framing.records(source, max(start, file.first), stop, dialect, len(layout.names)):
         whole = CsvRows.of(records, layout, dialect, file.charset)
         for first in range(0, len(records), CHUNK):
@@ -152,9 +168,9 @@ def _csv_part(records: framing.Records, rows: CsvRows[L], first: int, last: int)
         some = rows if (low, high) == (0, len(records.good)) else rows.take(np.arange(low, high))
         part.rows.append((records.good[low:high] - first, some))
     for index in first + np.flatnonzero(records.state[first:last] != framing.RECORD):
-        kind = Kind.FILLER if records.state[index] == framing.FILLER else Kind.MALFORMED
+        code = _CODES[int(records.state[index])]
         raw = records.buffer[records.start[index] : records.end[index]].tobytes()
-        part.gaps.append(Gap(int(index) - first, kind, records.reasons[int(index)], raw))
+        part.gaps.append(Gap(int(index) - first, code, records.reasons[int(index)], raw))
     return part
 
 
@@ -177,7 +193,7 @@ def _json_parts(
         groups: dict[tuple[str, ...], tuple[list[int], list[dict[str, Any]]]] = {}
         states, sources = messages.state.tolist(), messages.source
         for index, value in enumerate(messages.value.to_pylist()):
-            reason = messages.reasons.get(index, "")
+            code, reason = _MESSAGE_CODES[states[index]], messages.reasons.get(index, "")
             if states[index] == MESSAGE:
                 try:
                     row = parse_json(value or b"null")
@@ -188,10 +204,11 @@ def _json_parts(
                         found.append(row)
                         continue
                     reason = f"expected a JSON object, found {type(row).__name__}"
+                except CutOff as error:
+                    code, reason = Problem.TRUNCATED, str(error)
                 except ValueError as error:
                     reason = str(error)
-            kind = Kind.FILLER if states[index] == FILLER else Kind.MALFORMED
-            part.gaps.append(Gap(index, kind, reason, sources[index].as_py()))
+            part.gaps.append(Gap(index, code, reason, sources[index].as_py()))
         for names, (indices, found) in groups.items():
             if names not in layouts:
                 if len(layouts) > _MOST_LAYOUTS:
@@ -226,7 +243,7 @@ def _parquet_parts(file: FileProbe, layout: L, start: int, stop: int, upper: fro
                 row += len(batch)
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = f"row group {group} cannot be read from row {row} on: {str(error).splitlines()[0]:.200}"
-            yield _lone(row, behind - row, OffsetUnit.ROW, Kind.MALFORMED, reason, None)
+            yield _lone(row, behind - row, OffsetUnit.ROW, Problem.MALFORMED, reason, None)
             row = behind
 
 
@@ -245,7 +262,7 @@ def _excel_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
     width = len(layout.names)
     if start == 0 and file.first:
         reason = "header line" if file.header else "rows without values"
-        yield _lone(0, file.first, OffsetUnit.ROW, Kind.FILLER, reason, None)
+        yield _lone(0, file.first, OffsetUnit.ROW, None, reason, None)
     with Workbook(file.path) as book:
         sheet = book.sheet(str(file.settings["sheet"]))
         for block in sheet.blocks(max(start, file.first), stop):
@@ -258,10 +275,10 @@ def _excel_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
                 columns = [pa.array(column, pa.string()) for column in zip(*padded, strict=True)]
                 rows = ColumnRows(layout, block.offset[chosen], block.length[chosen], columns)
                 part.rows.append((chosen, rows))
-            part.gaps += [Gap(index, Kind.FILLER, "rows without values", None) for index in block.blank]
+            part.gaps += [Gap(index, None, "rows without values", None) for index in block.blank]
             for index, cells in wide.items():
-                part.gaps.append(Gap(index, Kind.MALFORMED, f"expected {width} cells, found {cells}", None))
+                part.gaps.append(Gap(index, Problem.MALFORMED, f"expected {width} cells, found {cells}", None))
             part.gaps.sort(key=lambda gap: gap.index)
             yield part
         if sheet.problem is not None:
-            yield _lone(sheet.row, 1, OffsetUnit.ROW, Kind.MALFORMED, sheet.problem, None)
+            yield _lone(sheet.row, 1, OffsetUnit.ROW, Problem.MALFORMED, sheet.problem, None)

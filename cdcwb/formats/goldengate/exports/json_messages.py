@@ -22,7 +22,7 @@ from cdcwb.formats.goldengate.exports.rows import fill
 from cdcwb.formats.goldengate.exports.summary import Summary
 from cdcwb.formats.goldengate.exports.times import ToUtc
 from cdcwb.formats.json_values import MARK, CutOff, as_text, is_cut_off
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, Messages
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["begin", "events_of_json", "read_json", "summary_of_json", "unfold", "values_in"]
@@ -270,8 +270,9 @@ def _wrong(messages: Messages, parsed: Json) -> dict[int, tuple[Problem, str]]:
         number: (code, messages.cut_off(number) if code is Problem.TRUNCATED else sentence)
         for number, code, sentence in parsed.bad
     }
-    for number in np.flatnonzero(messages.state == MALFORMED).tolist():
-        wrong[number] = Problem.MALFORMED, messages.reasons.get(number, "bytes that are no message")
+    for state, code in ((MALFORMED, Problem.MALFORMED), (TRUNCATED, Problem.TRUNCATED)):
+        for number in np.flatnonzero(messages.state == state).tolist():
+            wrong[number] = code, messages.reasons.get(number, "bytes that are no message")
     return wrong
 
 
