@@ -54,7 +54,9 @@ def found(captured: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, bytes
         if walked.record[at]:
             records.append(data[start:end])
         elif walked.reasons[at].code is not None:
-            rest.append((int(np.searchsorted(starts, start, "right")) - 1, data[start:end], walked.reasons[at].sentence))
+            rest.append(
+                (int(np.searchsorted(starts, start, "right")) - 1, data[start:end], walked.reasons[at].sentence)
+            )
     return records, rest
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.messages import TRUNCATED, probe
+from cdcwb.formats.messages import MALFORMED, TRUNCATED, probe
 from cdcwb.formats.messages.container import PREFIXES
 from cdcwb.formats.messages.prefixes import INVALID, prefix_of
 from tests.containers import AVRO, CONFLUENT, JSON, Row, prefixed, put, rows
@@ -108,7 +108,7 @@ def test_nothing_that_leads_anywhere_is_a_problem(tmp_path: Path) -> None:
     path = put(tmp_path, b"\x01\x02\x03 no lengths at all")
     container = probe(path, {"container": "prefixed"})
     assert container.problem == "no kind of length prefix leads from message to message"
-    assert {row.state for row in rows(path, container="prefixed")} == {2}
+    assert {row.state for row in rows(path, container="prefixed")} <= {MALFORMED, TRUNCATED}
 
 
 @pytest.mark.parametrize("text", [b"\0", b"\xff", b"\0\0\0\1", b"\0\0\0\1{", b"\x02{", b"\0\0\0\6\0\0\0\0\0\0", b"{"])

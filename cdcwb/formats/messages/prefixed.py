@@ -163,7 +163,8 @@ def _damage(framing: Framing, place: int, goes_on: int) -> tuple[str, int]:
         found = framing.data[place : place + 8].hex()
         return f"the length of a message ({framing.prefix.name}) was expected, found {found}", MALFORMED
     if at + length > framing.size:
-        return f"truncated: a message of {length:,} bytes was expected, {there:,} bytes are there", TRUNCATED
+        sentence = f"a message of {length:,} bytes was expected, {there:,} bytes are there"
+        return (f"truncated: {sentence}", TRUNCATED) if goes_on >= framing.size else (sentence, MALFORMED)
     if not framing.buffer[place : min(goes_on, place + 4096)].any():
         return "zero bytes where the length of a message was expected", MALFORMED
     return f"a length of {length:,} bytes leads to no other message", MALFORMED
