@@ -21,6 +21,7 @@ from tests.kafka import (
     BEFORE,
     FORMAT,
     HEADERS,
+    SCHEMA_ID,
     WRITTEN,
     avro_envelope,
     avro_record,
@@ -88,6 +89,26 @@ def test_a_plan_says_what_was_found_and_survives_its_text(captures: dict[str, tu
     assert plan.facts["bytes"] == sum(table.column("length").to_pylist())
     assert plan.facts["table_versions"] == len(plan.versions) == len(set(table.column("table_version").to_pylist()))
     assert plan.facts["unresolved_schemas"] == 0
+
+
+def test_metadata_that_comes_again_is_a_repeat_and_other_metadata_under_its_id_is_kept_and_reported(
+    tmp_path: Path,
+) -> None:
+    first, other = metadata({"id": "INT4", "name": "STRING"}), metadata({"id": "INT4", "price": "NUMERIC"})
+    later = metadata({"id": "INT4", "name": "STRING"}, timestamp="y")  # sent again
+    path = write(tmp_path, first, later, other, other, enveloped(record(AFTER, BEFORE)))
+    plan = plan_of(path, FORMAT, **WRITTEN)
+    assert [(one.table_version, [column.name for column in one.columns]) for one in plan.versions] == [
+        (SCHEMA_ID, ["id", "name"]),
+        (f"{SCHEMA_ID}#2", ["id", "price"]),
+    ]
+    (note,) = plan.notes
+    place = plan.versions[1]
+    assert (note["code"], note["severity"], note["offset"]) == ("schema_mismatch", "warning", place.offset)
+    assert f"schema id {SCHEMA_ID} has in the metadata message at offset 0, found others" in note["sentence"]
+    events = read(path, format=FORMAT, **WRITTEN).to_pylist()
+    assert [row["kind"] for row in events] == ["schema"] * 4 + ["change"]
+    assert dict(events[-1]["after"]) == {"id": "7", "name": "quartz"}
 
 
 def test_what_is_not_resolved_is_counted(tmp_path: Path) -> None:

@@ -207,6 +207,7 @@ def _plan(found: list[Container], splits: list[list[Part]], whole: Scan, options
         whole.registry_ids = {number: place for number, place in whole.registry_ids.items() if number in texts}
     places, place_rows = usable_places(whole, options.table_from)
     schemas = [(at, one.schema) for at, one in enumerate(found) if one.schema is not None]
+    clashes = _clashes(whole, found)
     versions, notes = find_versions(whole, beside, texts, schemas, options.avro_schema, places)
     settings = replace(options.settings, places=places)
     unresolved = sorted(set(whole.schema_ids) - {one.schema_id for one in versions if one.schema_id})
@@ -220,8 +221,23 @@ def _plan(found: list[Container], splits: list[list[Part]], whole: Scan, options
     detected = [*place_rows, *table_rows(versions), *_metadata_rows(whole, versions, unresolved, texts)]
     if options.mask_order is not None:
         detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
-    notes = [*_file_notes(found), *notes]
+    notes = [*_file_notes(found), *clashes, *notes]
     return Plan(found, settings, versions, splits, detected, facts, notes)
+
+
+def _clashes(whole: Scan, found: Sequence[Container]) -> list[dict[str, Any]]:
+    """Metadata messages that describe something else under a schema id that was there before."""
+    notes = []
+    for (file, offset, length), version in whole.clashing:
+        (first_file, first_offset, _), _ = whole.metadata[version.table_version]
+        at = f"offset {first_offset}" + (f" of {found[first_file].path}" if found and first_file != file else "")
+        sentence = (
+            f"expected the columns that schema id {version.table_version} has in the metadata message at {at}, found "
+            "others; messages with this id are decoded with the first"
+        )
+        place = {"file": found[file].path, "offset": offset, "length": length} if found else {}
+        notes.append(problem_row(Problem.SCHEMA_MISMATCH, sentence, table=version.full_name, **place))
+    return notes
 
 
 def _beside(options: Options) -> list[Version]:

@@ -46,12 +46,14 @@ class Scan:
     """What one part tells. Every dictionary has the first place where its key was seen, or how often it was.
 
     ``of_id`` has the shape of the first JSON message of each schema id, in case its metadata never comes.
+    ``clashing``: versions that differ from the one in ``metadata`` with the same schema id.
     """
 
     records: int = 0
     messages: int = 0
     forms: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, tuple[Place, Version]] = field(default_factory=dict)
+    clashing: list[tuple[Place, Version]] = field(default_factory=list)
     schema_ids: dict[str, Place] = field(default_factory=dict)
     schema_texts: dict[str, Place] = field(default_factory=dict)
     registry_ids: dict[int, Place] = field(default_factory=dict)
@@ -65,7 +67,8 @@ class Scan:
         self.messages += other.messages
         for name, count in other.forms.items():
             self.forms[name] = self.forms.get(name, 0) + count
-        self.metadata = {**other.metadata, **self.metadata}
+        for place, version in (*other.metadata.values(), *other.clashing):
+            self.describe(place, version)
         self.schema_ids = {**other.schema_ids, **self.schema_ids}
         self.schema_texts = {**other.schema_texts, **self.schema_texts}
         self.registry_ids = {**other.registry_ids, **self.registry_ids}
@@ -75,6 +78,14 @@ class Scan:
         for shape, (place, count) in other.shapes.items():
             first, so_far = self.shapes.get(shape, (place, 0))
             self.shapes[shape] = (first, so_far + count)
+
+    def describe(self, place: Place, version: Version) -> None:
+        """Adds the version that a metadata message describes. The same version again is a repeat; another one under the
+        same schema id is kept as clashing."""
+        _, known = self.metadata.setdefault(version.table_version, (place, version))
+        mine = [known, *(one for _, one in self.clashing if one.table_version == version.table_version)]
+        if not any(one.same_table(version) for one in mine) and len(self.clashing) < _MOST:
+            self.clashing.append((place, version))
 
     def asked(self) -> Asked:
         """By what its messages look for their versions."""
@@ -179,9 +190,9 @@ class _Batch:
             version = from_metadata(document.body)
         except ValueError:
             return  # the event reports it
-        if version.table_version not in self.found.metadata:
-            version.file_index, version.offset, version.length = self.place(number)
-            self.found.metadata[version.table_version] = (self.place(number), version)
+        place = self.place(number)
+        version.file_index, version.offset, version.length = place
+        self.found.describe(place, version)
 
     def _enveloped(self, index: Ints) -> None:
         values = values_of(self.messages, index)

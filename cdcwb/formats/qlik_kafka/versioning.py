@@ -10,6 +10,7 @@ from cdcwb.formats.qlik_kafka.names import NOBODY, TableName
 from cdcwb.formats.qlik_kafka.scan import Place, Scan, Shape
 from cdcwb.formats.qlik_kafka.versions import Version, from_avro, from_names
 from cdcwb.model import Problem
+from cdcwb.unique_names import unused_name
 
 __all__ = ["find_versions"]
 
@@ -33,6 +34,10 @@ def find_versions(
     for version in beside:
         made.setdefault(version.table_version, version)
     versions = list(made.values())
+    for _, version in whole.clashing:  # no message finds it by its id
+        version.table_version, version.schema_id = unused_name(version.table_version, made), None
+        made[version.table_version] = version
+        versions.append(version)
     for number, place in whole.registry_ids.items():
         versions.append(_of_registry(number, registry.get(number), place, whole.registry_names.get(number, set())))
     known = {version.text for version in versions}

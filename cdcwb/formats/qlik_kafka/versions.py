@@ -97,6 +97,11 @@ class Version:
             "lineage": self.lineage,
         }
 
+    def same_table(self, other: Version) -> bool:
+        """Does the other describe the same table with the same columns and the same schema text?"""
+        mine, its = ((one.schema_name, one.table_name, one.columns, one.text) for one in (self, other))
+        return mine == its
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON holds it."""
         return asdict(self)
