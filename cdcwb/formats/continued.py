@@ -1,7 +1,9 @@
 """Which events of a saved capture still hold when files are added to it, and which are decoded anew.
 
 Every piece of a capture has a *mark*: equal marks mean equal events (:class:`cdcwb.formats.base.Piece`). The files'
-bytes are not read for it: a file is the same where path, size and time of modification are.
+bytes are not read for it: a file is the same where path, size, time of modification and time of change are. The time of
+change is set by the file system whenever bytes are written, so that a file which got other bytes and its old time of
+modification back is not taken for the same.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from cdcwb.formats.base import Format, Piece, Plan
 
 __all__ = ["Divided", "Stamps", "divide", "marks_of", "stamps_of"]
 
-Stamps = Mapping[str, tuple[int, int]]
-"""Size in bytes and time of modification in nanoseconds of each file, by path."""
+Stamps = Mapping[str, tuple[int, int, int]]
+"""Size in bytes, time of modification and time of change (in nanoseconds) of each file, by path."""
 
 _DECODER: Final = 1
 """Goes up when the same bytes and the same plan give other events than before."""
@@ -32,7 +34,7 @@ _MARK: Final = 16  # bytes
 def stamps_of(paths: Iterable[str]) -> Stamps:
     """The stamps of some files."""
     found = {path: Path(path).stat() for path in paths}
-    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+    return {path: (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in found.items()}
 
 
 def marks_of(form: Format, plan: Plan, stamps: Stamps) -> list[list[str]]:
