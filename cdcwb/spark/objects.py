@@ -220,20 +220,26 @@ def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
 
 
 def repeated_records(events: DataFrame) -> DataFrame:
-    """The rows whose record_id an earlier row of the capture has, each with that as its ``problem``."""
+    """The rows whose record_id an earlier row of the capture has, each with that as its ``problem``: a duplicate where
+    their bytes are equal, else a broken rule. Without the bytes no row is known to be a duplicate."""
     rows = _records(events).filter(F.col("_record").isNotNull()).select(*_PLACED, "position")
     same = Window.partitionBy("position").orderBy("file_index", "offset")
     numbered_rows = rows.withColumns(
-        {"_number": F.row_number().over(same), "_first": F.first(F.struct("file", "offset")).over(same)}
+        {"_number": F.row_number().over(same), "_first": F.first(F.struct("file", "offset", "raw")).over(same)}
     )
-    sentence = F.concat(
-        F.lit("expected a record_id that no other row has, found "),
-        F.regexp_replace("position", "^0+", ""),
-        F.lit(", which the row at "),
-        _spot(F.col("_first")["offset"], F.col("_first")["file"], F.col("file")),
-        F.lit(" has"),
+    first = F.col("_first")
+    spot = _spot(first["offset"], first["file"], F.col("file"))
+    record_id = F.regexp_replace("position", "^0+", "")
+    copy = F.concat(F.lit("the row is a duplicate of the row at "), spot, F.lit(": record_id "), record_id)
+    broken = F.concat(
+        *(F.lit("expected a record_id that no other row has, found "), record_id),
+        *(F.lit(", which the row at "), spot, F.lit(" has")),
     )
-    problem = F.struct(F.lit(str(Problem.LOG_RULE)).alias("code"), sentence.alias("detail"))
+    is_copy = F.coalesce(F.col("raw") == first["raw"], F.lit(False))
+    problem = F.struct(
+        F.when(is_copy, str(Problem.REPEATED)).otherwise(str(Problem.LOG_RULE)).alias("code"),
+        F.when(is_copy, F.concat(copy, F.lit(", and all bytes are equal"))).otherwise(broken).alias("detail"),
+    )
     return numbered_rows.filter(F.col("_number") > 1).withColumn("problem", problem)
 
 

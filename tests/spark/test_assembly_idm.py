@@ -194,6 +194,15 @@ def test_record_ids_that_come_again_are_named_with_their_first_place(spark: Spar
     assert found[1].problem["detail"].endswith("which the row at offset 0 of 0.csv has")
 
 
+def test_a_row_that_comes_again_is_a_duplicate_only_where_all_its_bytes_are_equal(spark: SparkSession) -> None:
+    rows = [event(number, 5, 4) | {"raw": raw} for number, raw in enumerate((b"one", b"one", b"two"))]
+    found = repeated_records(frame(spark, rows)).orderBy("file_index", "offset").collect()
+    assert [(row.offset, row.problem["code"], row.problem["detail"]) for row in found] == [
+        (100, "repeated", "the row is a duplicate of the row at offset 0: record_id 5, and all bytes are equal"),
+        (200, "log_rule", "expected a record_id that no other row has, found 5, which the row at offset 0 has"),
+    ]
+
+
 def test_keys_that_differ_in_spelling_alone_are_one_problem_a_group(spark: SparkSession) -> None:
     keys = ["idu=1", "idu= 1", "idu=1", "IDU=1", "idu=2", 'idu="1"']
     rows = [event(number, number + 1, 6, key) for number, key in enumerate(keys)]
