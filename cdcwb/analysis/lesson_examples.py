@@ -209,7 +209,7 @@ def twice(lesson: Lesson) -> str | None:
         if event["position"] is None or event["event_no"] is None:
             continue
         key = (event["position"], event["event_no"])
-        if key in seen:
+        if key in seen and seen[key]["raw"] == event["raw"]:
             return (
                 f"{lesson.file(event)}, bytes {count(seen[key]['offset'])} and {count(event['offset'])}: the same "
                 f"change …{event['position'][-6:]}, event {event['event_no']} of its transaction."

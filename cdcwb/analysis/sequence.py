@@ -1,4 +1,5 @@
-"""Positions that do not rise as they should: steps back, positions that stand twice, and numbers that are missing.
+"""Positions that do not rise as they should: positions out of order, positions that several records have, and missing
+numbers.
 
 What has to rise is a stream: the log of a GBase 8s or GoldenGate capture across its files, the record ids of an event
 log, a partition of a topic, the rows of a change table. Not compared are records whose position says something else:
@@ -40,10 +41,12 @@ _OFFSET: Final = "kafka.offset"
 
 
 class Tables(Protocol):
-    """What is asked of a capture: the headers of its events, and its problems (:mod:`cdcwb.model`)."""
+    """What is asked of a capture: its events, their headers, and its problems (:mod:`cdcwb.model`)."""
 
     @property
     def spark(self) -> SparkSession: ...
+    @property
+    def events(self) -> DataFrame: ...
     @property
     def headers(self) -> DataFrame: ...
     @property
@@ -83,14 +86,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """``positions`` that stand more than once, and the ``surplus`` records of them (one less than each is there).
+    """``positions`` that several records have, and the ``surplus`` records of them (one less than each has).
 
-    ``places``: :data:`PLACES` of them in the order of their last record: ``position``, ``records``, ``file``,
+    Of the surplus ``duplicates`` have the bytes of another record of their position; the others share a position and
+    differ. ``places``: :data:`PLACES` of them in the order of their last record, positions with records that differ
+    first: ``position``, ``records``, ``what`` (``duplicate``: all bytes are equal, else ``same position``), ``file``,
     ``offset`` (of the first), ``again_file``, ``again_offset``, ``again_kind`` (of the last), ``transaction_id``.
     """
 
     positions: int
     surplus: int
+    duplicates: int = 0
     places: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -142,21 +148,31 @@ def order(capture: Tables, piece: int = _PIECE) -> Order:
 
 
 def twice(capture: Tables) -> Twice:
-    """Positions that stand more than once in the capture, whatever the stream; one Spark job, and another where there
-    are any."""
+    """Positions that several records of the capture have, whatever the stream; one Spark job, and two more that compare
+    the records' bytes where there are any."""
+    repeated = _records(capture).groupBy("position").count().where("count > 1").select("position")
+    if not repeated.limit(1).count():
+        return Twice(0, 0)
     place = F.struct("file_index", "offset", "file", "kind", "transaction_id")
     many = (
-        _records(capture)
+        _records(capture, with_bytes=True)
+        .join(repeated, "position", "left_semi")
         .groupBy("position")
-        .agg(F.count("*").alias("records"), F.min(place).alias("first"), F.max(place).alias("again"))
-        .where("records > 1")
+        .agg(
+            F.count("*").alias("records"),
+            F.count_distinct("bytes").alias("different"),
+            F.min(place).alias("first"),
+            F.max(place).alias("again"),
+        )
     )
-    surplus = F.coalesce(F.sum(F.col("records") - 1), F.lit(0))
-    counts = many.agg(F.count("*").alias("positions"), surplus.alias("surplus")).toArrow().to_pylist()[0]
-    found = Twice(counts["positions"], counts["surplus"])
+    surplus, duplicates = F.sum(F.col("records") - 1), F.sum(F.col("records") - F.col("different"))
+    counts = many.agg(F.count("*"), surplus, duplicates).toArrow()
+    found = Twice(*(column[0].as_py() for column in counts.columns))
     if found.positions:
-        rows = many.orderBy("again").select(
-            *("position", "records", "first.file", "first.offset"),
+        same = F.col("different") == 1
+        rows = many.orderBy(same, "again").select(
+            *("position", "records", F.when(same, "duplicate").otherwise("same position").alias("what")),
+            *("first.file", "first.offset"),
             *[F.col("again")[name].alias(f"again_{name}") for name in ("file", "offset", "kind")],
             F.coalesce("first.transaction_id", "again.transaction_id").alias("transaction_id"),
         )
@@ -247,12 +263,19 @@ def _stream(pieces: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _records(capture: Tables) -> DataFrame:
-    """The events whose positions are compared."""
+def _records(capture: Tables, with_bytes: bool = False) -> DataFrame:
+    """The events whose positions are compared; ``with_bytes``: with a hash of each record's bytes and, as the bytes are
+    those of the record alone, of its kind and table. Without images its header fields take the place of the bytes."""
     shared = [name for name in FORMATS if get_format(name).pairing is Pairing.POSITION]
     before = F.col("format").isin(*shared) & (F.col("kind") == str(Kind.BEFORE))
-    rows = capture.headers.where(F.col("position").isNotNull() & ~F.col("kind").isin(*_APART) & ~before)
-    columns = ("format", "file", "file_index", "offset", "offset_unit", "kind", "record_type", "position")
+    events = capture.events if with_bytes else capture.headers
+    rows = events.where(F.col("position").isNotNull() & ~F.col("kind").isin(*_APART) & ~before)
+    columns = ["format", "file", "file_index", "offset", "offset_unit", "kind", "record_type", "position"]
+    if with_bytes:
+        fields = F.to_json("headers", {"ignoreNullFields": "false"})
+        body = F.when(F.col("raw").isNull(), fields).otherwise(F.hex("raw")).alias("body")
+        rows = rows.withColumn("bytes", F.sha2(F.to_json(F.struct("kind", "schema_name", "table_name", body)), 256))
+        columns.append("bytes")
     return _streams(rows).select("stream", *columns, "transaction_id")
 
 

@@ -239,7 +239,8 @@ def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[st
 
 
 def order_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> Any:
-    made = SimpleNamespace(spark=spark, headers=frame(spark, folder, "events", rows))
+    events = frame(spark, folder, "events", rows)
+    made = SimpleNamespace(spark=spark, headers=events, events=events)
     whole = sequence.order(made)
     for piece in (10, 25):  # the answer does not hang on how the files are cut
         assert sequence.order(made, piece) == whole
@@ -265,7 +266,31 @@ def test_a_position_that_stands_twice_is_no_step_back_but_is_told(spark: SparkSe
     assert (twice.positions, twice.surplus) == (1, 2)
     (place,) = twice.places
     assert (place["records"], place["file"], place["offset"]) == (3, "/in/f0", 0)
+    assert (twice.duplicates, place["what"]) == (1, "same position"), "a filler is not a copy of a change"
     assert (place["again_file"], place["again_offset"], place["again_kind"]) == ("/in/f1", 10, "change")
+
+
+def test_records_with_one_position_are_duplicates_where_their_bytes_are_equal(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [
+        event(0, 0, 1, raw=b"one"),
+        event(0, 10, 1, raw=b"one"),
+        event(0, 20, 2, raw=b"one"),
+        event(0, 30, 2, raw=b"two"),
+        event(0, 40, 3, headers=[("table", "a"), ("pos", None)]),
+        event(0, 50, 3, headers=[("table", "a"), ("pos", None)]),
+        event(0, 60, 4, raw=b"one"),
+        event(0, 70, 4, raw=b"one", table_name="u"),
+    ]
+    _, twice = order_of(spark, tmp_path, rows)
+    assert (twice.positions, twice.surplus, twice.duplicates) == (4, 4, 2)
+    assert [(place["offset"], place["again_offset"], place["what"]) for place in twice.places] == [
+        (20, 30, "same position"),
+        (60, 70, "same position"),
+        (0, 10, "duplicate"),
+        (40, 50, "duplicate"),
+    ]
 
 
 def test_what_a_position_does_not_mean_is_not_compared(spark: SparkSession, tmp_path: Path) -> None:
