@@ -52,7 +52,7 @@ def load(
     A saved capture may also stand among several paths: it goes on with the files of the others (those that it has
     already may be among them). The result equals loading all files at once, row for row in every table. Of the files
     that it was saved of, which have to be there still, only what has changed or is seen in another light by the new
-    ones is decoded anew; a file counts as unchanged where its size and time of modification are the same. ``format``
+    ones is decoded anew; a file is unchanged where size and times (mtime, ctime) are the same. ``format``
     and ``options`` are those that it was saved with, and may be left out.
 
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's

@@ -193,7 +193,7 @@ def test_what_changes_events_changes_the_mark(
     folder = capture_of(name, 1, made, tmp_path_factory)
     form = get_format(CAPTURES[name][0])
     files = list_files(folder)
-    stamps = dict.fromkeys([*files, *(f"{path}x" for path in files)], (0, 0))
+    stamps = dict.fromkeys([*files, *(f"{path}x" for path in files)], (0, 0, 0))
     plan = form.plan(files, CAPTURES[name][2], run)
     number = len(plan.splits) // 2
     (mark, piece), *_ = pieces_of(plan.splits[number], list(marks_of(form, plan, stamps))[number])
@@ -324,15 +324,27 @@ def test_a_file_that_was_written_again_has_another_mark(
     form, stamps = get_format("idm-event-log"), stamps_of(files)
     plan = form.plan(files, {}, run)
     (first, *others) = marks_of(form, plan, stamps)
-    size, time = stamps[files[0]]
+    size, time, changed = stamps[files[0]]
     assert stamps_of(files) == stamps
     os.utime(files[0], ns=(0, time + 1))
     again, *same = marks_of(form, plan, stamps_of(files))
     assert (first != again, others) == (True, same)
-    (longer, *_) = marks_of(form, plan, {**stamps, files[0]: (size + 1, time)})
+    (longer, *_) = marks_of(form, plan, {**stamps, files[0]: (size + 1, time, changed)})
     assert longer not in (first, again)
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_says_what_events_follow_from(format: str) -> None:
     assert any(given[0] == format for given in CAPTURES.values())
+
+
+def test_a_file_that_got_other_bytes_and_its_old_time_back_is_not_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"one")
+    before = stamps_of([str(path)])
+    time = path.stat().st_mtime_ns
+    while path.stat().st_ctime_ns == before[str(path)][2]:  # the file system's clock has to go on
+        path.write_bytes(b"two")
+        os.utime(path, ns=(time, time))
+    now = stamps_of([str(path)])
+    assert (now[str(path)][:2], now != before) == (before[str(path)][:2], True)
