@@ -444,6 +444,47 @@ def test_blank_lines_behind_a_record_belong_to_it_and_notes_do_not() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "note",
+    [
+        "Hdr-Ind: always E, as Extract writes it",
+        "Hdr-Ind : the value is always E (x45)",
+        "Hdr-Ind:\u6b64\u503c\u603b\u662fE",
+        "Hdr-Ind of every record is E",
+    ],
+)
+def test_a_note_that_begins_with_the_name_of_a_header_field_is_filler(note: str) -> None:
+    notes = f"{note}\nUndoFlag: usually 0\nTransInd: place in the transaction\n - x00 - first\n"
+    for text in (RECORD + notes + RECORD, notes + RECORD, BLOCK + notes + RECORD):
+        pieces = split(text)
+        assert [piece.shape for piece in pieces if piece.shape is not Shape.RECORD] == [Shape.FILLER]
+        assert not any(piece.problems for piece in pieces if piece.operation is not None)
+        assert text.encode()[(filler := next(p for p in pieces if p.shape is Shape.FILLER)).start : filler.stop] == (
+            notes.encode()
+        )
+
+
+@pytest.mark.parametrize(
+    "line", ["Hdr-Ind    :", "Hdr-Ind    :     E", "Hdr-Ind    :     E  (x4", "Hdr-Ind : E (x45) Par"]
+)
+def test_a_header_block_that_is_cut_is_no_note(line: str) -> None:
+    assert [piece.shape for piece in split(RECORD + line)] == [Shape.RECORD, Shape.MALFORMED]
+
+
+@pytest.mark.parametrize(
+    ("session", "trail"),
+    [
+        ("Logdump 5 >open ./dirdat/lt000000012\n", "./dirdat/lt000000012"),
+        ("Logdump 5 > OPEN  './dir dat/lt000000012'  -- the file\n", "./dir dat/lt000000012"),
+        ("Logdump 5 >open lt000000012\nCurrent LogTrail is /ogg/lt000000012\n", "/ogg/lt000000012"),
+        ("Logdump 5 >open\nLogdump 6 >n\n", None),
+        ("Logdump 5 >n\nThen open ./dirdat/lt000000012\n", None),
+    ],
+)
+def test_the_command_that_opens_a_file_names_the_trail_file(session: str, trail: str | None) -> None:
+    assert [piece.trail for piece in split(session + RECORD)] == [trail, trail]
+
+
 def test_notes_inside_a_record_belong_to_it() -> None:
     text = RECORD.replace(IMAGE, f"{IMAGE}see the price:\n\n")
     record = one(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import Field, Wanted
+from cdcwb.formats.goldengate.inspect import inspect_record
 from cdcwb.synth import generate
-from tests.goldengate_text import RECORD, USER_BLOCKS, USER_HEX, USER_LINES
+from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import ledger, plan_of, read
 from tests.synth_goldengate import truth
 
@@ -230,6 +232,43 @@ def kinds(rows: list[dict[str, Any]]) -> list[str]:
 
 def codes(row: dict[str, Any]) -> list[str]:
     return [one["code"] for one in row["problems"] or ()]
+
+
+def column_meanings(record: Field) -> list[str]:
+    """What inspect says of the columns of a record."""
+    data = next(one for one in record.children if one.name == "data")
+    return [one.meaning for one in data.children if re.fullmatch("c[0-9]+", one.name)]
+
+
+UPDATE = LINE.replace("Insert   ", "FieldComp") + NAME + IMAGE + HEX
+
+
+@pytest.mark.parametrize("tail", ["Partition 0", "Partition 4", "Partition x0c", "Partition x0c   G  s", ""])
+@pytest.mark.parametrize("side", ["Before", "After "])
+def test_without_a_header_block_the_words_of_the_image_line_say_which_image_it_is(
+    tmp_path: Path, tail: str, side: str
+) -> None:
+    line = f"{side} Image:{' ' * 45}{tail}".rstrip() + "\n"
+    (row,) = events(tmp_path, UPDATE.replace(IMAGE, line))
+    values = {"c0": "7", "c1": "apples"}
+    before = values if side == "Before" else None
+    assert (row["before"], row["after"]) == (before, None if before else values)
+    assert (row["kind"], row["headers"]["BeforeAfter"]) == ("before" if before else "change", side[0])
+    found = inspect_record(str(tmp_path / "capture" / "log0.txt"), 0, {})
+    assert (found.event["kind"], dict(found.event.get("before", ())) or None) == (row["kind"], before)
+    assert [one.split(":")[0] for one in column_meanings(found.field)] == [f"{side.strip().lower()} image"] * 2
+
+
+def test_an_update_of_which_nothing_says_which_image_it_is_is_taken_for_the_after_image(tmp_path: Path) -> None:
+    (row,) = events(tmp_path, UPDATE.replace(IMAGE, ""))
+    assert (row["before"], row["after"]) == (None, {"c0": "7", "c1": "apples"})
+    assert "BeforeAfter" not in row["headers"]
+    plan = plan_of(tmp_path / "capture", format="goldengate")
+    (told,) = [one for one in plan.detected if one["setting"] == "image"]
+    assert (told["value"], told["overridden"]) == ("after", False)
+    assert told["evidence"] == "1 update with neither BeforeAfter nor an image line"
+    found = inspect_record(str(tmp_path / "capture" / "log0.txt"), 0, {})
+    assert all(one.startswith("after image (assumed: ") for one in column_meanings(found.field))
 
 
 def test_records_out_of_order_are_in_the_transactions_of_the_trail(tmp_path: Path) -> None:

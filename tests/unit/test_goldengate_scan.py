@@ -41,6 +41,9 @@ OPERATIONS = {
 }
 
 
+NUMBERS = ("length", "rba", "name_index", "image_partition", "image_trans")
+
+
 class Switches(NamedTuple):
     """What Logdump was told to print, and how."""
 
@@ -56,6 +59,8 @@ class Switches(NamedTuple):
     reclen: int | None = None
     old_tokens: bool = False
     pane: str = "|"
+    image: str = "letter"  # letter, bare (no place in the transaction), off
+    befores: bool = False  # updates with the before image
 
 
 ALL = Switches()
@@ -100,9 +105,10 @@ def record(rng: Random, how: Switches, rba: int, io_type: int | None = None) -> 
         body = key.to_bytes(2, order) + body
     indexed = rng.random() < 0.7
     moment = rng.randrange(1_300_000_000, 1_700_000_000) * 10**6 + rng.choice((0, rng.randrange(10**6)))
+    is_before = io_type == 3 or (how.befores and io_type == 15 and rba % 2 == 1)
     values = {
         "Hdr-Ind": 0x45, "Partition": 0x0C if indexed else 4, "UndoFlag": 0,
-        "BeforeAfter": 0x42 if io_type == 3 else 0x41, "RecLength": len(body), "IOType": io_type,
+        "BeforeAfter": 0x42 if is_before else 0x41, "RecLength": len(body), "IOType": io_type,
         "OrigNode": rng.choice((0, 255)), "TransInd": rng.randrange(4), "FormatType": 0x52, "SyskeyLen": 0,
         "Incomplete": 0, "AuditRBA": rng.randrange(1 << 32), "AuditPos": rng.randrange(1 << rng.randrange(1, 32)),
         "Continued": int(rng.random() < 0.1), "RecCount": rng.randrange(2),
@@ -146,7 +152,9 @@ def record(rng: Random, how: Switches, rba: int, io_type: int | None = None) -> 
     lines.append(f"Name: {table}" + (f"  (TDR Index: {rng.choice((1, 2, 17, 123))})" if indexed and table else ""))
     image = "Before" if values["BeforeAfter"] == 0x42 else "After "
     partition = f"{values['Partition']}" if how.old_image else f"x{values['Partition']:02x}"
-    lines.append(f"{image} Image:" + " " * 45 + f"Partition {partition}   G  {'bmes'[values['TransInd']]}")
+    if how.image != "off":
+        letter = f"   G  {'bmes'[values['TransInd']]}" if how.image == "letter" else ""
+        lines.append(f"{image} Image:" + " " * 45 + f"Partition {partition}{letter}")
     lines += hexed(body if how.reclen is None else body[: how.reclen])
     if how.columns != "off":
         lines += column_lines(cells, how, bool(key), 2 if key else 0)
@@ -220,6 +228,13 @@ NOISE = (
     "Reading forward from RBA 519123",
     "a note between two records",
     "Logdump 5 >open ./dirdat/lt000000008",
+    "Logdump 6 >open lt000000009",
+    "Logdump 7 > open lt000000010",
+    "Logdump 8 >stop",
+    "Hdr-Ind : always E, written by Extract",
+    "Hdr-Ind    : always E (x45)",
+    "TransInd: place in the transaction",
+    "Hdr-Ind of every record is E",
     "",
     "Error: Invalid file position (O)",
     "    ",
@@ -280,7 +295,8 @@ def told(records: Records, row: int) -> dict[str, Any]:
         "start": int(records.start[row]),
         "stop": int(records.stop[row]),
         "values": {name: int(value) for name, value in zip(HEADER, values, strict=True) if value != MISSING},
-        **{name: int(getattr(records, name)[row]) for name in ("length", "rba", "name_index", "image_partition")},
+        **{name: int(getattr(records, name)[row]) for name in NUMBERS},
+        "image": int(records.image[row]),
         "total": int(records.total[row]),
         "moment": int(records.moment[row]),
         "julian": int(records.julian[row]),
@@ -306,7 +322,8 @@ def wanted(printed: Printed, bodies: bool) -> dict[str, Any]:
         "start": printed.start,
         "stop": printed.stop,
         "values": printed.values,
-        **{name: getattr(printed, name) for name in ("length", "rba", "name_index", "image_partition")},
+        **{name: getattr(printed, name) for name in NUMBERS},
+        "image": MISSING if printed.image is None else ord(printed.image[0]),
         "total": printed.parts.get("G", MISSING),
         "moment": next((moment for moment in moments if moment is not None), MISSING),
         "julian": MISSING if julian is None else julian,
@@ -398,7 +415,11 @@ CUT = [
         (40, "cut", "detail"), (33, "cut", "off"), (20, "on", "detail"), (57, "off", "off"), (0, "on", "detail"),
     )
 ]  # fmt: skip
-EVERY = [ALL, *COMBINATIONS, *OLDER, *CUT]
+IMAGES = [
+    ALL._replace(header=header, header_tokens="off", old_image=old_image, image=image, befores=True)
+    for header, old_image, image in product((True, False), (True, False), ("letter", "bare", "off"))
+]
+EVERY = [ALL, *COMBINATIONS, *OLDER, *CUT, *IMAGES]
 
 
 @pytest.mark.parametrize("how", COMBINATIONS)
@@ -429,6 +450,15 @@ def test_bodies_that_are_cut_are_read_as_the_plain_reader_reads_them(how: Switch
     assert not records.extras
     assert int(np.count_nonzero(records.cut)) > 20
     assert bool((records.cut_column[records.cut, 0] != MISSING).any()) == (how.columns == "cut")
+
+
+@pytest.mark.parametrize("how", IMAGES)
+def test_every_form_of_image_line_is_read_as_the_plain_reader_reads_it(how: Switches) -> None:
+    records = assert_agrees(text_of(how, 60, 3))
+    assert_agrees(text_of(how, 20, 4), bodies=False)
+    is_update = np.isin(marks_of(records).io, (15,))
+    assert set(records.side[is_update].tolist()) == ({0x41, 0x42} if how.header or how.image != "off" else {MISSING})
+    assert bool((records.image_trans[is_update] != MISSING).any()) == (how.image == "letter")
 
 
 def test_a_column_that_shows_more_than_the_cut_body_is_left_to_the_plain_reader() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.goldengate.facts import GHDR, GHDR_FIXED, JULIAN_EPOCH_US
+from cdcwb.formats.goldengate.facts import GHDR, GHDR_FIXED, IMAGE_LETTERS, JULIAN_EPOCH_US
 from cdcwb.formats.goldengate.hexlines import decimals, fixed_decimals, hex_numbers
 from cdcwb.formats.goldengate.lines import Bytes, Flags, Ints, Line, Lines, Words, equal, rows, template
 from cdcwb.formats.goldengate.records import HEADER, MISSING
@@ -83,11 +83,14 @@ _IMAGE: Final = template(
     "After  Image:" + " " * 45 + "Partition ", "Before Image:" + " " * 45 + "Partition ", width=_WIDTH
 )
 _IMAGE_AT: Final = 68
+_TRANS: Final = np.full(256, MISSING)
+_TRANS[np.frombuffer(IMAGE_LETTERS, np.uint8)] = np.arange(len(IMAGE_LETTERS))
 _IMAGE_END: Final = (int.from_bytes(b"   G  s\0", "little"), 0x0000FFFFFFFFFFFF)
 
 
-def image_lines(lines: Lines, at: Ints) -> tuple[Ints, Ints, Flags]:
-    """Image lines: which image (0x41 after, 0x42 before), the partition, and which are in the layout."""
+def image_lines(lines: Lines, at: Ints) -> tuple[Ints, Ints, Ints, Flags]:
+    """Image lines: which image (0x41 after, 0x42 before), the partition, TransInd by the letter at the end (MISSING
+    where it is another one), and which are in the layout."""
     start, stop = lines.start[at], lines.stop(at)
     block = rows(lines.text, start, _WIDTH)
     image = block[:, 0].astype(np.int64)
@@ -103,7 +106,7 @@ def image_lines(lines: Lines, at: Ints) -> tuple[Ints, Ints, Flags]:
         is_decimal &= block[:, _IMAGE_AT] != 0x20
         good &= is_hex | is_decimal
         in_hex = np.where(is_hex, in_hex, decimal)
-    return image, in_hex, good
+    return image, in_hex, _TRANS[letter], good
 
 
 _TOKENS: Final = {

@@ -20,7 +20,7 @@ from cdcwb.formats.goldengate.versions import MetadataText, Version, build_versi
 from cdcwb.formats.zones import offset_name
 from cdcwb.words import plural
 
-__all__ = ["decide_bodies", "decide_times", "find_versions", "infer_versions"]
+__all__ = ["decide_bodies", "decide_sides", "decide_times", "find_versions", "infer_versions"]
 
 
 def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:
@@ -86,6 +86,17 @@ def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], 
     if nonstop and value == EVERY:
         value = f"{EVERY}; of a NonStop, {NULLABLE}"
     plan.detected.append(detected_row("null_indicators", value, "; ".join(evidence), False, entry.path))
+
+
+def decide_sides(plan: Plan, parts: Sequence[Part], scans: Sequence[Any]) -> None:
+    """What is taken for the side of updates of which the text says none, per file."""
+    counts: dict[int, int] = {}
+    for _, part, one in of_text(parts, scans):
+        counts[part.file] = counts.get(part.file, 0) + one.sideless
+    for index, count in counts.items():
+        if count:
+            evidence = f"{plural(count, 'update')} with neither BeforeAfter nor an image line"
+            plan.detected.append(detected_row("image", "after", evidence, False, plan.files[index].path))
 
 
 def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:

@@ -15,11 +15,13 @@ from cdcwb.formats.goldengate.facts import (
     GHDR,
     GHDR_FIXED,
     GHDR_TIME,
+    HALVES,
     KEYED,
     LISTED,
     TOKEN_MEANINGS,
     UNIFIED,
     field_meaning,
+    is_before_image,
     shown,
     token_name,
 )
@@ -33,7 +35,6 @@ from cdcwb.model import Problem
 __all__ = ["Decoding", "column_parts", "data_fields", "ghdr_fields", "token_area", "token_value", "user_area"]
 
 _DDLOP: Final = 160
-_DELETE: Final = 3
 _ROWS: Final = {**dict.fromkeys(LISTED, Form.COLUMNS), KEYED: Form.KEYED}
 _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 
@@ -113,7 +114,7 @@ class _Walk(NamedTuple):
 
 def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Field]:
     skip = max(record.values.get("SyskeyLen", 0), 0)
-    half = Half.BEFORE if io_type == _DELETE or record.values.get("BeforeAfter") == ord("B") else Half.AFTER
+    half = Half.BEFORE if is_before_image(io_type, record.side) else Half.AFTER
     forms = (Form.UNIFIED_2, Form.UNIFIED_4) if io_type in UNIFIED else (_ROWS[io_type],)
     orders = _ORDERS if by.order is None else (by.order,)
     walks = [
@@ -141,7 +142,8 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
         length = int.from_bytes(data.data[skip : skip + width], walk.order)
         meaning = f"{walk.order}-endian: bytes of the before image"
         fields.append(data.leaf("length of the before image", skip, skip + width, str(length), meaning))
-    fields += [_cell(data, cell, walk, by) for cell in walk.cells]
+    assumed = _ASSUMED if record.side is None and io_type in HALVES and io_type != KEYED else ""
+    fields += [_cell(data, cell, walk, by, assumed) for cell in walk.cells]
     if walk.bad >= 0:
         cut = max((cell.stop for cell in walk.cells), default=skip + width)
         meaning, problem = "the rest of a body that was cut", Problem.TRUNCATED if short else None
@@ -151,7 +153,10 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
     return fields
 
 
-def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding) -> Field:
+_ASSUMED: Final = " (assumed: neither BeforeAfter nor an image line says which)"
+
+
+def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding, assumed: str) -> Field:
     head = cell.start - (4 if cell.bare or cell.indicator < 0 else 6)
     name = by.name(cell.index)
     half = "before" if cell.half is Half.BEFORE else "after"
@@ -162,7 +167,7 @@ def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding) -> Field:
         *column_parts(data, head + 4, cell.stop, cell.index, walk.order, by),
     ]
     value, meaning, problem, _ = _value(data.data[head + 4 : cell.stop], cell.index, walk.order, by)
-    return data.group(name, head, cell.stop, f"{half} image: {meaning}", children, value, problem)
+    return data.group(name, head, cell.stop, f"{half} image{assumed}: {meaning}", children, value, problem)
 
 
 def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order, by: Decoding) -> list[Field]:
@@ -181,7 +186,7 @@ def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order
 def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | None, str, str | None, int]:
     """Text (None: NULL), meaning and problem of a column's bytes, and how many of them are its null indicator."""
     column = by.column(index)
-    kind = f"guessed: no definition of column {index}" if column is None else column.type
+    kind = f"type guessed: no definition of column {index}" if column is None else column.type
     if by.bare:
         found, width = nullable_value(raw, coding(column), order, by.charset)
         if found.kind is Kind.NULL:

@@ -8,7 +8,7 @@ from typing import Final
 from cdcwb.formats.base import Field
 from cdcwb.formats.goldengate import printed_lines as lines
 from cdcwb.formats.goldengate.dissect_nodes import leaf, line_of
-from cdcwb.formats.goldengate.facts import FIELDS, IO_TYPES, TRANS_IND, field_meaning, io_type_of, shown
+from cdcwb.formats.goldengate.facts import FIELDS, IMAGE_LETTERS, IO_TYPES, TRANS_IND, field_meaning, shown
 from cdcwb.formats.goldengate.printed_lines import text_of
 from cdcwb.formats.goldengate.printed_reading import Role
 from cdcwb.formats.goldengate.records import Printed, Shape
@@ -20,7 +20,7 @@ Line = tuple[int, int, Role]
 """First and last+1 byte of a line, and what it is."""
 
 _LABEL: Final = 40
-_LETTERS: Final = {b"b": TRANS_IND[0], b"m": TRANS_IND[1], b"e": TRANS_IND[2], b"s": TRANS_IND[3]}
+_LETTERS: Final = {bytes([letter]): TRANS_IND[place] for place, letter in enumerate(IMAGE_LETTERS)}
 
 
 class LineFields:
@@ -28,10 +28,7 @@ class LineFields:
 
     def __init__(self, record: bytes, printed: Printed) -> None:
         self.record, self.printed = record, printed
-        number = printed.values.get("IOType")
-        if number is None and printed.operation is not None:
-            number = io_type_of(printed.operation)
-        self.io_type = number
+        number = self.io_type = printed.io_type
         known = IO_TYPES.get(number) if number is not None else None
         self.name = printed.operation or (known.name if known else "record")
         self.meaning = known.meaning if known else "a record of a type that is not known"

@@ -13,13 +13,16 @@ __all__ = [
     "COMPRESSED",
     "DDL_ITEMS",
     "DDL_STATEMENT",
+    "DELETE",
     "FIELDS",
     "FILE_HEADER_GROUPS",
     "FILE_HEADER_TOKENS",
     "GHDR",
     "GHDR_FIXED",
     "GHDR_TIME",
+    "HALVES",
     "HEADER_TOKENS",
+    "IMAGE_LETTERS",
     "IO_TYPES",
     "JULIAN_EPOCH_US",
     "KEYED",
@@ -32,6 +35,7 @@ __all__ = [
     "IoType",
     "field_meaning",
     "io_type_of",
+    "is_before_image",
     "shown",
     "token_name",
 ]
@@ -134,6 +138,18 @@ COMPRESSED: Final = (11, 15, 115, 134, 135)
 
 UNIFIED: Final = (134, 135)
 """Record types whose body is the before image in front of the after image (§4.5)."""
+
+HALVES: Final = (10, 11, 15, 115)
+"""Record types of updates that may come as two records, one with the before image and one with the after image
+(§4.5)."""
+
+DELETE: Final = 3
+
+
+def is_before_image(io_type: int | None, side: int | None) -> bool:
+    """Is the body of a record of one image the before image? ``side``: code of ``B`` or ``A``, by BeforeAfter or by the
+    image line; an update without either has the after image (§4.5)."""
+    return io_type == DELETE or (io_type in HALVES and side == ord("B"))
 
 
 def _plain(name: str) -> str:
@@ -279,6 +295,9 @@ TRANS_IND: Final[dict[int, str]] = {
     3: "only record of its transaction",
 }
 """Place of a record in its transaction."""
+
+IMAGE_LETTERS: Final = b"bmes"
+"""What the image line has for each TransInd (§2.3)."""
 
 PARTITION: Final[dict[int, str]] = {
     0x00: "no compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",

@@ -65,7 +65,9 @@ def fill_headers(batch: EventBatch, given: Assigned, rows: Ints, charset: str) -
     for at, name in enumerate(HEADER):
         value = values[:, at]
         if name == "TransInd":
-            value = np.where(value == MISSING, marks.trans[rows], value)
+            value = np.where(value == MISSING, records.image_trans[rows], value)
+        if name == "BeforeAfter":
+            value = records.side[rows]
         there = value != MISSING
         if not there.any():
             continue

@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from cdcwb.formats.goldengate.printed_lines import BLANK, is_prose
+
 __all__ = ["MARGIN", "Flags", "Line", "Lines", "Words", "equal", "lines_of", "rows", "template"]
 
 Bytes = npt.NDArray[np.uint8]
@@ -279,13 +281,14 @@ _TYPED_WIDTH: Final = 64
 
 
 def _plain_prompts(text: Bytes, start: Ints, after: Ints) -> Flags:
-    """Which prompts have nothing but a short command in small letters behind them."""
+    """Which prompts have nothing but a short command in small letters behind them, other than one that opens a file."""
     begin = _behind_prompt(text, start, after)
     size = _stop(text, start, after) - begin
     typed = rows(text, begin, _TYPED_WIDTH)
     plain = ((typed >= 0x61) & (typed <= 0x7A)) | (typed == 0x20) | ((typed - 0x30) < 10)
     outside = np.arange(_TYPED_WIDTH) >= size[:, None]
-    found: Flags = (begin > 0) & (size <= _TYPED_WIDTH) & (plain | outside).all(axis=1)
+    opens = (typed[:, :-1] == ord("o")) & (typed[:, 1:] == ord("p")) & ~outside[:, 1:]
+    found: Flags = (begin > 0) & (size <= _TYPED_WIDTH) & (plain | outside).all(axis=1) & ~opens.any(axis=1)
     return found
 
 
@@ -354,6 +357,11 @@ def _refine(text: Bytes, words: Words, start: Ints, after: Ints, kind: npt.NDArr
     whole &= (size == RULE_WIDTH + 1) | ((size == RULE_WIDTH + 2) & (text[place + RULE_WIDTH] == 0x0D))
     if not whole.all():
         kind[rule[~whole]] = Line.OTHER
+    head = np.flatnonzero(kind == Line.HDR_1)
+    head = head[words[start[head] + 8] != _word(b"   :    ")]
+    for line, first, stop in zip(head.tolist(), start[head].tolist(), after[head].tolist(), strict=True):
+        if is_prose(text[first:stop].tobytes().strip(BLANK)):
+            kind[line] = Line.OTHER
     prompt = np.flatnonzero(kind == Line.PROMPT)
     if prompt.size:
         kind[prompt[~_plain_prompts(text, start[prompt], after[prompt])]] = Line.OTHER

@@ -11,16 +11,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numpy.lib.stride_tricks import sliding_window_view
 
 from cdcwb.formats.arrays.texts import slices
-from cdcwb.formats.goldengate.facts import io_type_of
+from cdcwb.formats.goldengate.facts import HALVES, io_type_of
 from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape, System
 
 __all__ = [
     "DDL",
     "FRAGMENT",
-    "HALVES",
     "LOB",
     "METADATA",
     "RESTART_ABEND",
@@ -42,9 +40,6 @@ RESTART_OK: Final = 151
 RESTART_ABEND: Final = 150
 LOB: Final = 116
 FRAGMENT: Final = 161
-HALVES: Final = (10, 11, 15, 115)
-"""Updates that may come as two records, one with the image before and one with the image after."""
-
 _OUTSIDE: Final = (METADATA, RESTART_OK, RESTART_ABEND)
 _BEFORE: Final = ord("B")
 
@@ -94,60 +89,6 @@ def spans(buffer: Bytes, at: Ints) -> pa.Array:
     return slices(buffer, start, end, null)
 
 
-_IMAGE: Final = re.compile(
-    rb"^[ \t]*(Before|After)[ \t]*Image:[ \t]+Partition[^\r\n]*?[ \t]G[ \t]+([bmes])[ \t]*\r?$", re.MULTILINE
-)
-_PLACES: Final = {b"b": 0, b"m": 1, b"e": 2, b"s": 3}
-
-
-_LINE: Final = 24  # most bytes behind the name on its line
-_SIDES: Final = {
-    side: np.frombuffer(side + b" Image:" + b" " * 45 + b"Partition ", np.uint8) for side in (b"After ", b"Before")
-}
-_TAIL: Final = np.frombuffer(b"   G  ", np.uint8)
-_LETTERS: Final = np.full(256, MISSING)
-_LETTERS[[letter[0] for letter in _PLACES]] = list(_PLACES.values())
-
-
-def _from_images(records: Records, wanted: Ints, trans: Ints, before: Bools) -> None:
-    """Fills in what image lines say (`After  Image: … G  s`) of records without a header block."""
-    usual = wanted[(records.name_at[wanted, 0] >= 0) & ~np.isin(wanted, list(records.extras))]
-    place, is_before = _usual_images(records.text, records.name_at[usual, 1])
-    told = place >= 0
-    trans[usual[told]], before[usual[told]] = place[told], is_before[told]
-    wanted = wanted[~np.isin(wanted, usual[told])]
-    base = int(records.start[0])
-    for index in wanted.tolist():
-        text = records.text[int(records.start[index]) - base : int(records.stop[index]) - base].tobytes()
-        found = _IMAGE.search(text)
-        if found is not None:
-            trans[index] = _PLACES[found[2]]
-            before[index] = found[1] == b"Before"
-
-
-def _usual_images(text: Bytes, behind: Ints) -> tuple[Ints, Bools]:
-    """What image lines in the usual layout say, that are below the lines on which names end: TransInd, MISSING where
-    there is no such line, and whether it is the image before."""
-    place, is_before = np.full(len(behind), MISSING, np.int64), np.zeros(len(behind), np.bool_)
-    width = len(_SIDES[b"After "])
-    some = np.flatnonzero(behind + _LINE + width + 16 <= len(text))
-    if not len(some):
-        return place, is_before
-    is_end = sliding_window_view(text, _LINE)[behind[some]] == ord("\n")
-    at = behind[some] + is_end.argmax(axis=1) + 1
-    line = sliding_window_view(text, width + 12)[at]
-    sides = [(line[:, :width] == side).all(axis=1) for side in _SIDES.values()]
-    size = np.where(line[:, width] == ord("x"), 3, 1 + (line[:, width + 1 : width + 3] != ord(" ")).sum(axis=1))
-    row = np.arange(len(some))[:, None]
-    tail = line[row, width + size[:, None] + np.arange(len(_TAIL))]
-    letter = _LETTERS[line[row[:, 0], width + size + len(_TAIL)]]
-    stop = text[at + width + size + len(_TAIL) + 1]
-    good = is_end.any(axis=1) & (sides[0] | sides[1]) & (tail == _TAIL).all(axis=1) & (letter >= 0)
-    good &= (stop == ord("\n")) | (stop == ord("\r"))
-    place[some[good]], is_before[some[good]] = letter[good], sides[1][good]
-    return place, is_before
-
-
 def texts_of(values: pa.Array, charset: str = "utf-8") -> pa.Array:
     """Bytes as text; those that are none in the character set keep what they can, the rest as U+FFFD."""
     if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
@@ -172,9 +113,9 @@ def marks_of(records: Records, charset: str = "utf-8") -> Marks:
         io[unnamed] = np.array([*(MISSING if one is None else one for one in numbers), MISSING])[codes]
     outside = np.isin(io, _OUTSIDE)
     trans = np.where(is_record & ~outside, records.column("TransInd"), MISSING)
+    trans = np.where(is_record & ~outside & (trans == MISSING), records.image_trans, trans)
     half = np.isin(io, HALVES)
-    before = records.column("BeforeAfter") == _BEFORE
-    _from_images(records, np.flatnonzero(is_record & ~outside & (records.column("TransInd") == MISSING)), trans, before)
+    before = records.side == _BEFORE
     encoded = spans(records.text, records.name_at).dictionary_encode()
     table = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     tables = texts_of(encoded.dictionary, charset).to_pylist()

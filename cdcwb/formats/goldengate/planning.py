@@ -14,7 +14,7 @@ from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.base import Run
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.concluding import decide_bodies, decide_times, find_versions, infer_versions
+from cdcwb.formats.goldengate.concluding import decide_bodies, decide_sides, decide_times, find_versions, infer_versions
 from cdcwb.formats.goldengate.crossing import cross, stretches, trail_files
 from cdcwb.formats.goldengate.jobs import Job, in_splits, of_text
 from cdcwb.formats.goldengate.plan import FileEntry, Part, Plan, grouped
@@ -53,6 +53,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     if options.mode == "FAILFAST":
         _fail_fast(files, parts, scans)
     decide_bodies(plan, parts, scans, options)
+    decide_sides(plan, parts, scans)
     decide_times(plan, parts, scans, options)
     trails = trail_files(parts, scans, options)
     repeated = cross(run, jobs, scans, trails, options)

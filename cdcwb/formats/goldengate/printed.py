@@ -42,8 +42,7 @@ def _trail(filler: bytes) -> str | None:
     """The trail file that notes of Logdump name last."""
     found = None
     for line in filler.split(b"\n"):
-        match = lines.CURRENT.search(line)
-        found = lines.text_of(match[1]) if match is not None else found
+        found = lines.named_trail(line) or found
     return found
 
 

@@ -16,7 +16,6 @@ from cdcwb.formats.goldengate.records import HEADER
 __all__ = [
     "BLANK",
     "COLUMN",
-    "CURRENT",
     "DATABASE",
     "ENDERS",
     "FIELD_LINE",
@@ -26,6 +25,7 @@ __all__ = [
     "HALF",
     "HEADER_TOKEN_NAMES",
     "IMAGE",
+    "IMAGE_TRANS",
     "KEY_LENGTH",
     "LENGTH",
     "NAME",
@@ -49,6 +49,8 @@ __all__ = [
     "hex_places",
     "is_cut",
     "is_ender",
+    "is_prose",
+    "named_trail",
     "read_value",
     "split_lines",
     "text_of",
@@ -68,6 +70,7 @@ RECORD: Final = re.compile(
 NAME: Final = re.compile(rb"Name\s*:\s*(.*?)\s*(?:\(TDR Index:\s*(\d{1,18})\s*\))?\s*\Z")
 TDR_INDEX: Final = re.compile(rb"TDR Index\s*:\s*(\d{1,18})\s*\Z")
 IMAGE: Final = re.compile(rb"(Before|After)\s*Image\s*:\s*(?:Partition\s*(?:x([0-9a-fA-F]{1,15})|(\d{1,18}))?.*)?\Z")
+IMAGE_TRANS: Final = re.compile(rb".*\sG\s+([bmes])\Z", re.DOTALL)
 TRANSACTION: Final = re.compile(rb"TRANSID\s*:\s*(\S+)(?:\s+\((\d{1,20})\))?\s*\Z")
 HALF: Final = re.compile(rb"(Before|After)\s+Image\s+Len\s+\d+\b")
 KEY_LENGTH: Final = re.compile(rb"KeyLen\s+\d+\b")
@@ -78,7 +81,8 @@ GGS_TOKENS: Final = re.compile(rb"GGS tokens\s*:", re.IGNORECASE)
 USER_TOKENS: Final = re.compile(rb"User tokens\s*:", re.IGNORECASE)
 NAME_VALUE: Final = re.compile(rb"([^\s:]+)\s*:(?:\s+(.*?))?\s*\Z", re.DOTALL)
 TRAIL: Final = re.compile(rb"Trail name\s*:\s*(.*?)\s*\Z")
-CURRENT: Final = re.compile(rb"Current LogTrail is\s+(.*?)\s*\Z")
+_CURRENT: Final = re.compile(rb"Current LogTrail is\s+(.*?)\s*\Z")
+_OPEN: Final = re.compile(rb"Logdump ?\d* ?>\s*open\s+([^\s'\"]+|'[^']+'|\"[^\"]+\")", re.IGNORECASE)
 DATABASE: Final = re.compile(rb"Database Name\s*:")
 TABLE: Final = re.compile(rb"Table Name\s*:")
 GROUP: Final = re.compile(
@@ -160,6 +164,12 @@ def is_ender(line: bytes) -> bool:
     return PROMPT.match(line) is not None or line.startswith(ENDERS)
 
 
+def named_trail(line: bytes) -> str | None:
+    """The trail file that a line of filler names: what Logdump says it shows, or what it was told to open."""
+    found = _CURRENT.search(line) or _OPEN.match(line.strip(BLANK))
+    return text_of(found[1].strip(b"'\"")) if found is not None else None
+
+
 def candidate(line: bytes) -> tuple[int, int] | None:
     """Stage and place of what may begin a record: 0 header token G, 1 rule, 2 Hdr-Ind, 3 record line; else None.
 
@@ -167,7 +177,7 @@ def candidate(line: bytes) -> tuple[int, int] | None:
     """
     if line.startswith(b"____") and RULE.match(line):
         return 1, 0
-    if line.startswith(b"Hdr-Ind"):
+    if line.startswith(b"Hdr-Ind") and not is_prose(line):
         return 2, 0
     if _G_TOKEN.match(line):
         return 0, 0
@@ -193,6 +203,19 @@ _PAIR: Final = re.compile(
 _WITH_HEX: Final = re.compile(rb"\(x([0-9a-fA-F]{1,15})\)\s*\Z")
 PAIR: Final = re.compile(rb"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)")
 _DECIMAL: Final = re.compile(rb"(\d{1,18})(?=\s|\(|\Z)")
+
+
+_PROSE: Final = re.compile(rb"[^\s\d.,:/()\-]{2}")
+
+
+def is_prose(line: bytes) -> bool:
+    """Is a line that begins with the name of a header field a note about that field (§2.7)?
+
+    A value is a character, a number or a time, which the hex may follow. Two letters in a row are none of these.
+    """
+    found = _PAIR.match(line)
+    value = line[len(b"Hdr-Ind") :] if found is None else found[2]
+    return _PROSE.search(value.partition(b"(x")[0]) is not None
 
 
 def header_pairs(line: bytes) -> list[HeaderPair]:

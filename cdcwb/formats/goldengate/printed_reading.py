@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import Enum
 
 from cdcwb.formats.goldengate import printed_lines as lines
-from cdcwb.formats.goldengate.facts import HEADER_TOKENS
+from cdcwb.formats.goldengate.facts import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
 from cdcwb.formats.goldengate.printed_checks import check, lacking
 from cdcwb.formats.goldengate.printed_tokens import ghdr_values, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.records import MISSING, Printed, PrintedColumn, Shape, Token
@@ -129,7 +129,7 @@ class Reading:
         if trail is not None:
             self.result.trail = lines.text_of(trail[1]) or None
             return Role.TRAIL
-        if lines.FIELD_LINE.match(line) is None:
+        if lines.FIELD_LINE.match(line) is None or lines.is_prose(line):
             return Role.UNKNOWN
         for name, _, start, stop in lines.header_pairs(line):
             self._header_value(name, line[start:stop])
@@ -199,6 +199,8 @@ class Reading:
         image = lines.IMAGE.match(line)
         if image is not None:
             result.image = image[1].decode()
+            letter = lines.IMAGE_TRANS.match(line)
+            result.image_trans = MISSING if letter is None else IMAGE_LETTERS.index(letter[1])
             if image[2] or image[3]:
                 result.image_partition = int(image[2], 16) if image[2] else _number(image[3])
             return self._data_follows(Role.IMAGE)
@@ -232,9 +234,8 @@ class Reading:
             return Role.UNKNOWN
         index = self._decimal_or_hex("Column", found[2], found[3])
         length, fragment = lines.LENGTH.search(found[4]), lines.FRAGMENT.search(found[4])
-        half_of = self.half or (self.result.image or "After").lower()
         column = PrintedColumn(
-            "key" if found[1] == b"KeyCol" else half_of,
+            "key" if found[1] == b"KeyCol" else self.half or "",
             index,
             MISSING if length is None else self._decimal_or_hex(f"length of column {index}", length[1], length[2]),
             None,
@@ -284,7 +285,11 @@ class Reading:
             if name != "AuditRBA" or "TDR index" not in result.values:
                 result.values.setdefault(name, value)
         result.body = bytes(self.body) or self._group_bytes() or None
-        result.columns = [replace(column, data=bytes(value) if value else None) for column, value in self.columns]
+        half = "before" if is_before_image(result.io_type, result.side) else "after"
+        result.columns = [
+            replace(column, half=column.half or half, data=bytes(value) if value else None)
+            for column, value in self.columns
+        ]
         if self.text is not None:
             result.text = lines.text_of(b"\n".join(self.text))
         result.shape = self._shape()

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from cdcwb.formats.goldengate.facts import io_type_of
 from cdcwb.model import Problem
 
 __all__ = ["HEADER", "MISSING", "Ints", "Printed", "PrintedColumn", "Records", "Shape", "System", "Token"]
@@ -86,8 +87,9 @@ class Token:
 
 @dataclass(slots=True)
 class PrintedColumn:
-    """A ``Column`` or ``KeyCol`` line and the hex below it. ``half``: ``key`` (KeyCol), ``before`` (below a line
-    ``Before Image``) or ``after``. ``data``: the bytes below it, with the null indicator; None where none are shown."""
+    """A ``Column`` or ``KeyCol`` line and the hex below it. ``half``: ``key`` (KeyCol), else ``before`` or ``after``:
+    that of the line ``Before Image … Len`` or ``After Image … Len`` above it, else the record's side. ``data``: the
+    bytes below it, with the null indicator; None where none are shown."""
 
     half: str
     index: int
@@ -104,7 +106,8 @@ class Printed:
     ``values`` has the names of :data:`HEADER` that are printed; the hex beside a character or number counts, where it
     is there. ``ghdr``: bytes of the header token (HEADERTOKEN DETAIL). ``parts``: lengths of header tokens by letter
     (G, H, D, T, U, Z). ``operation``, ``line_time``, ``length`` and ``rba`` are those of the record line; ``name`` that
-    of the Name line (None: no such line, empty: no name), ``name_index`` its TDR index. ``transaction`` and
+    of the Name line (None: no such line, empty: no name), ``name_index`` its TDR index. ``image``: ``Before`` or
+    ``After``, the words of the image line; ``image_trans``: TransInd by the letter at its end. ``transaction`` and
     ``transaction_number`` are the id of a TRANSID line (NonStop) and the number behind it. ``body``: the bytes shown of
     the record's data, None where none are shown. ``text``: the lines of a Metadata record. ``trail``: the trail file in
     force, where the text names one. ``wrong_fields``: the first problem of each header field that has one.
@@ -123,6 +126,7 @@ class Printed:
     name_index: int = MISSING
     image: str | None = None
     image_partition: int = MISSING
+    image_trans: int = MISSING
     transaction: str | None = None
     transaction_number: str | None = None
     ghdr: bytes = b""
@@ -141,6 +145,17 @@ class Printed:
         self.wrong_fields.setdefault(name, sentence)
         return Problem.HEADER_VALUE, sentence
 
+    @property
+    def io_type(self) -> int | None:
+        """Number of the record type, by its header or else by its printed name."""
+        number = self.values.get("IOType")
+        return io_type_of(self.operation) if number is None and self.operation is not None else number
+
+    @property
+    def side(self) -> int | None:
+        """BeforeAfter of the header, else what the words of the image line say: the code of ``A`` or ``B``."""
+        return self.values.get("BeforeAfter", None if self.image is None else ord(self.image[0]))
+
 
 @dataclass(slots=True)
 class Records:
@@ -149,6 +164,8 @@ class Records:
     * ``shape`` int8 [n], values of :class:`Shape`; ``start``, ``stop`` int64 [n], bytes of the decompressed file
     * ``values`` int64 [n, 17], columns as :data:`HEADER`, MISSING where not printed
     * ``length``, ``rba``, ``name_index``, ``image_partition`` int64 [n], MISSING where not printed
+    * ``image`` int64 [n]: the code of ``A`` or ``B``, by the words of the image line; ``image_trans`` int64 [n]:
+      TransInd by the letter at its end. MISSING where not printed
     * ``total`` int64 [n]: length of the header token G, by which the next record's RBA is known; else MISSING
     * ``moment`` int64 [n]: the printed time (of the record line, else IO Time) as microseconds since 1970 as if its
       zone were UTC; ``julian`` int64 [n]: the time in the header token's bytes, microseconds since 1970 UTC. MISSING
@@ -175,6 +192,8 @@ class Records:
     rba: Ints
     name_index: Ints
     image_partition: Ints
+    image: Ints
+    image_trans: Ints
     total: Ints
     moment: Ints
     julian: Ints
@@ -194,6 +213,12 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def side(self) -> Ints:
+        """BeforeAfter of the header, else what the words of the image line say: the code of ``A`` or ``B``."""
+        told = self.column("BeforeAfter")
+        return np.where(told == MISSING, self.image, told)
 
     def column(self, name: str) -> Ints:
         """One number of the header, for all records."""

@@ -81,7 +81,9 @@ class _Rows:
     bytes: Bytes
 
 
-_NUMBERS: Final = ("length", "rba", "name_index", "image_partition", "total", "moment", "julian")
+_NUMBERS: Final = (
+    "length", "rba", "name_index", "image_partition", "image", "image_trans", "total", "moment", "julian"
+)  # fmt: skip
 _SPANS: Final = ("operation_at", "name_at", "time_at")
 _SLICES: Final = ("body_at", "csn_at", "xid_at", "rowid_at")
 
@@ -170,8 +172,9 @@ def _plain_rows(text: Bytes, plain: list[Printed], bodies: bool) -> _Rows:
             continue
         for name, value in printed.values.items():
             values[row, _AT[name]] = value
-        for name in ("length", "rba", "name_index", "image_partition"):
+        for name in ("length", "rba", "name_index", "image_partition", "image_trans"):
             columns[name][row] = getattr(printed, name)
+        columns["image"][row] = MISSING if printed.image is None else ord(printed.image[0])
         columns["total"][row] = printed.parts.get("G", MISSING)
         columns["moment"][row] = _moment(printed)
         julian = ghdr_time(printed.ghdr)

@@ -99,7 +99,8 @@ class PartScan:
     """What a part tells. ``tables``: names as printed of the tables of its changes, ``named``: of all members of
     transactions. ``timed``: records with a printed
     time, ``zoned``: those of them with the time in UTC beside it. ``csn``: of its first and last record that has one.
-    ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1. ``malformed``:
+    ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1. ``sideless``:
+    updates of one image without a header block and an image line, so that nothing says which image. ``malformed``:
     place and sentence of the first stretch of text that cannot be understood."""
 
     sections: list[Section] = field(default_factory=list)
@@ -115,6 +116,7 @@ class PartScan:
     vote: BodyVote | None = None
     continued: int = 0
     undoing: int = 0
+    sideless: int = 0
     malformed: tuple[int, str] | None = None
 
 
@@ -161,6 +163,7 @@ def scan_part(
     out.csn = _csn(marks)
     out.continued = int(np.count_nonzero(marks.goes_on | np.isin(marks.io, (LOB, FRAGMENT))))
     out.undoing = int(np.count_nonzero(records.column("UndoFlag") == 1))
+    out.sideless = int(np.count_nonzero(marks.half & (marks.io != KEYED) & (records.side == MISSING)))
     if bodies:
         out.vote = _vote(text, base, records, marks)
     bad = np.flatnonzero(records.shape == Shape.MALFORMED)

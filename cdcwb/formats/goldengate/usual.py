@@ -39,6 +39,8 @@ class Usual:
     rba: Ints
     name_index: Ints
     image_partition: Ints
+    image: Ints
+    image_trans: Ints
     total: Ints
     moment: Ints
     julian: Ints
@@ -63,7 +65,7 @@ def usual_records(lines: Lines, first: Ints, line_segment: Ints, is_record: Flag
     told, bare = heads_of(lines, record)
     good = told.good
     name_end, name_index, is_name = blocks.name_lines(lines, record + 1)
-    image, image_partition, is_image = blocks.image_lines(lines, record + 2)
+    image, image_partition, image_trans, is_image = blocks.image_lines(lines, record + 2)
     good &= is_name & is_image
     good &= bare | (image == told.values[:, _AT["BeforeAfter"]])
     reader = _Hexes(lines, line_segment, segment, is_record.size, good)
@@ -110,6 +112,8 @@ def usual_records(lines: Lines, first: Ints, line_segment: Ints, is_record: Flag
         rba=told.rba,
         name_index=name_index,
         image_partition=image_partition,
+        image=image,
+        image_trans=image_trans,
         total=total,
         moment=told.moment,
         julian=julian,
