@@ -152,6 +152,7 @@ class Problem(StrEnum):
     APPLY_EXCEPTION = "apply_exception"
     HEADER_VALUE = "header_value"
     REPEATED = "repeated"
+    SAME_POSITION = "same_position"
     TIME_ZONE = "time_zone"
     CONFLICT = "conflict"
     LOG_RULE = "log_rule"
@@ -206,6 +207,7 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.APPLY_EXCEPTION: _ProblemFacts(_W, "change that the target refused"),
     Problem.HEADER_VALUE: _ProblemFacts(_W, "header field that contradicts another"),
     Problem.REPEATED: _ProblemFacts(_I, "record that was there before"),
+    Problem.SAME_POSITION: _ProblemFacts(_W, "different records at one position"),
     Problem.TIME_ZONE: _ProblemFacts(_W, "printed time that is ambiguous or missing in its zone"),
     Problem.CONFLICT: _ProblemFacts(_W, "tokens of one transaction disagree"),
     Problem.LOG_RULE: _ProblemFacts(_W, "event log field that breaks its rule"),

@@ -45,7 +45,7 @@ _KAFKA: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.ti
 _QUOTING: Final = ("STATEMENT", "ERROR")
 # Problems whose sentences name columns, places and counts only. Of the others a heading remains.
 _PLAIN: Final = (
-    *(Problem.OPEN_TRANSACTION, Problem.NO_BEGIN, Problem.GAP, Problem.CLOCK, Problem.REPEATED),
+    *(Problem.OPEN_TRANSACTION, Problem.NO_BEGIN, Problem.GAP, Problem.CLOCK, Problem.REPEATED, Problem.SAME_POSITION),
     *(Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES, Problem.MASK),
     *(Problem.NO_SCHEMA, Problem.NO_REGISTRY, Problem.LOB_NOT_IN_STREAM, Problem.TRUNCATED),
 )

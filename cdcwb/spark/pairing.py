@@ -45,14 +45,20 @@ def found_by_pairing(code: Column) -> Column:
 
 def continue_events(rows: DataFrame, headers: DataFrame) -> DataFrame:
     """Adds ``_pieces``: the places of the fragments that continue an event, in capture order. A fragment names the
-    event that it continues, by its position in the header ``continues``."""
+    event that it continues in the header ``continues``: by position, or by ``file_index:offset`` where an event has no
+    position or that of a different one before it."""
     pieces = (
         headers.filter((F.col("kind") == str(Kind.FRAGMENT)) & F.col("headers")["continues"].isNotNull())
         .groupBy(F.col("transaction_id").alias("_transaction"), F.col("headers")["continues"].alias("_continues"))
         .agg(F.array_sort(F.collect_list(_here())).alias("_pieces"))
     )
+    second = F.exists("problems", lambda problem: problem["code"] == str(Problem.SAME_POSITION))
+    location = F.concat_ws(":", F.col("file_index").cast("string"), F.col("offset").cast("string"))
+    name = F.when(~F.coalesce(second, F.lit(False)), F.col("position"))
     return rows.join(
-        pieces, (F.col("transaction_id") == F.col("_transaction")) & (F.col("position") == F.col("_continues")), "left"
+        pieces,
+        (F.col("transaction_id") == F.col("_transaction")) & (F.coalesce(name, location) == F.col("_continues")),
+        "left",
     ).drop("_transaction", "_continues")
 
 
@@ -73,15 +79,16 @@ def pair(rows: DataFrame, how: Pairing) -> DataFrame:
 
 
 def _by_transaction(rows: DataFrame) -> DataFrame:
-    """Halves of one transaction and table that follow each other, with no other change of that table between them, make
-    a run that alternates. They are paired from its start; an even run that begins with an after half holds reordered
-    pairs, and in an odd one that begins so the first stands alone.
+    """Halves of one transaction (or of none) and table that follow each other, with no other change of that table
+    between them, make a run that alternates. They are paired from its start; an even run that begins with an after half
+    holds reordered pairs, and in an odd one that begins so the first stands alone.
     """
     # one partitioning for all of it, by transaction: what follows joins by transaction without another shuffle
-    rows = rows.withColumn("transaction_id", F.coalesce("transaction_id", F.concat(F.lit(_NOBODY), _alone())))
+    half = F.col("kind").isin(*_HALVES)
+    group = F.when(half, F.concat_ws(_NOBODY, F.lit(""), "schema_name", "table_name")).otherwise(_alone())
+    rows = rows.withColumn("transaction_id", F.coalesce("transaction_id", F.concat(F.lit(_NOBODY), group)))
     order = Window.partitionBy("transaction_id").orderBy("schema_name", "table_name", "file_index", "offset")
     upto = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    half = F.col("kind").isin(*_HALVES)
     before = F.lag(F.struct("kind", "schema_name", "table_name")).over(order)
     follows = (
         before["kind"].isin(*_HALVES)

@@ -148,6 +148,46 @@ def test_without_a_key_a_compressed_update_changed_all_columns_that_it_lists(tmp
     assert (change.key, change.changed_columns, change.change_source) == (None, ["c0", "c1"], "log")
 
 
+def headless(rba: int, side: str, text: str) -> str:
+    """A record of shop.orders without a header block, whose image line says nothing of the transaction."""
+    whole = record(rba, "FieldComp", 3, image=side[0], text=text)
+    lines = whole[whole.index("\n\n") + 2 :].replace(" " * 3 + "G  s", "")
+    return lines.rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize("rbas", [(100, 100, 200, 200), (100, 200, 300, 400)])
+def test_images_of_one_update_that_is_in_no_transaction_are_one_change(
+    tmp_path: Path, rbas: tuple[int, int, int, int]
+) -> None:
+    halves = zip(rbas, ("Before", "After", "Before", "After"), ("old", "new", "new", "newer"), strict=True)
+    found = capture(tmp_path, *(headless(rba, side, text) for rba, side, text in halves))
+    first, second = sorted(found.changes.collect(), key=lambda row: row.offset)
+    assert (first.before["c1"], first.after["c1"], first.changed_columns) == ("old", "new", ["c1"])
+    assert (second.before["c1"], second.after["c1"], second.kind) == ("new", "newer", "change")
+    assert [len(row.source_events) for row in (first, second)] == [2, 2]
+    assert [row.transaction_id for row in (first, second)] == [None, None]
+    assert {row.code for row in found.problems.collect()} == ({"same_position"} if rbas[0] == rbas[1] else set())
+
+
+def test_different_records_at_one_rba_are_changes_of_their_own(tmp_path: Path) -> None:
+    found = capture(tmp_path, record(100, "Insert", 3, 1), record(100, "Insert", 3, 2), record(100, "Insert", 3, 1))
+    changes = found.changes.collect()
+    assert sorted(row.after["c0"] for row in changes) == ["1", "2"]
+    assert len({row.transaction_id for row in changes}) == found.transactions.count() == 2
+    assert sorted(row.code for row in found.problems.collect()) == ["repeated", "same_position"]
+
+
+@pytest.mark.samples
+def test_the_published_pair_of_a_nonstop_is_one_update(samples: Path) -> None:
+    found = cdcwb.load(samples / "goldengate" / "logdump-docs-tmfbeforeimage-nonstop-pair.txt")
+    (row,) = found.changes.collect()
+    assert (row.operation, row.kind, row.table_name) == ("UPDATE", "change", "TCUSTMER")
+    assert sorted(text.strip() for text in row.before.values()) == ["ANN", "SEATTLE", "WA"]
+    assert sorted(text.strip() for text in row.after.values()) == ["ANN", "NEW YORK", "NY"]
+    assert len(row.source_events) == 2
+    assert "same_position" in {problem.code for problem in row.problems}
+
+
 def test_a_record_with_the_undo_flag_takes_back_the_latest_opposite_change_of_its_row(tmp_path: Path) -> None:
     found = capture(
         tmp_path,

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.base import Field, Wanted
@@ -286,6 +288,110 @@ def test_a_record_that_was_printed_before_is_filler(tmp_path: Path) -> None:
     assert (again["kind"], again["record_type"], again["transaction_id"]) == ("filler", "Insert", None)
     assert codes(again) == ["repeated"]
     assert kinds(rows) == ["change", "change"]
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "side": {"image": "Before", "io": 15, "operation": "FieldComp"},
+    "body": {"body": "0000 0600 0000 0000 0002"},
+    "table": {"name": "Name: SHOP.SHELF"},
+    "place in the transaction": {"trans": 0},
+    "token": {"xid": "2"},
+}
+
+
+@pytest.mark.parametrize("split_size", [1 << 20, 1500])
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("other", OTHERS)
+def test_two_different_records_at_one_rba_are_both_kept(
+    tmp_path: Path, other: str, apart: bool, split_size: int
+) -> None:
+    mine: dict[str, Any] = {"trans": 3, "io": 15, "operation": "FieldComp"} if other == "side" else {"trans": 3}
+    one, two = record(200, **mine), record(200, **{**mine, **OTHERS[other]})
+    texts = [OPEN + record(100, 3, xid="1") + one, record(150, 3) + two + one + two + record(300, 3)]
+    rows = events(tmp_path, *([texts[0], OPEN + texts[1]] if apart else ["".join(texts)]), split_size=split_size)
+    kept = [row for row in rows if row["kind"] != "filler"]
+    assert [row["position"][-3:] for row in kept] == ["100", "200", "150", "200", "300"]
+    assert [codes(row) for row in kept] == [[], [], [], ["same_position"], []]
+    assert sum(codes(row) == ["repeated"] for row in rows) == 2
+    assert len({row["transaction_id"] for row in kept}) == 5
+
+
+def test_records_at_one_rba_without_ids_are_transactions_of_their_own(tmp_path: Path) -> None:
+    first, second = record(200, 3), record(200, 3, name="Name: SHOP.SHELF")
+    rows = [row for row in events(tmp_path, OPEN + first + second) if row["kind"] == "change"]
+    assert [row["table_name"] for row in rows] == ["STOCK", "SHELF"]
+    assert [row["transaction_id"] for row in rows] == ["~00000000030000000200", f"~0:{rows[1]['offset']}"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 2), st.booleans()), min_size=1, max_size=14
+    ),
+    st.sampled_from([1000, 2500, 1 << 20]),
+)
+def test_no_record_is_lost_or_kept_twice_wherever_its_prints_are(
+    tmp_path_factory: pytest.TempPathFactory, prints: list[tuple[int, int, int, bool]], split_size: int
+) -> None:
+    """Prints of records in three files: (file, RBA, which of the different records at that RBA, spaced out)."""
+    texts, order = [OPEN] * 3, []
+    for file, place, variant, spaced in prints:
+        text = record(place * 100, 3, body=f"0000 0600 0000 0000 000{variant}", name=f"Name: SHOP.T{variant % 2}")
+        texts[file] += text + ("Logdump 5 >n\n\n" if spaced else "\n")
+        order.append((file, place * 100, variant))
+    order.sort(key=lambda one: one[0])
+    rows = [
+        row
+        for row in events(tmp_path_factory.mktemp("prints"), *texts, split_size=split_size)
+        if row["record_type"] is not None
+    ]
+    kept: set[tuple[int, int]] = set()
+    for (_, rba, variant), row in zip(order, rows, strict=True):
+        if (rba, variant) in kept:
+            assert (row["kind"], codes(row)) == ("filler", ["repeated"])
+            continue
+        assert (row["kind"], row["after"]) == ("change", {"c0": str(variant)})
+        assert codes(row) == (["same_position"] if any(rba == other for other, _ in kept) else [])
+        kept.add((rba, variant))
+    changes = [row for row in rows if row["kind"] == "change"]
+    assert len({row["transaction_id"] for row in changes}) == len(changes)
+
+
+@pytest.mark.parametrize("split_size", [1 << 20, 1000])
+@pytest.mark.parametrize("trans", [0, 1, 2, 3])
+def test_both_images_of_a_record_are_one_member_of_its_transaction(tmp_path: Path, trans: int, split_size: int) -> None:
+    more: dict[str, Any] = {"io": 15, "operation": "FieldComp"}
+    pair = record(200, trans, image="Before", **more) + record(200, trans, xid="7", **more)
+    begin = "" if trans in (0, 3) else record(100, 0)
+    end = "" if trans in (2, 3) else record(300, 2)
+    rows = events(tmp_path, OPEN + begin + pair + end + record(400, 3), split_size=split_size)
+    members = [row for row in rows if row["kind"] != "filler"][:-1]
+    assert {row["transaction_id"] for row in members} == {"7"}
+    assert [row["kind"] for row in members if row["position"].endswith("200")] == ["before", "after"]
+    assert [row["last_in_transaction"] for row in members] == [False] * (len(members) - 1) + [True]
+    assert {row["headers"]["TransInd"] for row in members if row["position"].endswith("200")} == {str(trans)}
+
+
+@pytest.mark.parametrize("split_size", [1 << 20, 1000])
+def test_halves_of_updates_in_no_transaction_find_each_other_across_splits(tmp_path: Path, split_size: int) -> None:
+    line = IMAGE.split("Partition")[0] + "Partition 0\n"
+    text = "".join(
+        (UPDATE.replace(IMAGE, line.replace("After ", side))).replace("RBA 1880", f"RBA {rba}")
+        for rba, side in zip(range(1000, 1900, 100), ("Before", "After ", "After ") * 3, strict=True)
+    )
+    rows = events(tmp_path, OPEN + text, split_size=split_size)
+    assert kinds(rows) == ["before", "after", "change"] * 3
+
+
+def test_guardian_file_names_that_differ_in_case_are_one_table(tmp_path: Path) -> None:
+    names = ["\\west.$DATA2.Shop.stock", "\\WEST.$DATA2.SHOP.STOCK", "shop.stock", "SHOP.STOCK"]
+    rows = events(tmp_path, *(OPEN + record(100 * at, 3, name=f"Name: {name}") for at, name in enumerate(names, 1)))
+    found = [row for row in rows if row["kind"] == "change"]
+    assert [(row["schema_name"], row["table_name"]) for row in found] == [
+        ("\\WEST.$DATA2.SHOP", "STOCK"), ("\\WEST.$DATA2.SHOP", "STOCK"), ("shop", "stock"), ("SHOP", "STOCK"),
+    ]  # fmt: skip
+    assert len({row["table_version"] for row in found}) == 3
+    assert [row["headers"]["Name"] for row in found] == names
 
 
 @pytest.mark.parametrize("split_size", [1 << 20, 1500])

@@ -16,7 +16,16 @@ from cdcwb.formats.goldengate.continuations import Head, Piece, Source, heads_of
 from cdcwb.formats.goldengate.definitions import split_name
 from cdcwb.formats.goldengate.facts import IO_TYPES
 from cdcwb.formats.goldengate.file_header import file_header
-from cdcwb.formats.goldengate.marks import METADATA, RESTART_ABEND, Bools, Marks, marks_of, token_text, trail_order
+from cdcwb.formats.goldengate.marks import (
+    METADATA,
+    RESTART_ABEND,
+    Bools,
+    Marks,
+    at_one_rba,
+    marks_of,
+    token_text,
+    trail_order,
+)
 from cdcwb.formats.goldengate.plan import FileEntry, Named, Part, Settings, Stretch
 from cdcwb.formats.goldengate.printed import parse_record
 from cdcwb.formats.goldengate.printed_checks import truncated_body, truncated_column
@@ -62,6 +71,7 @@ class Assigned:
     * ``utc``: microseconds since 1970; ``timed``: is it known
     * ``fragment``; ``repeated``
     * ``continues``: index into ``places`` (positions) of the record that a fragment continues, -1 for none
+    * ``second``: records with the RBA of a different one before them, which are named by their location
     * ``heads``: records that others continue, by index; ``syskeys``: hex of the system keys that bodies begin with
     """
 
@@ -81,6 +91,7 @@ class Assigned:
     repeated: Bools
     continues: Ints
     places: list[str] = field(default_factory=list)
+    second: set[int] = field(default_factory=set)
     heads: dict[int, Head] = field(default_factory=dict)
     syskeys: dict[int, str] = field(default_factory=dict)
     problems: dict[int, list[tuple[Problem, str]]] = field(default_factory=dict)
@@ -163,7 +174,9 @@ def assign(
         order, rba, again = trail_order(records, section.first, section.stop)
         again = again | in_runs(len(order), [run for one in stretches for run in one.repeated])
         _repeated(out, order[again])
+        elsewhere = in_runs(len(order), [run for one in stretches for run in one.shared])[~again]
         order, rba = order[~again], rba[~again]
+        _same_position(out, order[elsewhere | at_one_rba(records, order)])
         for stretch in stretches:
             chosen = (rba >= stretch.low) & (rba <= stretch.high)
             _stretch(out, stretch, order[chosen], rba[chosen], part, lookup, behind)
@@ -206,6 +219,15 @@ def _repeated(out: Assigned, index: Ints) -> None:
     out.last[index] = -1
     for one in index.tolist():
         out.problem(one, Problem.REPEATED, "this record of the trail was printed before")
+
+
+def _same_position(out: Assigned, index: Ints) -> None:
+    """Records with the RBA of a different one before them."""
+    for one in index[out.records.shape[index] == Shape.RECORD].tolist():
+        out.second.add(one)
+        rba = int(out.records.rba[one])
+        what = "the before image of the same update" if out.marks.twin[one] else "a different record before it"
+        out.problem(one, Problem.SAME_POSITION, f"RBA {rba} is also that of {what}: both are kept")
 
 
 def _stretch(
@@ -268,7 +290,7 @@ def _transactions(out: Assigned, stretch: Stretch, order: Ints, part: Part) -> I
 def _place(out: Assigned, stretch: Stretch, index: int, part: Part) -> str:
     if index < 0:
         return ""
-    rba = int(out.records.rba[index])
+    rba = MISSING if index in out.second else int(out.records.rba[index])
     return place_text(stretch.file, rba, part.file, int(out.records.start[index]))
 
 
@@ -328,7 +350,7 @@ def _halves(out: Assigned, cores: Ints, run_of: Ints, stretch: Stretch) -> None:
     waits = np.append(False, before[:-1])
     same = np.zeros(len(cores), dtype=np.bool_)
     same[1:] = (table[1:] == table[:-1]) & (run[1:] == run[:-1])
-    if stretch.half is not None and stretch.before is not None and run[0] == 0 and table[0] >= 0:
+    if stretch.half is not None and run[0] == (-1 if stretch.before is None else 0) and table[0] >= 0:
         waits[0], same[0] = True, marks.tables[int(table[0])] == stretch.half
     out.kind[cores[half & ~before & waits & same]] = _KIND[Kind.AFTER]
 

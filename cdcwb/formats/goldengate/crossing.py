@@ -32,9 +32,9 @@ def cross(
     scans: list[Any],
     trails: Mapping[int, Sequence[TrailFile]],
     options: Options,
-) -> dict[int, Ranges]:
-    """Scans those parts again that hold records of places which others hold records of too; returns the runs of
-    records that were printed before, by part and section."""
+) -> tuple[dict[int, Ranges], dict[int, Ranges]]:
+    """Scans those parts again whose RBA ranges overlap with those of others. Returns by part and section the runs of
+    records that were printed before, and of those with the RBA of a different record."""
     together = crossings(
         [
             (number, stretch.section, trails[number][stretch.section], stretch.first, stretch.last)
@@ -45,7 +45,7 @@ def cross(
         ]
     )
     if not together:
-        return {}
+        return {}, {}
     wanted: dict[int, set[int]] = {}
     for crossing in together:
         for number, section in crossing.sections:
@@ -57,12 +57,16 @@ def cross(
             crossing.take(number, found[0])
     cuts: dict[int, Ranges] = {}
     repeated: dict[int, Ranges] = {}
+    shared: dict[int, Ranges] = {}
     for crossing in together:
-        crossing.solve(cuts, repeated)
-    again = [replace(jobs[number], cuts=cuts.get(number, {}), repeated=repeated.get(number, {})) for number in numbers]
+        crossing.solve(cuts, repeated, shared)
+    again = [
+        replace(job, cuts=cuts.get(at, {}), repeated=repeated.get(at, {}), shared=shared.get(at, {}))
+        for at, job in ((number, jobs[number]) for number in numbers)
+    ]
     for number, found in zip(numbers, run(scan_task, [Task((job,), options) for job in again]), strict=True):
         scans[number] = found[0]
-    return repeated
+    return repeated, shared
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ def stretches(
     scans: Sequence[Any],
     trails: Mapping[int, Sequence[TrailFile]],
     repeated: Mapping[int, Ranges],
+    shared: Mapping[int, Ranges],
 ) -> list[Open]:
     """Puts the stretches into their parts, with what crosses their ends; returns what is open at the capture's end."""
     ordered: list[_End] = []
@@ -117,6 +122,7 @@ def stretches(
                 state.goes_on,
                 [(ordered[at].part.file, start, stop) for at, start, stop in state.follows],
                 repeated.get(one.number, {}).get(one.found.section, []),
+                shared.get(one.number, {}).get(one.found.section, []),
                 expected,
             )
         )

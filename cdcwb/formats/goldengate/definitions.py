@@ -13,12 +13,14 @@ from cdcwb.model import Problem
 from cdcwb.unique_names import unique_names, unused_name
 
 __all__ = [
+    "GUARDIAN",
     "NUMBERS",
     "ColumnDef",
     "Database",
     "Definition",
     "Reference",
     "columns_of",
+    "one_case",
     "split_name",
     "unquoted",
 ]
@@ -51,6 +53,9 @@ NUMBERS: Final = (
 """The numbers of a row, in its order. The first 18 are in every release; those that a row lacks are None."""
 
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"|[^."]+|(?<=\.)(?=\.)')
+GUARDIAN: Final = re.compile(r"(?:\\[A-Za-z]\w*\.)?\$[A-Za-z]\w*\.[A-Za-z#]\w*\.[A-Za-z]\w*", re.ASCII)
+"""Name of a Guardian file (NonStop): node, volume, subvolume and file (§4.8)."""
+
 _ORACLE_BINARY_LOBS: Final = frozenset({113, 114})  # BLOB, BFILE
 
 
@@ -245,10 +250,15 @@ class Reference:
 def split_name(name: str) -> tuple[str | None, str]:
     """Schema and table of a name, split at the last dot outside quotes, without the quotes: ``PDB.OWNER.TABLE`` is
     ``PDB.OWNER`` and ``TABLE``. The schema is None where there is no dot."""
-    parts = [unquoted(part) for part in _QUOTED.findall(name.strip())]
+    parts = [unquoted(part) for part in _QUOTED.findall(one_case(name.strip()))]
     if not parts:
         return None, name.strip()
     return ".".join(parts[:-1]) or None, parts[-1]
+
+
+def one_case(name: str) -> str:
+    """The name; one of a Guardian file (NonStop) in capitals, since such names are not case-sensitive (§4.8)."""
+    return name.upper() if name.startswith(("\\", "$")) and GUARDIAN.fullmatch(name) else name
 
 
 def unquoted(name: str) -> str:

@@ -83,7 +83,7 @@ def fill_headers(batch: EventBatch, given: Assigned, rows: Ints, charset: str) -
     for at, value in ((2, records.length[rows]), (3, records.rba[rows])):
         there = value != MISSING
         put(first + at, there, pool.add_integers(np.where(there, value, 0)))
-    _coded(put, first + 4, pool.add(pa.array(marks.tables, pa.string())), marks.table[rows])
+    _coded(put, first + 4, pool.add(pa.array(marks.names, pa.string())), marks.printed[rows])
     trails = pa.array([one.name for one in given.files], pa.string())
     codes = given.file[rows]
     named = np.append(_valid(trails), False)[codes]

@@ -21,12 +21,13 @@ __all__ = ["Job", "Task", "WidthTask", "in_splits", "of_text", "places", "scan_t
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One part to look at, and which of its sections fall into ranges of RBA or were printed before."""
+    """One part to look at; ``cuts``, ``repeated`` and ``shared`` are those of :func:`.scanning.scan_part`."""
 
     entry: FileEntry
     part: Part
     cuts: Ranges = field(default_factory=dict)
     repeated: Ranges = field(default_factory=dict)
+    shared: Ranges = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ def scan_task(task: Task) -> list[Any]:
             out.append(exports.scan(file, job.part.start, job.part.stop))
         else:
             text = _text_of(job)
-            out.append(scan_part(text, job.part.start, options.charset, job.cuts, job.repeated, options.images))
+            ranges = (job.cuts, job.repeated, job.shared)
+            out.append(scan_part(text, job.part.start, options.charset, *ranges, options.images))
     return out
 
 

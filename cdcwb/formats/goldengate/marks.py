@@ -3,9 +3,9 @@ trail (docs/formats/goldengate.md §3.6, §4.8 and §6)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.goldengate.definitions import GUARDIAN, one_case
 from cdcwb.formats.goldengate.facts import HALVES, io_type_of
 from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape, System
 
@@ -24,8 +25,9 @@ __all__ = [
     "RESTART_ABEND",
     "Bools",
     "Marks",
+    "at_one_rba",
+    "fingerprints",
     "marks_of",
-    "signature",
     "spans",
     "texts_of",
     "token_text",
@@ -41,7 +43,7 @@ RESTART_ABEND: Final = 150
 LOB: Final = 116
 FRAGMENT: Final = 161
 _OUTSIDE: Final = (METADATA, RESTART_OK, RESTART_ABEND)
-_BEFORE: Final = ord("B")
+_BEFORE, _AFTER = ord("B"), ord("A")
 
 
 @dataclass(slots=True)
@@ -54,7 +56,9 @@ class Marks:
     * ``abort``: RestartAbend
     * ``goes_on``: Continued is Y
     * ``half``: an update that may be one of two halves; ``before``: it is the first
-    * ``table`` int64: index into ``tables`` (names as printed), -1 where no name is printed
+    * ``twin``: the after image of the trail record whose before image is printed above it, with the same RBA
+    * ``table`` int64: index into ``tables``, -1 where no name is printed; ``printed`` int64: likewise into ``names``,
+      the names as printed. Guardian file names that differ only in case are one table
     * ``csn``, ``xid``: binary arrays, null where there is no such token
     * ``system`` int8: a :class:`~cdcwb.formats.goldengate.records.System`
     """
@@ -71,6 +75,9 @@ class Marks:
     csn: pa.Array
     xid: pa.Array
     system: npt.NDArray[np.int8]
+    twin: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    printed: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    names: list[str] = field(default_factory=list)
 
 
 def spans(buffer: Bytes, at: Ints) -> pa.Array:
@@ -117,25 +124,33 @@ def marks_of(records: Records, charset: str = "utf-8") -> Marks:
     half = np.isin(io, HALVES)
     before = records.side == _BEFORE
     encoded = spans(records.text, records.name_at).dictionary_encode()
-    table = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    tables = texts_of(encoded.dictionary, charset).to_pylist()
+    printed = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    names = texts_of(encoded.dictionary, charset).to_pylist()
+    tables = {name: number for number, name in enumerate(dict.fromkeys(map(one_case, names)))}
+    table = np.array([*(tables[one_case(name)] for name in names), -1])[printed]
+    member, xid_at = is_record & ~outside, records.xid_at
+    twin = _twins(records, io, table, half & before, half & (records.side == _AFTER))
+    if twin.any():
+        trans, xid_at = _as_one(np.flatnonzero(member), twin, trans, xid_at)
     return Marks(
         io=io,
         trans=trans,
-        member=is_record & ~outside,
+        member=member,
         abort=is_record & (io == RESTART_ABEND),
-        goes_on=is_record & ~outside & (records.column("Continued") == 1),
+        goes_on=member & (records.column("Continued") == 1),
         half=half,
         before=half & before,
+        twin=twin,
         table=table,
-        tables=tables,
+        tables=list(tables),
+        printed=printed,
+        names=names,
         csn=_shown(records.bytes, records.csn_at),
-        xid=_shown(records.bytes, records.xid_at),
-        system=_systems(records, table, tables),
+        xid=_shown(records.bytes, xid_at),
+        system=_systems(records, table, list(tables)),
     )
 
 
-_FILE_NAME: Final = re.compile(r"(?:\\[A-Za-z]\w*\.)?\$[A-Za-z]\w*\.[A-Za-z#]\w*\.[A-Za-z]\w*", re.ASCII)
 _NO_NODE: Final = 255
 
 
@@ -144,12 +159,44 @@ def _systems(records: Records, table: Ints, tables: Sequence[str]) -> npt.NDArra
     TRANSID or a system key. Another: by the index of a definition, the node 255, a CSN or a row id."""
     elsewhere = (records.name_index != MISSING) | (records.column("OrigNode") == _NO_NODE)
     elsewhere |= (records.csn_at[:, 0] >= 0) | (records.rowid_at[:, 0] >= 0)
-    named = np.array([*(_FILE_NAME.fullmatch(name) is not None for name in tables), False])[table]
+    named = np.array([*(GUARDIAN.fullmatch(name) is not None for name in tables), False])[table]
     known = named | (records.column("SyskeyLen") > 0)
     out = np.where(known, System.NONSTOP, np.where(elsewhere, System.OTHER, System.UNKNOWN))
     out = out.astype(np.int8)
     out[[index for index, printed in records.extras.items() if printed.transaction is not None]] = System.NONSTOP
     return out
+
+
+def _twins(records: Records, io: Ints, table: Ints, before: Bools, after: Bools) -> Bools:
+    """Which after images are printed right below the before image of the same record of the trail."""
+    index = np.flatnonzero(records.shape == Shape.RECORD)
+    first, second = index[:-1], index[1:]
+    same = before[first] & after[second] & (records.rba[second] > 0)
+    for values in (records.rba, records.moment, io, table):
+        same &= values[first] == values[second]
+    out = np.zeros(len(io), dtype=np.bool_)
+    out[second[same]] = True
+    return out
+
+
+def _as_one(index: Ints, twin: Bools, trans: Ints, xid_at: Ints) -> tuple[Ints, Ints]:
+    """TransInd and TRANID with both images of a record in one transaction: its TransInd is that of both together, and a
+    token that is printed below one of them is that of both."""
+    trans, xid_at = trans.copy(), xid_at.copy()
+    second = index[twin[index]]
+    first = index[np.flatnonzero(twin[index]) - 1]
+    alike = trans[first] == trans[second]
+    place = np.where(alike & (trans[first] >= 0), trans[first], MISSING)
+    trans[first] = np.where(place >= 0, _FIRST_OF_TWO[place], trans[first])
+    trans[second] = np.where(place >= 0, _SECOND_OF_TWO[place], trans[second])
+    for one, other in ((first, second), (second, first)):
+        lacks = xid_at[one, 0] < 0
+        xid_at[one[lacks]] = xid_at[other[lacks]]
+    return trans, xid_at
+
+
+_FIRST_OF_TWO: Final = np.array([0, 1, 1, 0])
+_SECOND_OF_TWO: Final = np.array([1, 1, 2, 2])
 
 
 def _shown(buffer: Bytes, at: Ints) -> pa.Array:
@@ -166,8 +213,7 @@ def trail_order(records: Records, first: int, stop: int) -> tuple[Ints, Ints, Bo
     """The records of one section in the order of their trail: (index of each, RBA of each, was it printed before).
 
     Only records and file headers count. One without an RBA stands where the one before it in the text does, or before
-    the first that has one. A record is one that was printed before if one with its RBA has the same time, length and
-    type.
+    the first that has one. A record was printed before if one with its RBA has the same text (:func:`fingerprints`).
     """
     index = first + np.flatnonzero(records.shape[first:stop] <= Shape.FILE_HEADER)
     if not len(index):
@@ -181,23 +227,36 @@ def trail_order(records: Records, first: int, stop: int) -> tuple[Ints, Ints, Bo
     if not (rba[1:] > rba[:-1]).all():
         order = np.argsort(rba, kind="stable")
         index, rba, told = index[order], rba[order], told[order]
-        if (told[1:] & (rba[1:] == rba[:-1])).any():
-            again = _again(records, index, rba, told)
+        known = np.flatnonzero(told)
+        same = rba[known][1:] == rba[known][:-1]
+        some = known[np.append(False, same) | np.append(same, False)]
+        if len(some):
+            marks = fingerprints(records, index[some])
+            order = np.lexsort([index[some], marks, rba[some]])
+            equal = (rba[some][order][1:] == rba[some][order][:-1]) & (marks[order][1:] == marks[order][:-1])
+            again[some[order[1:]]] = equal
     return index, rba, again
 
 
-def _again(records: Records, index: Ints, rba: Ints, told: Bools) -> Bools:
-    columns = [*signature(records, index), rba]
-    order = np.lexsort([index, *columns])
-    same = np.ones(len(index) - 1, dtype=np.bool_)
-    for column in columns:
-        same &= column[order][1:] == column[order][:-1]
-    out = np.zeros(len(index), dtype=np.bool_)
-    out[order[1:]] = same
-    return out & told
+_WHITE: Final = b" \t\r\n"
 
 
-def signature(records: Records, index: Ints) -> list[Ints]:
-    """What two prints of one record agree in, whatever switches they were made with."""
-    io = records.column("IOType")[index]
-    return [records.moment[index], records.length[index], np.where(io == MISSING, 0, io)]
+def fingerprints(records: Records, index: Ints) -> Ints:
+    """A hash of the text of each of some records, white space left out: two with the same RBA and the same hash are two
+    prints of one record. Never 0."""
+    base = int(records.start[0])
+    out = np.empty(len(index), dtype=np.int64)
+    pairs = zip((records.start[index] - base).tolist(), (records.stop[index] - base).tolist(), strict=True)
+    for at, (start, stop) in enumerate(pairs):
+        text = records.text[start:stop].tobytes().translate(None, _WHITE)
+        out[at] = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True) or 1
+    return out
+
+
+def at_one_rba(records: Records, order: Ints) -> Bools:
+    """Which records (in trail order, without repeats) have the RBA of one before them."""
+    known = np.flatnonzero((records.rba[order] > 0) & (records.shape[order] == Shape.RECORD))
+    rba = records.rba[order[known]]
+    out = np.zeros(len(order), dtype=np.bool_)
+    out[known[1:]] = rba[1:] == rba[:-1]
+    return out

@@ -1,8 +1,8 @@
-"""Sections that hold records of the same stretch of a trail file: which records were printed twice, and how the others
-take turns.
+"""Sections that hold records of the same stretch of a trail file: which records were printed twice, which others share
+an RBA, and how the rest take turns.
 
 That is so where a session was logged twice, or went back and forth. Records of such sections are compared by RBA and
-by what their headers say; runs of them are what the plan holds of it.
+text; runs of them are what the plan holds of it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ class Crossing:
             if (part, one.section) in self.sections:
                 self.places[part, one.section] = one
 
-    def solve(self, cuts: dict[int, Ranges], repeated: dict[int, Ranges]) -> None:
+    def solve(self, cuts: dict[int, Ranges], repeated: dict[int, Ranges], shared: dict[int, Ranges]) -> None:
         """Says for each part and section into which ranges of RBA it falls, so that those of all sections follow each
-        other, and which runs of its records (in trail order) another section, earlier in the capture, holds too."""
+        other, which runs of its records (in trail order) another section, earlier in the capture, holds too, and for
+        which runs such a section holds a different record with the same RBA."""
         owners = sorted(self.places)
         rba = np.concatenate([self.places[one].rba for one in owners])
         mark = np.concatenate([self.places[one].mark for one in owners])
         owner = np.concatenate([np.full(len(self.places[one].rba), at) for at, one in enumerate(owners)])
         again = _again(rba, mark, owner)
+        second = _second(rba, owner, ~again & (mark != 0))
         for at, (part, section) in enumerate(owners):
-            runs = _runs(again[owner == at])
-            if runs:
-                repeated.setdefault(part, {})[section] = runs
+            for flags, found in ((again, repeated), (second, shared)):
+                runs = _runs(flags[owner == at])
+                if runs:
+                    found.setdefault(part, {})[section] = runs
         left = np.flatnonzero(~again)
         order = left[np.lexsort([left, owner[left], rba[left]])]
         if not len(order):
@@ -63,6 +66,17 @@ def _again(rba: Ints, mark: Ints, owner: Ints) -> np.ndarray:
     same = (rba[order][1:] == rba[order][:-1]) & (mark[order][1:] == mark[order][:-1]) & (mark[order][1:] != 0)
     out = np.zeros(len(rba), dtype=np.bool_)
     out[order[1:]] = same
+    return out
+
+
+def _second(rba: Ints, owner: Ints, some: np.ndarray) -> np.ndarray:
+    """Which of some records have the RBA of one in an earlier section."""
+    chosen = np.flatnonzero(some)
+    chosen = chosen[np.lexsort([owner[chosen], rba[chosen]])]
+    starts = np.append(True, rba[chosen][1:] != rba[chosen][:-1])[: len(chosen)]
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(chosen)), 0))
+    out = np.zeros(len(rba), dtype=np.bool_)
+    out[chosen] = owner[chosen] != owner[chosen[first]]
     return out
 
 

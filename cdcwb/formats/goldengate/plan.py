@@ -75,7 +75,8 @@ class Stretch:
     waits for its other where it begins. ``head``: position of the record that fragments at its beginning continue;
     ``goes_on``: the record before it says that it is continued. ``follows``: (file index, first byte, byte behind) of
     the fragments that continue its last record. ``repeated``: runs (first, last) of the section's records, counted in
-    trail order from 0, that were printed before. ``expected``: RBA of its first record, if nothing is missing before
+    trail order from 0, that were printed before; ``shared``: of those whose RBA a different record of an earlier part
+    has. ``expected``: RBA of its first record, if nothing is missing before
     it; -1 where that is not known.
     """
 
@@ -90,6 +91,7 @@ class Stretch:
     goes_on: bool = False
     follows: list[tuple[int, int, int]] = field(default_factory=list)
     repeated: list[tuple[int, int]] = field(default_factory=list)
+    shared: list[tuple[int, int]] = field(default_factory=list)
     expected: int = -1
 
 
@@ -197,5 +199,6 @@ def _stretch(raw: dict[str, Any]) -> Stretch:
             "after": None if raw["after"] is None else Named(**raw["after"]),
             "follows": [(one[0], one[1], one[2]) for one in raw["follows"]],
             "repeated": [(one[0], one[1]) for one in raw["repeated"]],
+            "shared": [(one[0], one[1]) for one in raw["shared"]],
         }
     )

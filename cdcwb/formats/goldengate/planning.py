@@ -56,8 +56,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     decide_sides(plan, parts, scans)
     decide_times(plan, parts, scans, options)
     trails = trail_files(parts, scans, options)
-    repeated = cross(run, jobs, scans, trails, options)
-    still_open = stretches(parts, scans, trails, repeated)
+    repeated, shared = cross(run, jobs, scans, trails, options)
+    still_open = stretches(parts, scans, trails, repeated, shared)
     for _, part, one in of_text(parts, scans):
         part.named = tuple(sorted(one.named))
     find_versions(plan, parts, scans, trails, beside)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.boundary import boundary
 from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Part, cut
+from cdcwb.formats.goldengate.printed_lines import BLANK, RECORD
 from cdcwb.formats.goldengate.raw_trail import is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.reader_options import Options
 from cdcwb.formats.goldengate.records import MISSING, Shape
@@ -71,6 +73,24 @@ def refusal(path: str) -> CaptureError:
     return CaptureError(f"{sentence}; Logdump turns it into text:", path=path, advice=advice)
 
 
+def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
+    """The first boundary at or behind ``at`` between two records of which the second is not at the RBA and time of the
+    first: the images of one update, printed as two records, stay together."""
+    place = boundary(text, at)
+    while place < text.size:
+        before = _record_lines(text[max(place - HEAD, 0) : place].tobytes())[-1:]
+        if not before or before != _record_lines(text[place : place + HEAD].tobytes())[:1]:
+            break
+        place = boundary(text, place + 1)
+    return place
+
+
+def _record_lines(text: bytes) -> list[tuple[bytes, bytes]]:
+    """Time and RBA of the record lines of a text."""
+    lines = (RECORD.match(line.strip(BLANK)) for line in text.split(b"\n"))
+    return [(found[1], found[4]) for found in lines if found is not None]
+
+
 def parts_of(entry: FileEntry, index: int, split_size: int) -> list[Part]:
     """The parts of one file; ``index`` is its place in the capture, ``split_size`` bytes of a part."""
     if entry.export is not None:
@@ -83,7 +103,7 @@ def parts_of(entry: FileEntry, index: int, split_size: int) -> list[Part]:
         text = source.read(0, entry.size)
         places, at = [], split_size
         while at < entry.size:
-            place = boundary(text, at)
+            place = _boundary(text, at)
             places.append(place)
             at = place + split_size
     finally:

@@ -5,7 +5,7 @@ Bodies are not decoded here, but for a few from which the byte order is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,8 +21,9 @@ from cdcwb.formats.goldengate.marks import (
     METADATA,
     Bools,
     Marks,
+    at_one_rba,
+    fingerprints,
     marks_of,
-    signature,
     token_text,
     trail_order,
 )
@@ -122,8 +123,8 @@ class PartScan:
 
 @dataclass(slots=True)
 class Places:
-    """The records of a section in trail order: RBA and a number that prints of the same record share. Those that the
-    section itself repeats have the number 0."""
+    """The records of a section in trail order: RBA, and the hash that prints of one record share
+    (:func:`~cdcwb.formats.goldengate.marks.fingerprints`). Those that the section itself repeats have 0."""
 
     section: int
     rba: Ints
@@ -136,10 +137,12 @@ def scan_part(
     charset: str,
     cuts: Ranges | None = None,
     repeated: Ranges | None = None,
+    shared: Ranges | None = None,
     bodies: bool = True,
 ) -> PartScan:
     """The first pass over a part, which begins at byte ``base`` of its file. ``cuts``: ranges of RBA into which
-    sections fall; ``repeated``: runs of a section's records that were printed in another part."""
+    sections fall; ``repeated``: runs of a section's records that were printed in another part; ``shared``: of those
+    whose RBA a different record of another part has."""
     records = scan(text, base, bodies=False)
     marks = marks_of(records, charset)
     out = PartScan(sections(records))
@@ -147,11 +150,13 @@ def scan_part(
     for number, section in enumerate(out.sections):
         order, rba, again = trail_order(records, section.first, section.stop)
         again = again | in_runs(len(order), (repeated or {}).get(number, ()))
+        elsewhere = in_runs(len(order), (shared or {}).get(number, ()))[~again]
         order, rba = order[~again], rba[~again]
+        second = set(order[elsewhere | at_one_rba(records, order)].tolist())
         for low, high in (cuts or {}).get(number, ()) or [(0, (1 << 62) - 1)]:
             chosen = (rba >= low) & (rba <= high)
             some = order[chosen]
-            summary = summarise(marks, some, records.start, stop, _namer(records))
+            summary = summarise(marks, some, records.start, stop, _namer(records, second))
             out.stretches.append(StretchScan(number, low, high, summary, *_ends(records, some)))
         _metadata(out, records, marks, number, order, rba)
     is_record = records.shape <= Shape.FILE_HEADER
@@ -201,10 +206,12 @@ def _ends(records: Records, order: Ints) -> tuple[int, int, int]:
     return int(there[0]), int(there[-1]), last + total if MISSING not in (last, total) else MISSING
 
 
-def _namer(records: Records) -> Callable[[int], str]:
+def _namer(records: Records, second: Collection[int]) -> Callable[[int], str]:
+    """Names records by RBA; by location those without one, and those that are the ``second`` with theirs."""
+
     def name(index: int) -> str:
         rba = int(records.rba[index])
-        return f"rba:{rba}" if rba != MISSING else f"offset:{int(records.start[index])}"
+        return f"rba:{rba}" if rba != MISSING and index not in second else f"offset:{int(records.start[index])}"
 
     return name
 
@@ -301,10 +308,6 @@ def section_places(text: Bytes, base: int, wanted: Sequence[int]) -> list[Places
         if number not in wanted:
             continue
         order, rba, again = trail_order(records, section.first, section.stop)
-        mark = np.zeros(len(order), dtype=np.uint64)
-        for column in signature(records, order):
-            mark = (mark ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         told = (records.rba[order] > 0) | (records.shape[order] == Shape.FILE_HEADER)
-        signed = mark.view(np.int64)
-        out.append(Places(number, rba, np.where(again | ~told, 0, np.where(signed == 0, 1, signed))))
+        out.append(Places(number, rba, np.where(again | ~told, 0, fingerprints(records, order))))
     return out

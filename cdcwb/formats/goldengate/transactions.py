@@ -180,11 +180,10 @@ def summarise(marks: Marks, order: Ints, start: Ints, stop: Ints, first: Callabl
     members = order[marks.member[order]]
     if len(members):
         out.goes_on = bool(marks.goes_on[members[-1]])
-        waits = not found.closed[-1]
         some = [fragments(marks, members, goes_on) for goes_on in (False, True)]
         first_, second = (members[~one] for one in some)
         out.core = (_last(first_, first), _last(second, first))
-        out.half = (_half(marks, first_, waits), _half(marks, second, waits))
+        out.half = (_half(marks, first_, found), _half(marks, second, found))
         out.leading = (_leading(members, some[0], start, stop), _leading(members, some[1], start, stop))
     return out
 
@@ -193,9 +192,11 @@ def _last(core: Ints, first: Callable[[int], str]) -> str | None:
     return first(int(core[-1])) if len(core) else None
 
 
-def _half(marks: Marks, core: Ints, waits: bool) -> str | None:
-    """The table of the last of some records, if that is a before half and its transaction goes on."""
-    if not waits or not len(core) or not marks.before[core[-1]] or marks.table[core[-1]] < 0:
+def _half(marks: Marks, core: Ints, found: Runs) -> str | None:
+    """The table of the last of some records, if that is a before half and its transaction, if it is in one, goes on."""
+    if not len(core) or not marks.before[core[-1]] or marks.table[core[-1]] < 0:
+        return None
+    if found.closed[-1] and core[-1] in found.index:
         return None
     return marks.tables[int(marks.table[core[-1]])]
 
@@ -249,8 +250,10 @@ def fold(summaries: Sequence[Summary], goes_on: Sequence[bool]) -> list[State]:
         if one.tail is not None:
             now = Open(**one.tail)
         state.after = now
-        if one.core[continued] is not None or now is None:
-            half = one.half[continued] if now is not None else None
+        if one.core[continued] is not None:
+            half = one.half[continued]
+        elif now is None and state.before is not None:
+            half = None
         head = one.core[continued] or head
         if one.goes_on is not None:
             continued = one.goes_on
