@@ -151,6 +151,14 @@ class Contents:
 
     def _arguments(self, format: str) -> list[str]:
         """The fewest folders, patterns and files that are exactly the files of one format, as a shell takes them."""
+        there: dict[str, set[str]] = {}  # folder: names in it
+        for path in (one.file for one in self.files):
+            for place in [path, *_folders(path, self.base)]:
+                there.setdefault(str(Path(place).parent), set()).add(Path(place).name)
+        return _patterns(self.places(format), there)
+
+    def places(self, format: str) -> list[str]:
+        """The fewest folders and files that are exactly the files of one format, and what describes them."""
         own = {one.file for one in self.files if one.format == format}
         wanted = set(self.groups[format])
         below: dict[str, list[str]] = {}  # folder: all files below it
@@ -165,10 +173,7 @@ class Contents:
                     break
             else:
                 chosen[path] = None
-        there: dict[str, set[str]] = {}  # folder: names in it
-        for place in [*below, *(one.file for one in self.files)]:
-            there.setdefault(str(Path(place).parent), set()).add(Path(place).name)
-        return _patterns(list(chosen), there)
+        return list(chosen)
 
 
 def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "auto") -> Contents:

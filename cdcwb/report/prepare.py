@@ -22,15 +22,18 @@ __all__ = ["keep"]
 
 
 def keep(
-    captures: Sequence[tuple[str, str, Mapping[str, Any]]], hidden: Sequence[str], folder: str, shared: str
+    captures: Sequence[tuple[str, str, Mapping[str, Any], Sequence[str]]],
+    hidden: Sequence[str],
+    folder: str,
+    shared: str,
 ) -> list[str]:
-    """Save captures (path, format and reader options each) into new folders and return those; the values of the columns
-    ``hidden`` are taken out of them. Reports go on to speak of the paths. What is counted in each is written beside its
-    tables, so that no report counts it again.
+    """Save captures (path, format, reader options and the files that are read, empty: all) into new folders and return
+    those; the values of the columns ``hidden`` are taken out of them. Reports go on to speak of the paths. What is
+    counted in each is written beside its tables, so that no report counts it again.
 
     The new folders are made in ``folder``, or, where Spark runs on a cluster, in ``shared``, which all machines see.
     """
-    loaded = {path: load(path, format, **options) for path, format, options in captures}
+    loaded = {path: load(files or path, format, **options) for path, format, options, files in captures}
     columns = check_known(list(loaded.values()), hidden)
     return [
         _keep(path, capture, names, folder, shared)

@@ -20,7 +20,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
 from cdcwb.report.html import Page, page, write_whole
-from cdcwb.words import joined, size, visible
+from cdcwb.words import joined, plural, size, visible
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -129,7 +129,7 @@ class Opened:
 class Wanted:
     """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
     columns ``redact`` are not to be in the report. ``others`` are looked at together with it: paths, or objects with
-    ``path``, ``format`` and ``options``."""
+    ``path``, ``format`` and ``options``. ``files``: only these of the folder ``path`` (empty: all)."""
 
     name: str
     path: str
@@ -137,6 +137,7 @@ class Wanted:
     options: dict[str, Any]
     redact: tuple[str, ...] = ()
     others: tuple[Any, ...] = ()
+    files: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -146,27 +147,30 @@ class Wanted:
         options: Mapping[str, Any] | None,
         redact: Sequence[str] = (),
         others: Sequence[Any] = (),
+        files: Sequence[str] = (),
     ) -> Wanted:
         """What the arguments of a report say."""
         place = str(Path(path).expanduser().absolute())
         named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
-        name = joined([str(path), *named])
-        return cls(name, place, format, dict(options or {}), tuple(redact), tuple(others))
+        shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
+        name = joined([shown, *named])
+        return cls(name, place, format, dict(options or {}), tuple(redact), tuple(others), tuple(files))
 
     @property
-    def captures(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Path, format and reader options of each capture, the others behind."""
-        found = [(self.path, self.format, self.options)]
+    def captures(self) -> list[tuple[str, str, dict[str, Any], list[str]]]:
+        """Path, format and reader options of each capture, and the files of it that are read (empty: all), the others
+        behind."""
+        found = [(self.path, self.format, self.options, list(self.files))]
         for one in self.others:
             given = one if isinstance(one, Mapping) else {"path": one}
             place = str(Path(given["path"]).expanduser().absolute())
-            found.append((place, given.get("format") or "auto", dict(given.get("options") or {})))
+            found.append((place, given.get("format") or "auto", dict(given.get("options") or {}), []))
         return found
 
     @property
     def small(self) -> bool:
         """Is starting Spark and asking it more work than reading the capture?"""
-        places = [Path(path) for path, _, _ in self.captures]
+        places = [Path(place) for path, _, _, files in self.captures for place in files or [path]]
         files = [
             file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()
         ]
@@ -318,13 +322,14 @@ def version() -> str:
 
 def _understood(error: Any, notebook: str) -> CaptureError:
     """The exception of a cell as one of ours: its class where it has one of our names, and one line in any case."""
-    line = next((line.strip() for line in str(error.evalue).splitlines() if line.strip()), "")
+    line, *rest = [line for line in str(error.evalue).splitlines() if line.strip()] or [""]
+    line = line.strip()
     # An exception from a Spark worker carries ours inside its text: cdcwb.errors.MalformedRecordError: sentence.
     inside = re.search(r"cdcwb\.errors\.(\w+): (.+)", str(error.evalue))
     for name, sentence in ((str(error.ename), line), inside.groups() if inside else ("", "")):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, CaptureError):
-            return kind(sentence)
+            return kind(sentence, advice=tuple(rest) if sentence == line else ())
     return CaptureError(f"the notebook {notebook} stopped with {error.ename}: {visible(line, 400)}")
 
 

@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb.analysis.export import check_ending
 from cdcwb.capture import check_capture
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import Contents, examine, get_format
+from cdcwb.formats.folder import WRITTEN
+from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import declared_facts, monitored
 from cdcwb.report.index import Entry, write_index
@@ -35,7 +38,8 @@ from cdcwb.report.runner import (
     version,
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
-from cdcwb.words import count, size
+from cdcwb.saved import saved_at
+from cdcwb.words import count, joined, size
 
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
@@ -93,14 +97,16 @@ def run_suite(
     fail_if: Sequence[str] = (),
     names: Sequence[str] = (),
     kernel: Kernel | None = None,
+    files: Sequence[str] = (),
 ) -> Suite:
     """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each, and
-    ``index.html``.
+    ``index.html``. Where the files of ``path`` are of different formats, a suite for those of each is made in a folder
+    below, and the index leads to all of their reports.
 
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
     are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: one
-    that stays behind. A notebook that fails does not keep the others from being made; what an earlier run made of it
-    is removed, since it tells of another time.
+    that stays behind. ``files``: only these of the folder ``path``. A notebook that fails does not keep the others from
+    being made; what an earlier run made of it is removed, since it tells of another time.
 
     Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
     read.
@@ -108,9 +114,19 @@ def run_suite(
     from cdcwb.report.kernel import Kernel
 
     say = say or (lambda _: None)
-    chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
     folder = Path(to).expanduser().absolute()
-    wanted = Wanted.of(path, format, options, redact, (parameters or {}).get("others", ()))
+    others = (parameters or {}).get("others", ())
+    contents = None if files else _mixed(path, format, options or {})
+    each = {} if contents is None else _of_each_format(contents, options or {}, redact, others)
+    wanted = Wanted.of(path, format, options, redact, others, files)
+    chosen, thresholds = check_wanted(
+        *(path, to, format, options, parameters, redact, fail_if, names), captures=list(each.values()) or [wanted]
+    )
+    if contents is not None:
+        suites: dict[str, Suite | str] = {}
+        for name, one in each.items():
+            suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel))
+        return _together(suites, folder, thresholds, chosen, [one.file for one in contents.files if one.format is None])
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     entries: list[Entry] = []
@@ -139,6 +155,81 @@ def run_suite(
     return suite
 
 
+def _mixed(path: str | Path, format: str, options: Mapping[str, Any]) -> Contents | None:
+    """What the files at ``path`` are, where they are of different formats and no format was named."""
+    place = Path(path).expanduser()
+    if format not in ("", "auto") or not place.is_dir() or saved_at(place) is not None:
+        return None
+    try:
+        contents = examine(place, **options)
+    except CaptureError:
+        return None  # check_wanted says so
+    return contents if contents.is_mixed else None
+
+
+def _of_each_format(
+    contents: Contents, options: Mapping[str, Any], redact: Sequence[str], others: Sequence[Any]
+) -> dict[str, Wanted]:
+    """The captures in a folder, by their format. Each takes the reader options that its format has.
+
+    Raises OptionError for an option that none has.
+    """
+    known = {name: set(get_format(name).options) for name in contents.groups if name != WRITTEN}
+    check_option_names(options, {option for some in known.values() for option in some}, joined(list(known)))
+    found = {}
+    for name, own in known.items():
+        places = contents.places(name)
+        path, files = (places[0], []) if len(places) == 1 else (contents.base, contents.groups[name])
+        taken = {option: value for option, value in options.items() if option in own}
+        found[name] = Wanted.of(path, "auto", taken, redact, others, files)
+    return found
+
+
+def _suite_below(name: str, wanted: Wanted, folder: Path, shared: Any) -> Suite | str:
+    """The suite of the files of one format; the sentence that says why there is none."""
+    parameters, say, names, kernel = shared
+
+    def told(text: str) -> None:
+        say(f"{name}: {text}")
+
+    try:
+        return run_suite(
+            *(wanted.path, folder, wanted.format, wanted.options, parameters, told, wanted.redact),
+            names=names,
+            kernel=kernel,
+            files=wanted.files,
+        )
+    except CaptureError as error:
+        told(f"not made: {error}")
+        return str(error)
+
+
+def _together(
+    suites: Mapping[str, Suite | str],
+    folder: Path,
+    thresholds: Sequence[Threshold],
+    chosen: Mapping[str, Path],
+    unknown: Sequence[str],
+) -> Suite:
+    """The suites below a folder as one, with an index that leads to all of their reports; ``unknown``: the files that
+    are in none of them."""
+    facts: dict[str, dict[str, Any]] = {}
+    failed: dict[str, str] = {}
+    entries: list[Entry] = []
+    for name, suite in suites.items():
+        if isinstance(suite, str):
+            failed[name] = suite
+            continue
+        facts |= {f"{name}/{stem}": found for stem, found in suite.facts.items()}
+        failed |= {f"{name}/{stem}": sentence for stem, sentence in suite.failed.items()}
+        entries += [replace(entry, file=f"{name}/{entry.file}") for entry in suite.entries]
+    whole = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
+    left = dict.fromkeys(unknown, "no format recognises this file")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_index(folder, entries, datetime.now(UTC), version(), whole.judgement.broken, failed | left)
+    return whole
+
+
 def check_wanted(
     path: str | Path,
     to: str | Path,
@@ -148,9 +239,11 @@ def check_wanted(
     redact: Sequence[str],
     fail_if: Sequence[str],
     names: Sequence[str] = (),
+    captures: Sequence[Wanted] = (),
 ) -> tuple[dict[str, Path], list[Threshold]]:
     """The notebooks and thresholds of a suite, or of the reports ``names``, once everything is checked that can be
     before a process is started: notebooks, target, parameters, conditions, captures and their reader options.
+    ``captures``: those of the files at ``path``, where they are several.
 
     Raises one OptionError that names everything that is wrong; where that is only that a capture cannot be read, the
     CaptureError that says so.
@@ -185,7 +278,8 @@ def check_wanted(
         place = str(Path(path).expanduser().absolute())
         check_parameters(place, format, json.dumps(dict(options or {})), **common)
         if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
-            check_captures(Wanted.of(path, format, options, redact, given.get("others", ())))
+            for wanted in captures or [Wanted.of(path, format, options, redact, given.get("others", ()))]:
+                check_captures(wanted)
     except CaptureError as error:
         failure = error
         wrong.append(error.sentence)
@@ -209,8 +303,8 @@ def _declared(chosen: Mapping[str, Path]) -> dict[str, str]:
 
 def check_captures(wanted: Wanted) -> None:
     """Raises CaptureError for a capture that cannot be read, or not with these options."""
-    for path, format, options in wanted.captures:
-        check_capture(path, format, options)
+    for path, format, options, files in wanted.captures:
+        check_capture(files or path, format, options)
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:

@@ -215,12 +215,13 @@ def test_identify_shows_what_each_file_of_a_folder_is(tmp_path: Path, capsys: py
     assert (found["format"], len(found["contents"])) == ("gbase8s", 3)
 
 
-@pytest.mark.parametrize("command", ["summary", "save", "export", "xds"])
+@pytest.mark.parametrize("command", ["summary", "save", "export", "xds", "report"])
 def test_no_command_opens_files_of_different_formats(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = {"summary": [], "export": ["--view", "events", "--to", str(tmp_path / "e.csv")]}
-    assert main([command, str(DATA), *more.get(command, ["--to", str(tmp_path / "made")])]) == 2
+    name = ["transactions"] if command == "report" else []
+    assert main([command, *name, str(DATA), *more.get(command, ["--to", str(tmp_path / "made.html")])]) == 2
     said = capsys.readouterr()
     assert said.err.startswith(f"cdcwb: {DATA}: the files are of different formats: gbase8s (3 files), ")
     assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(FORMATS)]

@@ -107,6 +107,12 @@ def test_a_folder_is_no_html_file(tmp_path: Path) -> None:
             "a.bin at offset 7: no record",
         ),
         ("KeyError", "'x'\nmore", errors.CaptureError, "the notebook n stopped with KeyError: 'x'"),
+        (
+            "UnknownFormatError",
+            "in: two formats:\ncdcwb summary a\ncdcwb summary b",
+            errors.UnknownFormatError,
+            "in: two formats:\ncdcwb summary a\ncdcwb summary b",
+        ),
         ("Final", "x", errors.CaptureError, "the notebook n stopped with Final: x"),
     ],
 )

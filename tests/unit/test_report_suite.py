@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report import notebooks, run_suite, suite
 from cdcwb.report.runner import Opened, Wanted
 
+DATA = Path(__file__).parents[2] / "data"
 FACTS: dict[str, dict[str, Any]] = {
     "transactions": {"title": "Transactions", "verdict": "One is open.", "healthy": False, "transactions_open": 1},
     "change_masks": {"title": "Masks", "problems": 2, "changes_by_operation": {"INSERT": 3}},
@@ -26,11 +28,13 @@ class Made:
         self.given: list[tuple[str, Opened, dict[str, Any]]] = []
         self.failing: tuple[str, ...] = ()
         self.redacted: tuple[str, ...] = ()
+        self.wanted: list[Wanted] = []
         for name in (*FACTS, "explore", "start_here"):
             (folder / f"{name}.ipynb").touch()
 
     def keep(self, wanted: Wanted, *_: Any) -> Opened:
         self.redacted = wanted.redact
+        self.wanted.append(wanted)
         return Opened("/kept", "auto", "{}")
 
     def make(
@@ -39,7 +43,7 @@ class Made:
         self.given.append((notebook.stem, opened, given))
         if notebook.stem in self.failing:
             raise CaptureError("the notebook stopped")
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(exist_ok=True, parents=True)
         target.write_text(f"report on {wanted.name}")
         target.with_suffix(".json").write_text(json.dumps(FACTS[notebook.stem]))
         return FACTS[notebook.stem]
@@ -86,6 +90,51 @@ def test_the_index_names_every_report_and_what_is_broken(made: Made, tmp_path: P
     assert "problems &gt; 5" not in index
     assert found.judgement.broken == ["open_transactions > 0: it is 1 (transactions)"]
     assert found.facts["transactions"]["open_transactions"] == 1
+
+
+def mixed(folder: Path) -> Path:
+    """A stream and a dump side by side, and a text that is neither."""
+    folder.mkdir()
+    shutil.copy(DATA / "gbase8s" / "stream-1.bin", folder)
+    shutil.copy(DATA / "goldengate" / "logdump-000000041.txt", folder)
+    shutil.copy(DATA / "goldengate" / "logdump-000000042.txt", folder)
+    (folder / "notes.txt").write_text("two captures of one day\n")
+    return folder
+
+
+def test_files_of_different_formats_have_a_suite_for_each_and_one_index(made: Made, tmp_path: Path) -> None:
+    folder, out = mixed(tmp_path / "in"), tmp_path / "out"
+    options = {"labels": "101=a", "time_zone": "+02:00", "charset": "gbk"}
+    said: list[str] = []
+    found = run_suite(folder, out, options=options, fail_if=["open_transactions > 0"], say=said.append)
+    dumps, stream = made.wanted
+    assert (stream.path, stream.files) == (str(folder / "stream-1.bin"), ())
+    assert stream.options == {"labels": "101=a", "charset": "gbk"}
+    assert (dumps.path, dumps.name) == (str(folder), f"{folder} (2 files)")
+    assert dumps.files == tuple(str(folder / f"logdump-00000004{number}.txt") for number in (1, 2))
+    assert dumps.options == {"time_zone": "+02:00", "charset": "gbk"}
+    index = (out / "index.html").read_text()
+    for name in ("gbase8s", "goldengate"):
+        assert (out / name / "index.html").is_file()
+        for notebook in FACTS:
+            assert (out / name / f"{notebook}.html").is_file()
+            assert f'href="{name}/{notebook}.html"' in index
+    assert "notes.txt" in index
+    assert found.failed == {}
+    assert set(found.facts) == {f"{name}/{notebook}" for name in ("gbase8s", "goldengate") for notebook in FACTS}
+    assert found.judgement.broken == ["open_transactions > 0: it is 1 (goldengate/transactions, gbase8s/transactions)"]
+
+
+def test_an_option_that_no_format_of_the_files_has_is_refused(made: Made, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"'time_zome' is no option of goldengate and gbase8s. Did you mean 'time_z"):
+        run_suite(mixed(tmp_path / "in"), tmp_path / "out", options={"time_zome": "+02:00"})
+    assert made.given == []
+
+
+def test_a_format_that_is_named_makes_one_suite_of_all_files(made: Made, tmp_path: Path) -> None:
+    folder = mixed(tmp_path / "in")
+    assert set(run_suite(folder, tmp_path / "out", "goldengate").facts) == set(FACTS)
+    assert [one.path for one in made.wanted] == [str(folder)]
 
 
 def test_a_notebook_that_fails_leaves_the_others_and_nothing_of_another_day(made: Made, tmp_path: Path) -> None:
