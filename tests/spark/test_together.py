@@ -97,7 +97,7 @@ def test_what_was_counted_when_it_was_kept_is_not_counted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = str(tmp_path)
-    (saved,) = keep([(str(DATA / "goldengate"), "auto", {})], (), place, place)
+    (saved,) = keep([(str(DATA / "goldengate"), "auto", {}, [])], (), place, place)
     counted = json.loads((Path(saved) / SUMMARY).read_text())
     assert counted == json.loads(json.dumps(summarize(cdcwb.load(DATA / "goldengate"))))
 
