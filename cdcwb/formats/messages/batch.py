@@ -88,9 +88,9 @@ class Messages:
     def cut_off(self, number: int) -> str:
         """That the JSON message of this number is cut off, and where."""
         end = int(self.offset[number] + self.length[number])
-        place = f"offset {end:,}"
+        place = f"offset {end}"
         if len(self.source[number].as_py() or b"") != self.length[number]:  # a row, or a piece of a message
-            place = f"byte {len(self.value[number].as_py() or b''):,} of the message"
+            place = f"byte {len(self.value[number].as_py() or b'')} of the message"
         return f"the JSON message is cut off at {place}, before its end; only its complete fields are shown"
 
 
