@@ -221,7 +221,12 @@ def test_no_command_opens_files_of_different_formats(
 ) -> None:
     more = {"summary": [], "export": ["--view", "events", "--to", str(tmp_path / "e.csv")]}
     name = ["transactions"] if command == "report" else []
-    assert main([command, *name, str(DATA), *more.get(command, ["--to", str(tmp_path / "made.html")])]) == 2
+    assert (
+        main(
+            [command, *name, str(DATA), *more.get(command, ["--to", str(tmp_path / ("made.html" if name else "made"))])]
+        )
+        == 2
+    )
     said = capsys.readouterr()
     assert said.err.startswith(f"cdcwb: {DATA}: the files are of different formats: gbase8s (3 files), ")
     assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(FORMATS)]

@@ -81,12 +81,15 @@ def _avro(source: Source) -> AvroFile:
     return AvroFile(source)
 
 
-def read(container: Container, start: int, stop: int, batch: int = BATCH) -> Iterator[Messages]:
+def read(
+    container: Container, start: int, stop: int, batch: int = BATCH, limit: int | None = None
+) -> Iterator[Messages]:
     """The messages and other segments that begin in ``[start, stop)``, in order, without gap or overlap.
 
-    A batch has at most ``batch`` of them and about 32 MiB, unless a single message is longer.
+    A batch has at most ``batch`` of them and about 32 MiB, unless a single message is longer. With a ``limit`` only so
+    many bytes of a compressed file are unpacked.
     """
-    source = _open(container)
+    source = open_source(container.path, "binary", limit if container.compression is not None else None)
     try:
         if container.unit == "row":
             yield from _rows(container, source, start, min(stop, container.extent), batch)

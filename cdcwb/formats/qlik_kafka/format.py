@@ -30,6 +30,7 @@ __all__ = ["QlikKafka"]
 _FILES: Final = 8
 _KAFKA: Final = frozenset({"key", "value", "topic", "partition", "offset", "timestamp", "headers"})
 _MESSAGES: Final = 64
+_ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked to recognise it
 
 
 class QlikKafka:
@@ -53,7 +54,7 @@ class QlikKafka:
         reason = "no message of Qlik's was found"
         for path in paths[:_FILES]:
             try:
-                container = containers.probe(path, given)
+                container = containers.probe(path, given, _ENOUGH)
                 found, looked, framed = _first(container)
             except CaptureError as problem:
                 reason = str(problem)
@@ -176,7 +177,7 @@ def _first(container: Container) -> tuple[int, int, int]:
     """How many of a container's first messages are Qlik's, how many were looked at, and how many of the former have
     nothing but the Confluent framing to tell."""
     for start, stop in containers.parts(container)[:1]:
-        for messages in containers.read(container, start, stop, batch=_MESSAGES):
+        for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
             found = _qlik(messages, container.schema)
             if found[1]:
                 return found

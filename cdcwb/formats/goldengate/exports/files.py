@@ -183,7 +183,7 @@ def _in_literals(head: bytes) -> bool:
 def _first(container: Container, literals: bool) -> tuple[int, int]:
     """How many of a file's first messages are GoldenGate's, and how many were looked at."""
     for start, stop in containers.parts(container)[:1]:
-        for messages in containers.read(container, start, stop, batch=_MESSAGES):
+        for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
             messages = unfold(messages) if literals else messages
             others = [number for number, value in values_in(messages) if not _is_message(value)]
             values = values_in(apart(messages, others))
