@@ -48,8 +48,9 @@ _MOST: Final = 10
     metavar="TABLE=FILE",
     type=KeyValue(),
     multiple=True,
-    help="What a table holds now, for query-back rows; may be repeated.",
+    help="What a table holds now, for query-back rows; may be repeated (default: NAME.snapshot beside the log).",
 )
+@click.option("--no-snapshot", is_flag=True, help="Do not use the folder NAME.snapshot beside the log.")
 @click.option("--driver-user", metavar="USER", help="The driver's database user: its own changes are not published.")
 @click.option("--as-of", type=Time(), help="Rows with a later event_time wait (with -o future_events=true).")
 @click.option("--batch-size", metavar="N", type=int, help="Events a document, 1 to 128.")
@@ -61,6 +62,7 @@ def xds(
     paths: tuple[str, ...],
     target: str,
     snapshots: Pairs,
+    no_snapshot: bool,
     driver_user: str | None,
     as_of: datetime | None,
     batch_size: int | None,
@@ -77,17 +79,20 @@ def xds(
         check_target(decisions, [], ("jsonl",))
     form, reader, given = _parted(paths, format_name, pairs)
     settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, given)
-    tables = _snapshot(form, snapshots, pairs)
+    beside = () if snapshots or no_snapshot else _beside(form, paths)
+    tables = _snapshot(form, snapshots or beside, pairs)
     with working("starting Spark") as step:
         capture = opened(paths, format_name, reader, {}, step, _check_reading)
         step("deciding" if form == _LOG else "rendering")
         published = _published(capture, settings, tables)
         _check_keys(published)
-        inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots]
+        inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or beside]
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs)
         step("counting")
         lines = _told(target, published)
+        if beside:
+            lines.append(f"snapshot: {plural(len(beside), 'table')} of {Path(beside[0][1]).parent}")
     print_lines([safe(line) for line in lines])
 
 
@@ -147,6 +152,14 @@ def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Se
         if form != _LOG and name not in _OF_DOCUMENTS:
             raise OptionError(f"'{name}' is for event logs ({_LOG}); this is a {form} capture")
     return Settings.parse(values)
+
+
+def _beside(form: str, paths: Sequence[str]) -> Pairs:
+    """The tables and files of the folder ``NAME.snapshot`` beside the event log NAME, as notebooks find them."""
+    from cdcwb.analysis.event_log_given import snapshot_files
+
+    place = str(Path(paths[0]).absolute())
+    return tuple(snapshot_files("auto", place).items()) if form == _LOG and len(paths) == 1 else ()
 
 
 def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:

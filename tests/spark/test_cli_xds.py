@@ -90,6 +90,25 @@ def test_a_folder_gets_a_file_for_each_document(capsys: pytest.CaptureFixture[st
     )
 
 
+def test_the_tables_beside_the_log_are_used_unless_others_or_none_are_asked_for(
+    capsys: pytest.CaptureFixture[str], log: Path, tmp_path: Path
+) -> None:
+    beside = log.with_name(f"{log.name}.snapshot")
+    beside.mkdir()
+    (beside / "usr.csv").write_text("idu,fname,lname\n1,Johnny,Frost\n2,Jane,Doe\n")
+    made = {name: tmp_path / f"{name}.xml" for name in ("beside", "named", "none")}
+    more = {"beside": (), "named": ("--snapshot", f"usr={beside / 'usr.csv'}"), "none": ("--no-snapshot",)}
+    told = {}
+    for name, to in made.items():
+        code, told[name], _ = run(capsys, log, "-o", "null_text=NULL", "--to", to, *more[name])
+        assert code == 0
+    assert made["beside"].read_bytes() == made["named"].read_bytes()
+    assert b"Johnny" in made["beside"].read_bytes()
+    assert b"Johnny" not in made["none"].read_bytes()
+    assert told["beside"].splitlines()[-1] == f"snapshot: 1 table of {beside}"
+    assert "snapshot: " not in told["named"] + told["none"]
+
+
 def test_rows_wait_for_their_time(capsys: pytest.CaptureFixture[str], log: Path, tmp_path: Path) -> None:
     to, lines = tmp_path / "out.xml", tmp_path / "decisions.jsonl"
     timed = ("-o", "future_events=true", "--as-of", "2026-03-01T10:30:00", "-o", "allow_loopback=true")
