@@ -111,8 +111,6 @@ def run_suite(
     Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
     read.
     """
-    from cdcwb.report.kernel import Kernel
-
     say = say or (lambda _: None)
     folder = Path(to).expanduser().absolute()
     others = (parameters or {}).get("others", ())
@@ -127,6 +125,8 @@ def run_suite(
         for name, one in each.items():
             suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel))
         return _together(suites, folder, thresholds, chosen, [one.file for one in contents.files if one.format is None])
+    from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
+
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     entries: list[Entry] = []

@@ -124,14 +124,15 @@ def test_load_checks_files_and_options_before_it_starts_a_session(tmp_path: Path
         cdcwb.load(tmp_path / "nothing")
 
 
-def test_no_module_of_spark_is_even_imported_for_a_file_that_is_refused(tmp_path: Path) -> None:
+def test_no_module_of_spark_or_of_notebooks_is_even_imported_for_a_file_that_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     code = (
         "import sys; from cdcwb.cli import main; code = main(sys.argv[1:]); "
-        "sys.exit(99 if 'pyspark' in sys.modules else code)"
+        "sys.exit(99 if {'pyspark', 'papermill', 'nbclient'} & set(sys.modules) else code)"
     )
-    for command in ("identify", "summary"):
-        arguments = [sys.executable, "-c", code, command, str(tmp_path / "x.png")]
+    for command in ("identify", "summary", "report", "report all"):
+        given = of_each_command(tmp_path / "x.png", tmp_path)[command]
+        arguments = [sys.executable, "-c", code, *given]
         done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert "this is a PNG image" in done.stderr

@@ -15,7 +15,7 @@ from cdcwb.report import __main__ as command
 from cdcwb.report import execute, notebook_path, notebooks, run_report, suite
 from cdcwb.report.facts import KINDS, declared_facts
 from cdcwb.report.kernel import Kernel, OwnKernelManager
-from cdcwb.report.runner import Wanted, _executed, _understood
+from cdcwb.report.runner import Wanted, _executed, _understood, parameters_of
 from cdcwb.report.thresholds import Judgement
 
 NOTEBOOKS = sorted(notebooks().items())
@@ -58,6 +58,7 @@ def test_every_parameter_has_a_plain_type_a_default_and_an_explanation(name: str
     import papermill
 
     found = papermill.inspect_notebook(path)
+    assert parameters_of(path) == list(found)
     assert {"path", "format", "options"} <= set(found)
     assert {parameter["inferred_type_name"] for parameter in found.values()} <= {"str", "int", "float", "bool", "list"}
     assert all(parameter["help"] and parameter["default"] for parameter in found.values())
