@@ -82,7 +82,7 @@ def test_what_is_no_capture_is_not_inspected(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormatError, match="no record header"):
         inspect(other, 0)
     (tmp_path / "more.txt").write_text("nor this")
-    with pytest.raises(CaptureError, match="one file is wanted, 2 were found"):
+    with pytest.raises(CaptureError, match="expected one file, found 2"):
         inspect(tmp_path, 0)
     with pytest.raises(CaptureError, match=r"nowhere\.bin"):
         inspect(tmp_path / "nowhere.bin", 0)

@@ -54,7 +54,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("given", "said"),
     [
         (["--to", "no/where.xml"], "there is no folder"),
-        (["--to", "log.csv"], "there is something at"),
+        (["--to", "log.csv"], "one file of all documents ends in .xml or .xds"),
         (["--to", "x.xml", "--decisions", "x.json"], "expected a file that ends in .jsonl"),
         (["--to", "x.xml", "--batch-size", "129"], "expected 1 to 128"),
         (["--to", "x.xml", "--as-of", "2026-01-01"], "only with future_events=true"),
