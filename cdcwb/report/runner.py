@@ -93,7 +93,7 @@ def run_report(
     from cdcwb.report.suite import check_wanted
 
     say = say or _say
-    check_wanted(path, to, format, options, parameters, redact, fail_if, [name])
+    check_wanted(path, to, format, options, parameters, redact, fail_if, [name], is_page=True)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     notebook = notebook_path(name)

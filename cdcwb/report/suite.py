@@ -240,10 +240,12 @@ def check_wanted(
     fail_if: Sequence[str],
     names: Sequence[str] = (),
     captures: Sequence[Wanted] = (),
+    is_page: bool = False,
 ) -> tuple[dict[str, Path], list[Threshold]]:
     """The notebooks and thresholds of a suite, or of the reports ``names``, once everything is checked that can be
     before a process is started: notebooks, target, parameters, conditions, captures and their reader options.
-    ``captures``: those of the files at ``path``, where they are several.
+    ``captures``: those of the files at ``path``, where they are several. ``is_page``: ``to`` is the file of one report,
+    and no folder.
 
     Raises one OptionError that names everything that is wrong; where that is only that a capture cannot be read, the
     CaptureError that says so.
@@ -258,10 +260,10 @@ def check_wanted(
     except OptionError as error:
         wrong.append(str(error))
     target = Path(to).expanduser().absolute()
-    if not names and target.exists() and not target.is_dir():
+    if not is_page and target.exists() and not target.is_dir():
         wrong.append(f"'{target}' is a file; name a folder")
     else:
-        wrong += check_page(target) if names else check_ending(target, "reports go into a folder")
+        wrong += check_page(target) if is_page else check_ending(target, "reports go into a folder")
     given = dict(parameters or {})
     known = sorted(
         {name for notebook in chosen.values() for name in parameters_of(notebook)} - {"path", "format", "options"}

@@ -125,6 +125,13 @@ def test_files_of_different_formats_have_a_suite_for_each_and_one_index(made: Ma
     assert found.judgement.broken == ["open_transactions > 0: it is 1 (goldengate/transactions, gbase8s/transactions)"]
 
 
+def test_some_notebooks_alone_go_into_a_folder_as_well(made: Made, tmp_path: Path) -> None:
+    folder = mixed(tmp_path / "in")
+    assert set(run_suite(folder, tmp_path / "out", "goldengate", names=["transactions"]).facts) == {"transactions"}
+    found = run_suite(folder, tmp_path / "both", names=["transactions"])
+    assert set(found.facts) == {"goldengate/transactions", "gbase8s/transactions"}
+
+
 def test_an_option_that_no_format_of_the_files_has_is_refused(made: Made, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'time_zome' is no option of goldengate and gbase8s. Did you mean 'time_z"):
         run_suite(mixed(tmp_path / "in"), tmp_path / "out", options={"time_zome": "+02:00"})
