@@ -297,12 +297,12 @@ def _mark(decision: str, look: Look, size: int) -> dict[str, Any]:
         "color": look.colour,
         "size": size,
         "opacity": 1,
-        "line": {"color": "white", "width": 0.5},
+        "line": {"color": look.edge, "width": 1},
     }
 
 
 def _ink(decision: str) -> str:
-    return "white" if decision in _WHITE else theme.INK
+    return "white" if decision in _WHITE else theme.ON_MARK
 
 
 def _last(rows: list[Record]) -> list[Record]:

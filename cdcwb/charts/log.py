@@ -39,7 +39,7 @@ def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
             x=[min(numbers, default=0), max(numbers, default=0)],
             y=[y, y],
             mode="lines",
-            line={"color": theme.MUTED if lane == chosen else theme.GRID, "width": 5 if lane == chosen else 3},
+            line={"color": theme.MUTED if lane == chosen else theme.FAINT, "width": 5 if lane == chosen else 3},
             hoverinfo="skip",
             showlegend=False,
         )
@@ -52,10 +52,12 @@ def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
             mode="markers",
             name=look.title,
             marker={
-                "color": look.colour,
+                # plotly draws hollow symbols in this colour alone
+                "color": [look.edge if row["kind"] == Kind.BEFORE else look.colour for row in mine],
+                "opacity": 1,
                 "size": [14 if row["lane"] == chosen else 9 for row in mine],
                 "symbol": [_SYMBOLS.get(row["kind"], "circle") for row in mine],
-                "line": {"color": look.colour, "width": 2},
+                "line": {"color": look.edge, "width": 2},
             },
             customdata=[theme.label(row["what"], 120) for row in mine],
             hovertemplate="%{customdata}<extra></extra>",

@@ -22,7 +22,7 @@ MOST_COLUMNS: Final = 60
 
 _ROW: Final = 20
 _STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, behind the last column")
-_COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[8])
+_COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[7])
 
 
 def changed_over_time(
@@ -198,6 +198,7 @@ def bits(masks: Sequence[Any]) -> go.Figure:
         text=marks,
         customdata=words,
         texttemplate="%{text}",
+        textfont={"color": theme.ON_MARK},
         hovertemplate="%{customdata}<extra></extra>",
         colorscale=scale,
         zmin=-0.5,

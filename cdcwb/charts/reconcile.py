@@ -100,9 +100,9 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
                 y=[0 if one is None else places[one["column"]] for _, one in points],
                 marker={
                     "symbol": f"{symbol}-open" if back else symbol,
-                    "color": look.colour,
+                    "color": look.edge if back else look.colour,
                     "size": 10,
-                    "line": {"color": look.colour, "width": 1},
+                    "line": {"color": look.edge, "width": 1},
                 },
                 customdata=[
                     [moment(change["at"]), theme.label(change["outcome"]), "" if one is None else _told(one)]

@@ -22,8 +22,11 @@ from cdcwb.words import local, visible
 __all__ = [
     "CONFIG",
     "DARK",
+    "FAINT",
     "INK",
+    "MARK",
     "MUTED",
+    "ON_MARK",
     "OPERATIONS",
     "OUTCOMES",
     "SCALE",
@@ -38,30 +41,42 @@ __all__ = [
     "time_columns",
 ]
 
-SAFE: Final[list[str]] = qualitative.Safe
+SAFE: Final[list[str]] = [*qualitative.Safe]
+SAFE[6] = "rgb(61, 160, 144)"  # plotly's is too light for a line on white
+EDGES: Final[dict[str, str]] = {SAFE[0]: "#3b8fbe", SAFE[2]: "#9a8423"}
+"""The outlines of marks whose own colour is too light for a white page; others have their own."""
 INK: Final = "#1f2933"
 MUTED: Final = "#66727f"
+FAINT: Final = "#87919b"
+ON_MARK: Final = "#0d1117"
+"""Text on a mark of a light colour. It is the same on a dark page, where every mark is light."""
 GRID: Final = "#e4e8ec"
+MARK: Final = "cdcwb"
+"""``layout.template.layout.meta`` of our figures: in JupyterLab they follow its theme, and those of others do not."""
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif"
-SCALE: Final[list[tuple[float, str]]] = [(0.0, "#dbe6f1"), (0.35, "#8fb0d3"), (0.7, "#4a6fa5"), (1.0, "#1d2f6f")]
-"""One hue from light to dark for counts: told apart by lightness alone, so by every eye and on paper."""
+SCALE: Final[list[tuple[float, str]]] = [(0.0, "#6f95c2"), (0.35, "#4d75ad"), (0.7, "#325290"), (1.0, "#15235c")]
+"""One hue from light to dark for counts: told apart by lightness alone, so by every eye and on paper. The lightest can
+still be told from the page."""
 
 DARK: Final[dict[str, str]] = {
     "white": "#161b21",
     INK: "#e4e9ee",
     MUTED: "#9caab6",
+    FAINT: "#6a7683",
     GRID: "#303a44",
-    **dict(zip((colour for _, colour in SCALE), ("#22324a", "#37639c", "#6fa3e0", "#d3e6ff"), strict=True)),
+    **dict(zip((colour for _, colour in SCALE), ("#4a70a6", "#6b97d3", "#9dc3f2", "#e0eeff"), strict=True)),
     "#eef1f4": "#252d36",
     "#d5dae0": "#4a5560",
     SAFE[3]: "rgb(74, 178, 112)",
     SAFE[4]: "rgb(143, 132, 232)",
     SAFE[5]: "rgb(205, 116, 190)",
+    SAFE[6]: "rgb(68, 170, 153)",
     SAFE[8]: "rgb(214, 110, 158)",
     SAFE[9]: "rgb(206, 118, 84)",
     SAFE[10]: "rgb(158, 165, 172)",
+    **{edge: colour for colour, edge in EDGES.items()},
 }
-"""What takes the place of a colour on a dark page. Patterns, and the digits in marks, stay as they are."""
+"""What takes the place of a colour on a dark page. Patterns stay as they are."""
 
 CONFIG: Final[dict[str, Any]] = {
     "displaylogo": False,
@@ -83,11 +98,16 @@ class Look:
     pattern: str = ""
     ink: str = "white"
 
+    @property
+    def edge(self) -> str:
+        """The colour of the outline, which stands out from a white page."""
+        return EDGES.get(self.colour, self.colour)
+
     def bar(self) -> dict[str, Any]:
         """The look as a bar's ``marker``. The outline keeps a bar visible that is thinner than a pixel."""
         return {
             "color": self.colour,
-            "line": {"color": self.colour, "width": 1},
+            "line": {"color": self.edge, "width": 1},
             "pattern": {"shape": self.pattern, "fillmode": "overlay", "fgcolor": self.ink, "size": 6, "solidity": 0.35},
         }
 
@@ -141,6 +161,7 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
     }
     template = go.layout.Template(
         layout={
+            "meta": MARK,
             "font": {"family": FONT, "size": 12, "color": INK},
             "paper_bgcolor": "white",
             "plot_bgcolor": "white",
@@ -170,9 +191,9 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
 
 def darkened(value: Any, key: str = "") -> Any:
     """A figure's content (as its JSON has it) with the colours of a dark page. Only what is a colour by its name is
-    touched, never a text; ``charts.js`` does the same where the reader's system asks for a dark page."""
+    touched, never a text; ``dark.js`` does the same where the reader's system, or JupyterLab, asks for a dark page."""
     if isinstance(value, dict):
-        return {name: part if name in ("textfont", "fgcolor") else darkened(part, name) for name, part in value.items()}
+        return {name: part if name == "fgcolor" else darkened(part, name) for name, part in value.items()}
     if isinstance(value, list):
         return [darkened(part, key) for part in value]
     coloured = isinstance(value, str) and (key.endswith("color") or key in ("colorscale", "colorway"))

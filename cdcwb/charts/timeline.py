@@ -47,7 +47,7 @@ _MARKS: Final = {
     NO_BEGIN: {"symbol": "triangle-left", "size": 11},
     NO_END: {"symbol": "triangle-right", "size": 11},
     EVENTS_MISSING: {"symbol": "diamond", "size": 9},
-    NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"width": 2}},
+    NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"color": theme.INK, "width": 2}},
 }
 _BAR: Final = 0.8  # of a lane
 # Whenever plotly.js draws a bar it looks at all bars of its trace, so one trace of thousands freezes a page that zooms.

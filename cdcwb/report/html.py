@@ -16,14 +16,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
-from cdcwb.report.show import FIGURE_MIME, STYLE
+from cdcwb.report.show import FIGURE_MIME, STYLE, asset
 from cdcwb.words import moment, size
 
 __all__ = ["SIZE_LIMIT", "Page", "page", "render", "title_of", "write_whole"]
@@ -53,7 +52,7 @@ def page(notebook: Mapping[str, Any], about: Page) -> str:
     blocks = list(_blocks(notebook))
     scripts = [_BEFORE]
     if any(block["kind"] == "chart" for block in blocks):
-        scripts += [_plotly(), _asset("charts.js")]
+        scripts += [_plotly(), asset("dark.js") + asset("charts.js")]
     html = render(
         "report.html",
         title=title_of(notebook),
@@ -92,11 +91,11 @@ def render(template: str, **values: Any) -> str:
     """A template of this package, with its style; every value is escaped unless the template says that it is HTML."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 
-    loader = DictLoader({name: _asset(name) for name in ("report.html", "index.html")})
+    loader = DictLoader({name: asset(name) for name in ("report.html", "index.html")})
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template(template).render(style=_asset("show.css") + _asset("page.css"), **values)
+    return environment.get_template(template).render(style=asset("show.css") + asset("page.css"), **values)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -187,10 +186,6 @@ def _script_json(value: Any) -> str:
 
 def _text(source: str | list[str]) -> str:
     return source if isinstance(source, str) else "".join(source)
-
-
-def _asset(name: str) -> str:
-    return resources.files("cdcwb.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def now() -> datetime:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from cdcwb.charts.theme import CONFIG, darkened
+from cdcwb.charts.theme import CONFIG, DARK, darkened
 from cdcwb.words import clock, count, duration, plural, show_times_in, size, tally, visible, zone_name
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURE_MIME",
     "STYLE",
+    "asset",
     "cards",
     "chart",
     "note",
@@ -71,9 +72,15 @@ def style(asked: Parameters | None = None) -> None:
 
     _look.theme = "auto" if asked is None else asked.theme
     show_times_in(*((UTC, "UTC") if asked is None else (asked.zone, asked.time_zone)))
-    css = resources.files("cdcwb.report").joinpath("show.css").read_text(encoding="utf-8")
     about = {"cdcwb": STYLE, "theme": _look.theme}
-    display({"text/html": f"<style>{css}</style>", "text/plain": ""}, raw=True, metadata=about)
+    script = f"(() => {{\n{asset('dark.js')}{asset('lab.js')}follow({json.dumps(DARK)});\n}})();"
+    html = f'<style data-theme="{_look.theme}">{asset("show.css")}</style><script>{script}</script>'
+    display({"text/html": html, "text/plain": ""}, raw=True, metadata=about)
+
+
+def asset(name: str) -> str:
+    """The text of a file of this package: a style sheet, a script or a template."""
+    return resources.files("cdcwb.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def verdict(health: Health) -> None:
