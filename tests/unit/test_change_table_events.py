@@ -350,7 +350,7 @@ def test_json_rows_lose_nothing(tmp_path: Path) -> None:
         '"C": null, "D": true, "E": {"x": [1, null]}, "F": "\\u00e9\\n"}\n'
     )
     second = '{"header__change_oper":"D","A":2}\n'
-    rows = events(tmp_path, {"t__ct/1.json": first + second + "nonsense\n\n"})
+    rows = events(tmp_path, {"t__ct/1.json": first + second + "a heading\n{nonsense}\n\n"})
     assert rows[0]["after"] == {
         "A": "1.10",
         "B": "12345678901234567890",
@@ -361,7 +361,7 @@ def test_json_rows_lose_nothing(tmp_path: Path) -> None:
     }
     assert rows[0]["position"] == SEQUENCE
     assert (rows[1]["operation"], rows[1]["before"]) == ("DELETE", {"A": "2"})  # a key that is missing is not captured
-    assert [row["kind"] for row in rows[2:]] == ["malformed", "filler"]
+    assert [row["kind"] for row in rows[2:]] == ["filler", "malformed", "filler"]
 
 
 def test_a_json_array_of_rows_is_read(tmp_path: Path) -> None:

@@ -341,7 +341,7 @@ def check(path: Path, **options: Any) -> tuple[list[str], int]:
     for row in rows:
         state = states[row["file_index"], row["offset"]]
         if state:
-            assert row["kind"] == ("filler", "malformed")[state - 1]
+            assert row["kind"] == ("filler", "malformed", "malformed")[state - 1]
             assert row["kind"] == "filler" or row["problems"], "every gap has a reason"
         else:
             compare(row, plan)

@@ -6,9 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from pyspark.serializers import read_int
@@ -48,16 +48,15 @@ def test_the_daemon_loads_no_library_that_starts_threads() -> None:
 
 
 @pytest.mark.parametrize("module", ["pyspark.worker", "pyspark.sql.worker.lookup_data_sources"])
-def test_a_worker_whose_socket_is_closed_ends_without_a_traceback(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_whose_socket_is_closed_ends_without_a_traceback(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Spark does after a minute without work: the worker cannot even report that its input has ended."""
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     use_interpreter()
     assert os.environ["PYSPARK_PYTHON"] == str(INTERPRETER)
+    folder = tempfile.TemporaryDirectory(prefix="cdcwb-")  # that of pytest is too long for the name of a socket
     settings = {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
-        "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path),
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": folder.name,
         "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
         "SPARK_REUSE_WORKER": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -78,4 +77,5 @@ def test_a_worker_whose_socket_is_closed_ends_without_a_traceback(
             os.kill(worker, 0)
             time.sleep(0.01)
     _, printed = daemon.communicate()
+    folder.cleanup()
     assert printed == b""
