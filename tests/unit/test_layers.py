@@ -28,7 +28,8 @@ LAYERS = (
     ("spark", "xds"),
     ("formats",),
     ("model",),
-    ("errors", "machine", "time_axis", "unique_names", "words"),
+    ("time_axis",),
+    ("errors", "machine", "unique_names", "words"),
 )
 # Inside formats: each format has a room of its own. These are shared by some of them alone.
 SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}
