@@ -32,7 +32,7 @@ const follow = (dark) => {
       }
     }
   };
-  const watched = { subtree: true, childList: true, attributes: true, attributeFilter: ["data-jp-theme-light"] };
+  const watched = { subtree: true, childList: true, attributes: true, attributeFilter: ["data-jp-theme-light", "data-theme"] };
   new MutationObserver(look).observe(document.body, watched);
   look();
 };

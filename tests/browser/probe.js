@@ -33,8 +33,8 @@ const probe = (root) => {
   const ours = ".cdcwb-verdict, .cdcwb-cards, .cdcwb-note, .cdcwb-scroll, .cdcwb-document, .cdcwb-bytes, .cdcwb-traps";
   const all = (selector, from = root) => [...from.querySelectorAll(selector)].filter(seen);
   const told = (node, text = node.textContent) => `<${node.nodeName} ${node.getAttribute("class")}> ${text.trim().slice(0, 50)}`;
-  const wrong = { texts: [], chartTexts: [], marks: [], overlaps: [], outside: [], aligned: [], cards: [] };
-  const counts = { texts: 0, chartTexts: 0, marks: 0, cells: 0, cards: 0, charts: 0 };
+  const wrong = { texts: [], chartTexts: [], marks: [], overlaps: [], outside: [], aligned: [], cards: [], bars: [] };
+  const counts = { texts: 0, chartTexts: 0, marks: 0, cells: 0, cards: 0, charts: 0, bars: 0 };
 
   const leaves = (node) => {
     const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
@@ -98,6 +98,19 @@ const probe = (root) => {
       if (text.closest(".heatmaplayer")) continue; // its cells are a picture
       const found = contrast(painted(text, "fill", ground), ground);
       if (found < 4.5) wrong.chartTexts.push(`${told(text)}: ${found.toFixed(2)}`);
+    }
+    for (const panel of all(".barlayer", chart)) {
+      const bars = all(".point path", panel).map((bar) => bar.getBBox()).sort((one, other) => one.x - other.x);
+      counts.bars += bars.length;
+      for (const [at, one] of bars.entries()) {
+        for (const other of bars.slice(at + 1)) {
+          if (other.x > one.x + one.width - 1) break;
+          const top = Math.max(one.y, other.y);
+          const bottom = Math.min(one.y + one.height, other.y + other.height);
+          const wide = Math.min(one.x + one.width, other.x + other.width) - other.x;
+          if (wide > 1 && bottom - top > 1) wrong.bars.push(`${wide.toFixed(1)} × ${(bottom - top).toFixed(1)} px at ${other.x.toFixed()}, ${top.toFixed()}`);
+        }
+      }
     }
     for (const mark of all(".barlayer .point path, .scatterlayer path.point, .scatterlayer path.js-line", chart)) {
       counts.marks += 1;

@@ -59,6 +59,7 @@ _THEME: Final = (
 class Shown:
     """What a notebook shows in JupyterLab: by theme, what is wrong with it, and how much was looked at."""
 
+    name: str
     wrong: dict[str, dict[str, list[str]]]
     counts: dict[str, int]
     charts: int
@@ -126,7 +127,7 @@ def shown(request: pytest.FixtureRequest, browser: tuple[Chrome, str], executed:
         choose(chrome, theme)
         found[theme] = measured(chrome)
     assert found["light"]["counts"] == found["dark"]["counts"]
-    return Shown({theme: one["wrong"] for theme, one in found.items()}, found["light"]["counts"], charts)
+    return Shown(request.param, {theme: one["wrong"] for theme, one in found.items()}, found["light"]["counts"], charts)
 
 
 def test_everything_that_a_notebook_shows_is_looked_at(shown: Shown) -> None:
@@ -151,6 +152,12 @@ def test_cards_hold_their_label_and_number(shown: Shown, theme: str) -> None:
     assert shown.wrong[theme]["cards"] == []
 
 
+def test_bars_of_a_chart_lie_beside_each_other(shown: Shown) -> None:
+    assert shown.wrong["light"]["bars"] == []
+    if shown.name in ("02_transactions", "04_schema_drift"):
+        assert shown.counts["bars"] > 5
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_text_and_mark_stands_out_from_what_is_behind_it(shown: Shown, theme: str) -> None:
     assert shown.wrong[theme]["texts"] == []
@@ -173,6 +180,39 @@ def test_charts_and_tables_follow_the_theme_of_jupyterlab_and_not_that_of_the_sy
                 assert found["cells"] == [INK[theme]], (system, theme)
     finally:
         prefer(chrome, "light")
+
+
+def test_a_notebook_that_was_asked_for_a_theme_has_it_whatever_that_of_jupyterlab(
+    browser: tuple[Chrome, str], executed: dict[str, Any]
+) -> None:
+    chrome, _ = browser
+    show(browser, "04_schema_drift", executed["04_schema_drift"])
+    choose(chrome, "light")
+    chrome.execute_script(f"{_OPEN}.querySelector('style[data-theme]').dataset.theme = 'dark'")
+    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(_TINTED, PAPER["dark"]))
+    found = measured(chrome)
+    assert (found["papers"], found["inks"], found["cells"]) == ([PAPER["dark"]], [INK["dark"]], [INK["dark"]])
+    assert {part: some for part, some in found["wrong"].items() if some} == {}
+
+
+def test_pictures_of_charts_in_a_saved_notebook_become_charts_in_the_theme_of_jupyterlab(
+    browser: tuple[Chrome, str], executed: dict[str, Any]
+) -> None:
+    chrome, _ = browser
+    name = "04_schema_drift"
+    charts = show(browser, name, executed[name])
+    choose(chrome, "light")
+    # plotly's renderer adds a picture of each chart to the outputs, which are saved with them
+    pictured = (
+        "return window.jupyterapp.shell.currentWidget.context.model.toJSON().cells.flatMap(cell => cell.outputs ?? [])"
+        ".filter(output => output.data?.['image/png']).length"
+    )
+    WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(pictured) == charts)
+    save = "const done = arguments[0]; window.jupyterapp.shell.currentWidget.context.save().then(() => done())"
+    chrome.execute_async_script(save)
+    show(browser, name, executed[name])
+    choose(chrome, "dark")
+    assert measured(chrome)["papers"] == [PAPER["dark"]]
 
 
 @pytest.mark.parametrize("name", RUNS)
