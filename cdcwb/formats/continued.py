@@ -25,7 +25,7 @@ __all__ = ["Divided", "Stamps", "divide", "marks_of", "stamps_of"]
 Stamps = Mapping[str, tuple[int, int, int]]
 """Size in bytes, time of modification and time of change (in nanoseconds) of each file, by path."""
 
-_DECODER: Final = 1
+_DECODER: Final = 2
 """Goes up when the same bytes and the same plan give other events than before."""
 
 _MARK: Final = 16  # bytes
