@@ -119,7 +119,7 @@ def test_captures_looked_at_together_have_a_row_each(run: Run) -> None:
     }
     assert page.facts["changes"] == 900 + 367 + 302
     assert page.facts["ledger"] == "closes"
-    assert {"gbase8s.101", "qlik-kafka.shop.orders", "idm-event-log.customer"} <= set(page.facts["tables"])
+    assert {"gbase8s.shop.orders", "qlik-kafka.shop.orders", "idm-event-log.customer"} <= set(page.facts["tables"])
     formats = {command.split("--format ")[1].split()[0] for *_, command in page.facts["problem_places"] if command}
     assert {"gbase8s", "qlik-kafka"} <= formats
 
