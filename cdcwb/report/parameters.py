@@ -20,7 +20,7 @@ from cdcwb.words import visible
 __all__ = ["SHOWN", "THEMES", "Other", "Parameters", "check_parameters"]
 
 THEMES = ("auto", "light", "dark")
-"""How a page looks; auto: as the reader's system has it."""
+"""How a page looks; auto: as JupyterLab, or the reader's system, has it."""
 
 SHOWN = "shown.json"
 """The file beside the tables of a capture that was saved for reports: which path they speak of."""
