@@ -57,7 +57,7 @@ def lab(folder: Path, home: Path) -> Iterator[str]:
     try:
         about = home / "runtime" / f"jpserver-{process.pid}.json"
         until = time.monotonic() + WAIT
-        while not about.exists():
+        while not (about.exists() and about.read_text().endswith("}")):  # it is there before it is written
             assert process.poll() is None, (home / "log").read_text()
             assert time.monotonic() < until, (home / "log").read_text()
             time.sleep(0.1)
