@@ -29,7 +29,7 @@ def test_what_is_missing_in_committed_transactions_is_listed(kafka: Report) -> N
     assert (facts["transactions_gaps"], facts["transactions_no_begin"], facts["transactions_no_end"]) == (1, 1, 0)
     assert facts["transactions_open"] == facts["transactions_rolled_back"] == 0
     assert [name[-6:] for name in facts["unfinished_transactions"]] == ["120009", "12004F"]
-    assert {"gap", "no_begin", "clock", "malformed"} == set(facts["problem_codes"])
+    assert {"gap", "no_begin", "clock", "truncated"} == set(facts["problem_codes"])
     assert re.search(r"1 of its events 1 to 5 (is|are) missing", kafka.html)
     assert "the first event that is there has number 2" in kafka.html
     assert "2 of 80 transactions not whole" in facts["verdict"]
