@@ -145,7 +145,8 @@ def test_another_capture_is_shown_as_its_changes(tmp_path: Path) -> None:
     facts = run_report("event_log_xds", DATA / "goldengate", page, say=lambda _: None)
     assert facts["is_event_log"] is False
     assert facts["rows"] == facts["changes"] == 150
-    assert (facts["decisions_published"], facts["decisions_left_out"]) == (143, 7)  # an update that changed nothing among them
+    # an update that changed nothing is among those that are left out
+    assert (facts["decisions_published"], facts["decisions_left_out"]) == (143, 7)
     assert facts["documents"] == 143
     html = page.read_text(encoding="utf-8")
     assert "This is no event log" in html
