@@ -151,19 +151,19 @@ def _open_files(reading: Reading, session: SparkSession) -> Live:
 def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
     """A saved capture that more files are appended to."""
     about = read_description(saved)
-    told = about.get("continue") or {"not": "it was saved by an earlier version, without what is needed for that"}
-    if "not" in told:
+    given = about.get("continue") or {"not": "it was saved by an earlier version, without what is needed for that"}
+    if "not" in given:
         advice = "load all files at once"
-        raise CaptureError(f"a saved capture cannot go on where {told['not']}: {advice}", path=str(saved))
-    _check_same(about["format"], told, format, options)
-    for path in told["files"]:
+        raise CaptureError(f"a saved capture cannot go on where {given['not']}: {advice}", path=str(saved))
+    _check_same(about["format"], given, format, options)
+    for path in given["files"]:
         if not Path(path).is_file():
             raise CaptureError(
                 f"is gone, and the capture saved at {saved} goes on only with all its files: put it back, or load the "
                 "new files without the saved capture",
                 path=path,
             )
-    reading = _check_files(list_files([*told["files"], *others]), told["format"], told["options"])
+    reading = _check_files(list_files([*given["files"], *others]), given["format"], given["options"])
     if reading.format.name != about["format"]:
         raise CaptureError(
             f"was saved as {about['format']}, and with the new files it is taken for {reading.format.name}: name the "
@@ -173,12 +173,12 @@ def _check_continued(saved: Path, others: list[Any], format: str, options: dict[
     return Checked(reading, saved, about)
 
 
-def _check_same(name: str, told: dict[str, Any], format: str, options: dict[str, Any]) -> None:
+def _check_same(name: str, given: dict[str, Any], format: str, options: dict[str, Any]) -> None:
     """Raises OptionError for a format or an option that is not what a capture was saved with."""
     if format not in ("auto", name):
         raise OptionError(f"the capture was saved as {name}, and cannot go on as {format}: load all files at once")
     for option, value in options.items():
-        had = told["options"].get(option)
+        had = given["options"].get(option)
         if plain(value) != had:
             with_ = "without it" if had is None else f"with {had!r}"
             raise OptionError(

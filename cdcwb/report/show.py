@@ -51,7 +51,7 @@ _WORDS: Final = ("outcome", "completeness", "severity")
 _SENTENCES: Final = ("evidence", "sentence")
 _NAMED: Final = ("file", "scope", "table")
 _NAMES: Final = 3  # of a list of names, unless only one more would be left out
-_NUMBERS: Final = ("number", "duration", "size")
+_NUMBERS: Final = ("number", "duration", "size", "share")
 _TEXTS: Final = ("position", "transaction_id", "code", "setting")
 
 
@@ -168,7 +168,8 @@ def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) ->
     """Rows as an HTML table: numbers with separators and to the right, times in the zone of the page (it and a day that
     all of a column share are in its heading), counts by name largest first.
 
-    The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place.
+    The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place. A fraction
+    from 0 to 1 (float) is shown in percent.
     """
     rows = list(rows)
     kinds = {name: _kind(name, [row[name] for row in rows]) for name in columns}
@@ -207,6 +208,8 @@ def _kind(name: str, values: list[Any]) -> str:
         return "flag"
     if isinstance(sample, int):
         return "duration" if name.endswith("_us") else "size" if name == "bytes" else "number"
+    if isinstance(sample, float):
+        return "share"
     if isinstance(sample, list | tuple):
         return "tally" if any(isinstance(pair, tuple) for value in values for pair in value or ()) else "list"
     if name in _WORDS:
@@ -253,6 +256,8 @@ def _cell(value: Any, kind: str) -> str:
         text = size(value)
     elif kind == "number":
         text = count(value)
+    elif kind == "share":
+        text = f"{value:.1%}"
     elif kind == "flag":
         text = "yes" if value else "no"
     elif kind == "tally":
