@@ -13,6 +13,8 @@ All of them pickle, so they survive the way from a worker process. Where a place
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = [
     "CaptureError",
     "MalformedRecordError",
@@ -21,6 +23,8 @@ __all__ = [
     "TruncatedRecordError",
     "UnknownFormatError",
 ]
+
+_LONGEST: Final = 10_000  # characters of a line that a notebook shows
 
 
 class CaptureError(Exception):
@@ -63,6 +67,15 @@ class CaptureError(Exception):
 
     def __str__(self) -> str:
         return "\n".join((self.sentence, *self.advice))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in the place of a stack trace: the sentence, and the advice."""
+        from cdcwb.words import visible
+
+        return [
+            f"{type(self).__name__}: {visible(self.sentence, _LONGEST)}",
+            *(visible(line, _LONGEST) for line in self.advice),
+        ]
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.path, self.offset, self.needed, self.available, self.advice))

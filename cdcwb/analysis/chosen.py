@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import as_list, as_number, nearest
 from cdcwb.model import Outcome
 from cdcwb.words import duration, joined, plural, size, visible
 
@@ -74,15 +74,16 @@ class Wanted:
 
 
 def check_wanted(
-    users: Iterable[str] = (),
-    outcomes: Iterable[str] = (),
-    least_changes: int = 0,
-    least_bytes: int = 0,
-    least_seconds: float = 0.0,
+    users: Iterable[str] | str = (),
+    outcomes: Iterable[str] | str = (),
+    least_changes: int | str = 0,
+    least_bytes: int | str = 0,
+    least_seconds: float | str = 0.0,
 ) -> Wanted:
     """The parameters of a notebook that choose transactions, understood.
 
-    ``outcomes`` are committed, rolled_back, open. Raises OptionError that names everything that is wrong.
+    ``outcomes`` are committed, rolled_back, open. A list may be given as a JSON text, a number as text. Raises
+    OptionError that names everything that is wrong.
     """
     wrong: list[str] = []
     names = _texts("users", users, wrong)
@@ -91,23 +92,24 @@ def check_wanted(
         if name not in _OUTCOMES:
             said = f"outcomes: there is no outcome '{visible(name)}'.{nearest(name, _OUTCOMES)}"
             wrong.append(f"{said} There are: {', '.join(_OUTCOMES)}")
-    for what, number, kind in (
-        ("least_changes", least_changes, int),
-        ("least_bytes", least_bytes, int),
-        ("least_seconds", least_seconds, (int, float)),
-    ):
+    given = {"least_changes": least_changes, "least_bytes": least_bytes, "least_seconds": least_seconds}
+    numbers = {what: as_number(value) for what, value in given.items()}
+    for what, number in numbers.items():
+        kind = (int, float) if what == "least_seconds" else int
         if isinstance(number, bool) or not isinstance(number, kind) or not 0 <= number < 2**53:
             words = "a number" if what == "least_seconds" else "a whole number"
-            wrong.append(f"{what}: expected {words} from 0 on, found {visible(repr(number))}")
+            wrong.append(f"{what}: expected {words} from 0 on, found {visible(repr(given[what]))}")
     if wrong:
         raise OptionError("; ".join(wrong))
-    return Wanted(names, tuple(dict.fromkeys(known)), least_changes, least_bytes, round(least_seconds * 1_000_000))
+    least_us = round(numbers["least_seconds"] * 1_000_000)
+    return Wanted(names, tuple(dict.fromkeys(known)), numbers["least_changes"], numbers["least_bytes"], least_us)
 
 
 def _texts(name: str, given: Any, wrong: list[str]) -> tuple[str, ...]:
-    if isinstance(given, list | tuple) and all(isinstance(one, str) and one for one in given):
-        return tuple(given)
-    wrong.append(f"{name}: expected a list of texts, found {visible(repr(given))}")
+    texts = as_list(given)
+    if isinstance(texts, list | tuple) and all(one and isinstance(one, str | int) for one in texts):
+        return tuple(map(str, texts))  # the number of a user is a name
+    wrong.append(f'{name}: expected a list of texts such as ["x"], found {visible(repr(given))}')
     return ()
 
 

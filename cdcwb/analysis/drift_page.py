@@ -47,6 +47,7 @@ def chosen(known: Sequence[Version], table: str, old_version: str, new_version: 
     names it, by the beginning of that, or by its number. Raises OptionError that names everything that is wrong.
     """
     wrong: list[str] = []
+    table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill gives a number as one
     mine = _of_table(known, table, wrong)
     old = _named(mine, "old_version", old_version, wrong) if old_version else None
     if old is not None and not table:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "beside",
+    "check_above",
     "check_ending",
     "check_folder",
     "check_target",
@@ -143,10 +144,18 @@ def check_folder(to: str | os.PathLike[str], why: str) -> Path:
         raise OptionError(wrong[0])
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OptionError(f"'{target}' already exists; not overwritten")
-    above = next(folder for folder in target.parents if folder.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise OptionError(f"the folder '{above}' cannot be written")
+    unwritable = check_above(target)
+    if unwritable:
+        raise OptionError(unwritable[0])
     return target
+
+
+def check_above(target: Path) -> list[str]:
+    """Why a file or folder cannot be made at an absolute path, in a sentence."""
+    above = next(folder for folder in target.parents if folder.exists())
+    if not above.is_dir():
+        return [f"'{above}' is a file; nothing can be written below it"]
+    return [] if os.access(above, os.W_OK) else [f"the folder '{above}' cannot be written"]
 
 
 def check_ending(target: Path, why: str) -> list[str]:

@@ -121,7 +121,14 @@ def ask(capture: Any, captures: Mapping[str, Any], table: str, position: str, ti
 
     Raises OptionError that names everything that is wrong.
     """
-    wrong: list[str] = []
+    texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
+    wrong = [
+        f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
+        for name, text in texts.items()
+        if not isinstance(text, str)
+    ]
+    if wrong:  # papermill's -p makes a number of what looks like one, and zeros of a position get lost
+        raise OptionError("; ".join(wrong))
     understood = _tried(lambda: read_rules(rules), wrong) or Rules()
     moment = _time(time, wrong)
     wanted = _key(key, wrong)

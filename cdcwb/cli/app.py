@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -18,6 +18,9 @@ from cdcwb.cli.failures import FINE, INTERNAL, UNUSABLE, sentence
 from cdcwb.formats.options import nearest
 
 __all__ = ["cli", "main"]
+
+
+_ALL: Final = 10_000  # characters of a sentence
 
 
 class _PipeClosedError(Exception):
@@ -43,6 +46,12 @@ class NearestGroup(click.Group):
             return result
         except BrokenPipeError as closed:  # click would end with 1, which says that the capture has problems
             raise _PipeClosedError from closed
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands, each with the whole first sentence of its help; click would cut it."""
+        commands = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(limit=_ALL)) for name, command in commands])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order in which they are needed, not of the alphabet

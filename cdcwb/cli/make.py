@@ -23,7 +23,20 @@ THRESHOLDS: Final = 4
 """A threshold of ``--fail-if`` is broken; the reports are there."""
 
 
-@click.command()
+class _Pairs(click.Command):
+    """A command whose ``-p`` takes NAME VALUE, as papermill's does, beside NAME=VALUE."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments with each NAME VALUE as NAME=VALUE."""
+        options = {name for option in self.params for name in option.opts}
+        joined: list[str] = []
+        for one in args:
+            is_value = joined[-2:-1] in (["-p"], ["--parameter"]) and "=" not in joined[-1] and one not in options
+            joined[-1:] = [f"{joined[-1]}={one}"] if is_value else [*joined[-1:], one]
+        return super().parse_args(ctx, joined)
+
+
+@click.command(cls=_Pairs)
 @click.argument("name")
 @click.argument("path", type=click.Path())
 @click.option(
@@ -50,10 +63,10 @@ THRESHOLDS: Final = 4
     "-p",
     "--parameter",
     "own",
-    metavar="NAME=VALUE",
+    metavar="NAME VALUE",
     type=KeyValue(),
     multiple=True,
-    help="A parameter of the notebook's own, such as table=shop.orders; may be repeated.",
+    help="A parameter of the notebook's own, such as table shop.orders, or table=shop.orders; may be repeated.",
 )
 @click.option(
     "--redact",

@@ -54,7 +54,8 @@ class KeyValue(click.ParamType):
             return value
         key, sign, text = str(value).partition("=")
         if not sign or not key.strip():
-            self.fail(f"expected KEY=VALUE, found '{value}'", param, ctx)
+            wanted = (param and param.metavar) or self.name
+            self.fail(f"expected {wanted}, found '{value}'", param, ctx)
         return key.strip(), text
 
 

@@ -1,4 +1,5 @@
-"""Reader options as they come from ``load``, the command line or a data source: always names and texts in the end."""
+"""Reader options as they come from ``load``, the command line or a data source: always names and texts in the end; and
+parameters of notebooks, which papermill's ``-p`` gives as texts."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import codecs
 import difflib
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ __all__ = [
     "MODES",
     "as_bool",
     "as_choice",
+    "as_list",
     "as_names",
+    "as_number",
     "as_whole",
     "check_charset",
     "check_names",
@@ -85,6 +89,24 @@ def as_whole(name: str, value: Any, least: int) -> int:
     if number < least:
         raise OptionError(f"option {name}: expected a whole number of at least {least}, found {value!r}")
     return number
+
+
+def as_list(value: Any) -> Any:
+    """A text that holds a JSON list (papermill's ``-p NAME '["x"]'``) as that list, an empty text as an empty one;
+    anything else as it is."""
+    if isinstance(value, str) and value.strip()[:1] in ("", "["):
+        with suppress(ValueError):
+            return json.loads(value) if value.strip() else []
+    return value
+
+
+def as_number(value: Any) -> Any:
+    """A text that is a number as that number; anything else as it is."""
+    if isinstance(value, str):
+        for kind in (int, float):
+            with suppress(ValueError):
+                return kind(value)
+    return value
 
 
 def check_charset(name: str, value: Any) -> str:

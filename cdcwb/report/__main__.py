@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cdcwb import machine
+from cdcwb.analysis.export import check_above
 from cdcwb.analysis.lesson import captures_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.facts import monitored
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = members(given.names)
         captures = find_captures(given.data)
+        if wrong := check_above(given.to.absolute() / "index.html"):
+            raise OptionError(wrong[0])
     except CaptureError as error:
         _say(str(error))
         return 2

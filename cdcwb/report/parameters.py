@@ -11,7 +11,7 @@ from typing import Any
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import as_list, nearest
 from cdcwb.formats.zones import parse_zone
 from cdcwb.saved import SAVED
 from cdcwb.unique_names import unique_names
@@ -78,17 +78,18 @@ class Parameters:
 def check_parameters(
     path: str,
     format: str = "auto",
-    options: str = "{}",
-    tables: list[str] | None = None,
+    options: str | Mapping[str, Any] = "{}",
+    tables: list[str] | str | None = None,
     time_from: str = "",
     time_to: str = "",
     folder: str = "",
     time_zone: str = "UTC",
-    others: Sequence[str | Mapping[str, Any]] = (),
+    others: Sequence[str | Mapping[str, Any]] | str = (),
     theme: str = "auto",
     also: Sequence[Callable[[], object]] = (),
 ) -> Parameters:
-    """The parameters of a notebook as its cell has them (plain texts and lists), understood.
+    """The parameters of a notebook as its cell has them (plain texts and lists), understood. A list may be given as a
+    JSON text, as ``papermill -p tables '["shop.orders"]'`` gives it.
 
     A relative ``path`` is looked for in the working folder and then beside the folder of the notebooks, so that the
     examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
@@ -131,8 +132,9 @@ def check_parameters(
 
 
 def _others(others: Any, wrong: list[str]) -> list[Other]:
+    others = as_list(others)
     if not isinstance(others, list | tuple):
-        wrong.append(f"others: expected a list of paths, found {visible(repr(others))}")
+        wrong.append(f'others: expected a list of paths such as ["data"], found {visible(repr(others))}')
         return []
     found = []
     for one in others:
@@ -142,7 +144,7 @@ def _others(others: Any, wrong: list[str]) -> list[Other]:
             wrong.append(f"others: expected path, format and options, found {visible(', '.join(map(str, unknown)))}")
         path = _find(given.get("path"), wrong, "others")
         options = given.get("options", {})
-        understood = options if isinstance(options, dict) else _options(options, wrong)
+        understood = _options(options, wrong)
         found.append(Other(path, str(given.get("format") or "auto"), understood, _shown(path) if path else ""))
         if found[-1].format not in ("auto", *FORMATS):
             wrong.append(
@@ -182,7 +184,9 @@ def _zone(text: Any, wrong: list[str]) -> str:
     return str(text or "UTC").strip()
 
 
-def _options(text: str, wrong: list[str]) -> dict[str, Any]:
+def _options(text: str | Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
+    if isinstance(text, Mapping):
+        return dict(text)
     try:
         options = json.loads(text or "{}")
     except (TypeError, ValueError) as error:
@@ -195,10 +199,11 @@ def _options(text: str, wrong: list[str]) -> dict[str, Any]:
 
 
 def _tables(tables: Any, wrong: list[str]) -> list[str]:
-    if isinstance(tables, list | tuple) and all(isinstance(name, str) and name for name in tables):
-        return list(tables)
+    names = as_list(tables)
+    if isinstance(names, list | tuple) and all(isinstance(name, str) and name for name in names):
+        return list(names)
     if tables:
-        wrong.append(f"tables: expected a list of names, found {visible(repr(tables))}")
+        wrong.append(f'tables: expected a list of names such as ["shop.orders"], found {visible(repr(tables))}')
     return []
 
 

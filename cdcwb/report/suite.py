@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.analysis.export import check_ending
+from cdcwb.analysis.export import check_above, check_ending
 from cdcwb.capture import check_capture
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Contents, examine, get_format
@@ -264,6 +264,7 @@ def check_wanted(
         wrong.append(f"'{target}' is a file; name a folder")
     else:
         wrong += check_page(target) if is_page else check_ending(target, "reports go into a folder")
+        wrong += check_above(target)
     given = dict(parameters or {})
     known = sorted(
         {name for notebook in chosen.values() for name in parameters_of(notebook)} - {"path", "format", "options"}

@@ -114,11 +114,19 @@ def test_wishes_are_understood_and_told_in_words() -> None:
     ]
 
 
+def test_lists_and_numbers_given_as_text_are_understood() -> None:
+    wanted = check_wanted('["7", "scott"]', '["rolled back"]', "2", "1000", "1.5")
+    assert wanted == Wanted(("7", "scott"), ("rolled_back",), 2, 1000, 1_500_000)
+    assert check_wanted([2012], "") == Wanted(("2012",))
+    with pytest.raises(OptionError, match=r"users: .*; least_changes: expected a whole number from 0 on, found '1.5'"):
+        check_wanted('["x"', "[]", "1.5")
+
+
 def test_all_wrong_wishes_are_named_in_one_message_with_the_nearest_outcome() -> None:
     with pytest.raises(OptionError) as caught:
         check_wanted("scott", ["comitted", "open"], -1, True, float("nan"))
     said = str(caught.value)
-    assert "users: expected a list of texts, found 'scott'" in said
+    assert "users: expected a list of texts such as [\"x\"], found 'scott'" in said
     assert "there is no outcome 'comitted'. Did you mean 'committed'? There are: committed, rolled_back, open" in said
     assert "least_changes: expected a whole number from 0 on, found -1" in said
     assert "least_bytes: expected a whole number from 0 on, found True" in said

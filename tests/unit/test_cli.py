@@ -358,3 +358,23 @@ def test_report_hands_over_its_arguments_and_ends_by_the_health(
     narrowed = {"tables": ["a", "b"], "time_from": "2025-01-02T00:00:00+00:00"}
     assert given[:6] == ["transactions", "in", "x.html", "gbase8s", {"charset": "gbk"}, narrowed]
     assert given[7:] == [(), ()]
+
+
+def test_a_parameter_is_given_as_papermill_takes_it_or_with_an_equals_sign(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def run_report(*arguments: Any) -> dict[str, Any]:
+        given.extend(arguments)
+        return {"verdict": "It is so."}
+
+    monkeypatch.setattr("cdcwb.report.run_report", run_report)
+    own = ("-p", "tables", '["shop.orders"]', "-p", "least_changes=-5", "--parameter", "users", '["a=b"]', "--strict")
+    assert run(capsys, "report", *own, "transactions", "in", "--to", "x.html")[0] == 0
+    assert given[5] == {"tables": ["shop.orders"], "least_changes": -5, "users": ["a=b"]}
+    code, _, err = run(capsys, "report", "transactions", "in", "--to", "x.html", "-p", "tables", "--strict")
+    assert (code, one_sentence(err)) == (
+        2,
+        "cdcwb: Invalid value for '-p' / '--parameter': expected NAME VALUE, found 'tables'",
+    )

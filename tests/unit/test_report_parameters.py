@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
         f"path: there is no file or folder '{tmp_path / 'none'}'",
         "format: there is no 'gbase8'. Did you mean 'gbase8s'?",
         "options: expected a JSON object, found '[1]'",
-        "tables: expected a list of names, found 'orders'",
+        "tables: expected a list of names such as [\"shop.orders\"], found 'orders'",
         "time_from: expected a time such as 2025-03-23T10:57:19Z, found 'yesterday'",
         "time_to: expected a time such as 2025-03-23T10:57:19Z, found '2025-13-01'",
         f"folder: '{file}' is a file",
@@ -51,6 +52,16 @@ def test_good_parameters_are_understood(tmp_path: Path) -> None:
     assert asked.time_to == datetime(2025, 3, 23, 10, tzinfo=UTC)
     assert asked.folder == tmp_path
     assert asked.limits == ["tables a.b", "from 2025-03-23T00:00:00+00:00", "to 2025-03-23T10:00:00+00:00"]
+
+
+def test_a_list_may_be_a_json_text(tmp_path: Path) -> None:
+    others = json.dumps([str(tmp_path), {"path": str(tmp_path), "options": {"charset": "gbk"}}])
+    asked = check_parameters(str(tmp_path), options={"charset": "gbk"}, tables='["a.b", "c"]', others=others)
+    assert (asked.tables, asked.options) == (["a.b", "c"], {"charset": "gbk"})
+    assert [one.options for one in asked.others] == [{}, {"charset": "gbk"}]
+    assert check_parameters(str(tmp_path), tables="", others="[]").limits == []
+    with pytest.raises(OptionError, match=r"tables: expected a list of names .*, found '\[1\]'"):
+        check_parameters(str(tmp_path), tables="[1]")
 
 
 def test_the_defaults_mean_the_whole_capture(tmp_path: Path) -> None:
@@ -128,7 +139,7 @@ def test_everything_wrong_with_further_captures_and_the_theme_is_said_at_once(tm
     assert "others: there is no format 'goldengat'. Did you mean 'goldengate'?" in message
     assert "others: name a file or folder" in message
     assert "theme: expected one of auto, light, dark, found 'drak'" in message
-    with pytest.raises(OptionError, match="others: expected a list of paths, found 'x'"):
+    with pytest.raises(OptionError, match=r"others: expected a list of paths .*, found 'x'"):
         check_parameters(str(tmp_path), others="x")
 
 

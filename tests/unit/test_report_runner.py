@@ -151,6 +151,13 @@ def test_the_command_fails_with_a_sentence(tmp_path: Path, capsys: pytest.Captur
     assert len(said) == 2
 
 
+def test_a_file_in_the_place_of_the_folder_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "data" / "one").mkdir(parents=True)
+    assert command.main(["--data", str(tmp_path / "data"), "--to", str(tmp_path / "file" / "reports")]) == 2
+    assert capsys.readouterr().err == f"'{tmp_path / 'file'}' is a file; nothing can be written below it\n"
+
+
 def test_what_tables_held_is_no_capture_of_its_own(tmp_path: Path) -> None:
     for name in ("log", "log.snapshot", "other.snapshot"):
         (tmp_path / name).mkdir()
