@@ -13,8 +13,6 @@ All of them pickle, so they survive the way from a worker process. Where a place
 
 from __future__ import annotations
 
-from typing import Final
-
 __all__ = [
     "CaptureError",
     "MalformedRecordError",
@@ -23,8 +21,6 @@ __all__ = [
     "TruncatedRecordError",
     "UnknownFormatError",
 ]
-
-_LONGEST: Final = 10_000  # characters of a line that a notebook shows
 
 
 class CaptureError(Exception):
@@ -70,15 +66,15 @@ class CaptureError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in the place of a stack trace: the sentence, and the advice."""
-        from cdcwb.words import visible
-
-        return [
-            f"{type(self).__name__}: {visible(self.sentence, _LONGEST)}",
-            *(visible(line, _LONGEST) for line in self.advice),
-        ]
+        return [_printable(line) for line in (f"{type(self).__name__}: {self.sentence}", *self.advice)]
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.path, self.offset, self.needed, self.available, self.advice))
+
+
+def _printable(text: str) -> str:
+    """Text without characters that a terminal would obey; captured text may be in it."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def _rebuild(

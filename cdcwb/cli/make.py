@@ -100,6 +100,7 @@ def report(
     NAME all makes every report, with an index page, in a folder."""
     from cdcwb.report import notebook_path, run_report, run_suite
     from cdcwb.report.facts import declared_facts, monitored
+    from cdcwb.report.headlines import headline
     from cdcwb.report.thresholds import judge, parse_thresholds
 
     parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}
@@ -111,15 +112,15 @@ def report(
     options = key_values(pairs)
     if name == "all":
         suite = run_suite(path, target, format_name, options, parameters, _told, redact, fail_if)
-        lines = [f"{stem}.html: {facts.get('verdict', 'made')}" for stem, facts in suite.facts.items()]
+        lines = [f"{stem}.html: {headline(stem, facts)}" for stem, facts in suite.facts.items()]
         print_lines([safe(line) for line in (*lines, f"{target}: {plural(len(suite.facts), 'report')}, index.html")])
         for stem, sentence in suite.failed.items():
             _complain(f"{stem} was not made: {sentence}")
         facts_of, judgement = suite.facts, suite.judgement
     else:
         facts = run_report(name, path, target, format_name, options, parameters, _told, redact, fail_if)
-        print_lines([safe(f"{target}: {facts['verdict']}")])
         facts_of = {name: monitored(facts)}
+        print_lines([safe(f"{target}: {headline(name, facts_of[name])}")])
         judgement = judge(parse_thresholds(fail_if), facts_of, declared_facts(notebook_path(name)))
         suite = None
     for sentence in judgement.unknown:

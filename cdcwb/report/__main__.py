@@ -71,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed |= {f"{label}, {name}": sentence for name, sentence in suite.failed.items()}
         else:
             failed[label] = suite
+    for entry in entries:
+        _say(f"{given.to / entry.file}: {entry.headline}")
     index = write_index(given.to, entries, datetime.now(UTC), version(), failed=failed)
     _say(f"{index}: {plural(len(entries), 'report')} in {time.monotonic() - started:.0f} s")
     return 2 if failed else 0

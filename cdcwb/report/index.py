@@ -19,14 +19,16 @@ _SENTENCE: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One report: ``file`` is its name in the folder of the index, ``facts`` are (name, value) in words."""
+    """One report: ``file`` is its name in the folder of the index, ``headline`` its answer, ``what`` a sentence about
+    the capture, ``facts`` are (name, value) in words."""
 
     title: str
     capture: str
     file: str
     made: datetime
     tone: str = ""
-    sentences: tuple[str, ...] = ()
+    headline: str = ""
+    what: str = ""
     facts: tuple[tuple[str, str], ...] = field(default=())
 
 
@@ -47,7 +49,8 @@ def write_index(
             "href": quote(entry.file),
             "made": moment(entry.made.replace(microsecond=0)),
             "tone": entry.tone,
-            "sentences": entry.sentences,
+            "headline": entry.headline,
+            "what": entry.what,
             "facts": entry.facts,
             "size": size((folder / entry.file).stat().st_size),
         }

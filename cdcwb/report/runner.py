@@ -20,6 +20,7 @@ from cdcwb import errors
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
+from cdcwb.report.headlines import headline
 from cdcwb.report.html import Page, page, write_whole
 from cdcwb.words import joined, plural, size, visible
 
@@ -220,8 +221,10 @@ def make_report(
     about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), wanted.redact)
     html = page(executed, about)
     facts = read_facts(executed)
+    known = monitored(facts)
     which = {"notebook": notebook.stem, "capture": wanted.name, "made_at": made.isoformat(timespec="seconds")}
-    text = json.dumps({**which, **flat(monitored(facts))}, ensure_ascii=False, indent=1, allow_nan=False)
+    which["headline"] = headline(notebook.stem, known)
+    text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
     try:
         write_whole(target, html)
         write_whole(target.with_suffix(".json"), text + "\n")

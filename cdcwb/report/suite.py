@@ -24,6 +24,7 @@ from cdcwb.formats.folder import WRITTEN
 from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import declared_facts, monitored
+from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.parameters import check_parameters
 from cdcwb.report.redact import check_names
@@ -311,11 +312,13 @@ def check_captures(wanted: Wanted) -> None:
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:
-    """What the index says about a report: the facts that every notebook records, as far as this one does."""
+    """What the index says about a report: the answer of its notebook. Of one that answers what the capture is, and
+    whether it is healthy, also the facts that every notebook records, as far as this one does."""
+    answer, made = headline(name, facts), datetime.now(UTC)
+    tone = facts.get("tone", "")
+    if is_answered(name, facts):
+        return Entry(facts.get("title", name), capture, file, made, tone, answer)
     numbers = [(title, count(facts[fact])) for fact, title in _SHOWN if isinstance(facts.get(fact), int)]
     if isinstance(facts.get("bytes"), int):
         numbers.append(("bytes", size(facts["bytes"])))
-    sentences = tuple(facts[fact] for fact in ("what", "verdict") if fact in facts)
-    return Entry(
-        facts.get("title", name), capture, file, datetime.now(UTC), facts.get("tone", ""), sentences, tuple(numbers)
-    )
+    return Entry(facts.get("title", name), capture, file, made, tone, answer, facts.get("what", ""), tuple(numbers))

@@ -352,7 +352,7 @@ def test_report_hands_over_its_arguments_and_ends_by_the_health(
         capsys, "report", "transactions", "in", "--to", "x.html", *options, *(["--strict"] if strict else [])
     ) == (
         code,
-        "x.html: It is so.\n",
+        "x.html: It is so\n",
         "",
     )
     narrowed = {"tables": ["a", "b"], "time_from": "2025-01-02T00:00:00+00:00"}

@@ -147,12 +147,13 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_the_index_links_every_report_and_escapes_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "a#b c.html").write_text("x" * 1234)
-    entry = Entry("T<i>", HOSTILE, "a#b c.html", ABOUT.made, "bad", ("Needs a <look>.",), (("changes", "1,000"),))
+    entry = Entry("T<i>", HOSTILE, "a#b c.html", ABOUT.made, "bad", "Needs a <look>.", "<u>", (("changes", "1,000"),))
     html = write_index(tmp_path, [entry], ABOUT.made, "0.1.0").read_text()
     assert 'href="a%23b%20c.html"' in html
     assert "<script" not in html
     assert "T&lt;i&gt;" in html
     assert "Needs a &lt;look&gt;." in html
+    assert "<p>&lt;u&gt;</p>" in html
     assert "1.23 kB" in html
     assert "<b>1,000</b>" in html
 

@@ -200,7 +200,7 @@ def test_a_broken_threshold_is_exit_code_4_with_the_reports_written(
         "cdcwb: threshold broken: open_transactions > 0: it is 1 (transactions)",
         "cdcwb: threshold broken: problems >= 2: it is 2 (change_masks)",
     ]
-    assert "transactions.html: One is open." in out
+    assert "transactions.html: One is open\n" in out
     assert f"{tmp_path / 'out'}: 2 reports, index.html" in out
     assert (tmp_path / "out" / "transactions.html").is_file()
 

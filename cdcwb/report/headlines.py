@@ -1,0 +1,202 @@
+"""The answer of each notebook to its own question, as one sentence made of the facts that it records.
+
+The index page, the command line and the JSON file beside a report show the same sentence. Captured names in it are made
+visible, not safe: whoever writes HTML escapes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from cdcwb.words import count, duration, joined, moment, plural, visible
+
+__all__ = ["headline", "is_answered"]
+
+Facts = Mapping[str, Any]
+
+
+def headline(notebook: str, facts: Facts) -> str:
+    """The answer of a notebook (its name, with or without its folder and number) in one sentence without a full stop.
+    Of one that has no sentence of its own, or lacks the facts for it, what it says of the capture's health."""
+    return _answer(notebook, facts) or str(facts.get("verdict", "made")).removesuffix(".")
+
+
+def is_answered(notebook: str, facts: Facts) -> bool:
+    """Whether a notebook has an answer of its own, beside what it says of the capture's health."""
+    return _answer(notebook, facts) is not None
+
+
+def _answer(notebook: str, facts: Facts) -> str | None:
+    answer = _ANSWERS.get(re.sub(r"^(.*/)?\d+_", "", notebook))
+    try:
+        return None if answer is None else answer(facts)
+    except KeyError:  # a notebook of the user's own that has the name of one of ours
+        return None
+
+
+def _transactions(facts: Facts) -> str:
+    all_of_them = facts["transactions"]
+    if not all_of_them:
+        if facts.get("filters"):
+            return f"No transaction fits: {visible('; '.join(facts['filters']), 300)}"
+        changes = facts["changes"]
+        what = f"none of {plural(changes, 'change')} names one" if changes else "there are no changes"
+        return f"No transactions: {what}"
+    done = facts["transactions_committed"]
+    number = plural(all_of_them, "transaction")
+    said = [f"{f'All {number}' if done == all_of_them > 1 else f'{count(done)} of {number}'} committed"]
+    if facts["transactions_rolled_back"]:
+        said.append(f"{count(facts['transactions_rolled_back'])} rolled back")
+    if facts["transactions_open"]:
+        said.append(f"{count(facts['transactions_open'])} still open")
+    whole, unknown = facts["transactions_whole"], facts["transactions_unknown"]
+    incomplete = all_of_them - whole - unknown - facts["transactions_open"]
+    parts = [joined(said), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
+    return "; ".join([*parts, _longest(facts["longest_transactions"])])
+
+
+def _longest(ranked: list[list[Any]]) -> str:
+    if not ranked:
+        return "no duration is known"
+    name, lasted_us = ranked[0]
+    return f"longest {duration(lasted_us)} (transaction {visible(name, 80)})"
+
+
+def _change_masks(facts: Facts) -> str:
+    updates, unknown = facts["updates"], facts["updates_not_told"]
+    if not updates:
+        return "No updates, so no change masks and no changed columns"
+    of_tables = f"{plural(updates, 'update')} of {plural(facts['updates_tables'], 'table')}"
+    if updates == unknown:
+        return f"{of_tables}: neither masks nor before images show which columns changed"
+    columns, idle = facts["columns_changed"], facts["updates_idle"]
+    changed = f"{'changes' if updates == 1 else 'change'} {plural(columns, 'column')}"
+    said = [f"{of_tables} {changed}", *([plural(idle, "no-op update")] if idle else [])]
+    if unknown:
+        said.append(f"changed columns unknown for {plural(unknown, 'update')}")
+    if facts["mask_disagreements"]:
+        said.append(f"{plural(facts['mask_disagreements'], 'mask')} in contradiction to the images")
+    return "; ".join(said)
+
+
+_RULES: Final = {
+    "column_added": ("column added", "columns added"),
+    "column_dropped": ("column dropped", "columns dropped"),
+    "column_renamed": ("column renamed", "columns renamed"),
+    "column_retyped": ("column type changed", "column types changed"),
+    "column_resized": ("column resized", "columns resized"),
+    "columns_reordered": ("column order changed", "column orders changed"),
+    "key_changed": ("key changed", "keys changed"),
+    "nullability_changed": ("nullability changed", "nullabilities changed"),
+    "values_misaligned": ("column with values of another", "columns with values of another"),
+}
+
+
+def _schema_drift(facts: Facts) -> str:
+    rules, found = facts["drift_findings_by_rule"], facts["drift_details"]
+    lost = sum(rows for _, rows in facts["rows_without_version"])
+    without = f"; {plural(lost, 'row')} without a table version" if lost else ""
+    if not rules:
+        tables = len({table for table, *_ in facts["versions"]})
+        if not tables:
+            return f"No table is described, so nothing shows schema changes{without}"
+        return f"No schema change in {plural(tables, 'table')}{without}"
+    said = [plural(number, *_RULES.get(rule, (rule.replace("_", " "), None))) for rule, number in rules.items()]
+    first = "" if sum(rules.values()) == 1 else "first "
+    return f"{joined(said)}: {first}{_finding(*found[0])}{without}"
+
+
+def _finding(rule: str, table: str, column: str | None, old: str | None, new: str | None, *where: str | None) -> str:
+    position, at = where
+    name = f"{table}.{old if rule == 'column_renamed' else column}" if column else table
+    known = {"column_renamed", "column_retyped", "column_resized", "values_misaligned"}
+    text = visible(name)
+    if rule in known and old and new:
+        text += f" → {visible(new)}" if rule == "column_renamed" else f" ({visible(old)} → {visible(new)})"
+    if at is not None:
+        return f"{text}, at {moment(datetime.fromisoformat(at))}"
+    return text if position is None else f"{text}, at position {visible(position)}"
+
+
+def _event_log_xds(facts: Facts) -> str:
+    documents, published = facts["documents"], facts["decisions_published"]
+    if facts["is_event_log"]:
+        rows = sum(number for name, number in facts.items() if name.startswith("decisions_"))
+        if not rows:
+            return "No rows to publish"
+        rest = [
+            f"{count(facts[f'decisions_{name}'])} {words}"
+            for name, words in _DECISIONS.items()
+            if facts.get(f"decisions_{name}")
+        ]
+        made = f"{count(published)} of {plural(rows, 'row')} published in {plural(documents, 'document')}"
+        return f"{made}; {joined(rest)}" if rest else made
+    changes = published + facts["decisions_left_out"]
+    if not changes:
+        return "No changes, so no XDS documents"
+    if not documents:
+        return f"No XDS documents: {_why_none(facts)}"
+    made = f"{count(published)} of {plural(changes, 'change')} as {plural(documents, 'XDS document')}"
+    left = facts["decisions_left_out"]
+    return f"{made}; {count(left)} left out" if left else made
+
+
+_DECISIONS: Final = {
+    "needs_snapshot": "waiting for a snapshot of their table",
+    "overridden": "overridden",
+    "no_effect": "without effect",
+    "skipped": "skipped",
+    "waiting": "not due yet",
+    "invalid": "invalid",
+}
+
+
+def _why_none(facts: Facts) -> str:
+    from cdcwb.formats import FORMATS, get_format
+
+    changes = plural(facts["decisions_left_out"], "change")
+    name = facts["format"]
+    if name in FORMATS and not get_format(name).names_keys:
+        return f"{name} captures name no key columns; the option keys=schema.table:column+column names them"
+    return f"{changes} left out"
+
+
+def _replay_and_reconcile(facts: Facts) -> str:
+    if facts["reconcile_same"] is not None:
+        return _reconciled(facts)
+    rows, table = facts["replay_rows"], facts["replay_table"]
+    if rows is None:
+        why = "no change names a key" if table else "there are no changes"
+        return f"Nothing to replay: {why}"
+    said = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
+    if facts["replay_partial"]:
+        said.append(f"{count(facts['replay_partial'])} of them partly known")
+    text = joined(said)
+    if facts["history_changes"]:
+        text += f"; row {visible(facts['history_key'], 80)} has {plural(facts['history_changes'], 'change')}"
+    return f"{text}; no second capture to compare with"
+
+
+def _reconciled(facts: Facts) -> str:
+    same = facts["reconcile_same"]
+    words = {"missing": "missing in the target", "extra": "extra in the target", "different": "different"}
+    numbers = {name: facts[f"reconcile_{name}"] for name in (*words, "late")}
+    wrong = [f"{count(number)} {words[name]}" for name, number in numbers.items() if number and name in words]
+    late = f"; {count(numbers['late'])} late" if numbers["late"] else ""
+    if not wrong:
+        return f"All {plural(same, 'change')} equal in both captures{late}" if same else "No changes to compare"
+    first, _, rest = wrong[0].partition(" ")
+    wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
+    return f"{'; '.join(wrong)}; {count(same)} equal{late}"
+
+
+_ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
+    "transactions": _transactions,
+    "change_masks": _change_masks,
+    "schema_drift": _schema_drift,
+    "event_log_xds": _event_log_xds,
+    "replay_and_reconcile": _replay_and_reconcile,
+}

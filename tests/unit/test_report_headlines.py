@@ -1,0 +1,184 @@
+"""The sentence with which each report, index entry and line of the command begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcwb.report import notebooks
+from cdcwb.report.facts import declared_facts
+from cdcwb.report.headlines import headline, is_answered
+
+TRANSACTIONS: dict[str, Any] = {
+    "changes": 900,
+    "transactions": 132,
+    "transactions_committed": 125,
+    "transactions_rolled_back": 6,
+    "transactions_open": 1,
+    "transactions_whole": 131,
+    "transactions_unknown": 0,
+    "longest_transactions": [["23@0B", 90_000_000], ["24@0C", 1]],
+}
+NO_TRANSACTIONS: dict[str, Any] = {**TRANSACTIONS, "transactions": 0, "longest_transactions": []}
+MASKS: dict[str, Any] = {
+    "updates": 64,
+    "updates_tables": 3,
+    "updates_not_told": 0,
+    "updates_idle": 5,
+    "columns_changed": 18,
+    "mask_disagreements": 0,
+}
+DRIFT: dict[str, Any] = {
+    "drift_findings_by_rule": {"column_renamed": 1},
+    "drift_details": [
+        ["column_renamed", "shop.orders", "state_v2", "state", "state_v2", "0042", "2026-02-03T08:02:05+00:00"]
+    ],
+    "versions": [["shop.orders", "1", 5, "0001"], ["shop.orders", "2", 5, "0042"], ["shop.customer", "1", 5, "0001"]],
+    "rows_without_version": [],
+}
+XDS: dict[str, Any] = {
+    "format": "goldengate",
+    "is_event_log": False,
+    "documents": 144,
+    "decisions_published": 144,
+    "decisions_left_out": 6,
+}
+LOG: dict[str, Any] = {
+    "is_event_log": True,
+    "documents": 201,
+    "decisions_published": 557,
+    "decisions_skipped": 30,
+    "decisions_invalid": 0,
+    "decisions_needs_snapshot": 88,
+}
+REPLAY: dict[str, Any] = {
+    "replay_table": "shop.customer",
+    "replay_rows": 51,
+    "replay_partial": 0,
+    "history_key": "customer_id=18",
+    "history_changes": 5,
+    **dict.fromkeys(f"reconcile_{name}" for name in ("missing", "extra", "different", "late", "same")),
+}
+COMPARED: dict[str, Any] = {
+    **REPLAY,
+    "reconcile_missing": 8,
+    "reconcile_extra": 2,
+    "reconcile_different": 0,
+    "reconcile_late": 3,
+    "reconcile_same": 319,
+}
+
+
+@pytest.mark.parametrize(
+    ("notebook", "facts", "sentence"),
+    [
+        (
+            "transactions",
+            TRANSACTIONS,
+            "125 of 132 transactions committed, 6 rolled back and 1 still open; longest 1 min 30 s (transaction 23@0B)",
+        ),
+        (
+            "transactions",
+            {**TRANSACTIONS, "transactions_committed": 132, "transactions_rolled_back": 0, "transactions_open": 0},
+            "All 132 transactions committed; 1 incomplete; longest 1 min 30 s (transaction 23@0B)",
+        ),
+        ("transactions", NO_TRANSACTIONS, "No transactions: none of 900 changes names one"),
+        ("transactions", {**NO_TRANSACTIONS, "changes": 0}, "No transactions: there are no changes"),
+        (
+            "transactions",
+            {**NO_TRANSACTIONS, "filters": ["at least 5 changes"]},
+            "No transaction fits: at least 5 changes",
+        ),
+        ("change_masks", MASKS, "64 updates of 3 tables change 18 columns; 5 no-op updates"),
+        (
+            "change_masks",
+            {**MASKS, "updates_not_told": 4, "updates_idle": 0},
+            "64 updates of 3 tables change 18 columns; changed columns unknown for 4 updates",
+        ),
+        (
+            "change_masks",
+            {**MASKS, "updates_not_told": 64, "updates_idle": 0},
+            "64 updates of 3 tables: neither masks nor before images show which columns changed",
+        ),
+        ("change_masks", {**MASKS, "updates": 0}, "No updates, so no change masks and no changed columns"),
+        ("schema_drift", DRIFT, "1 column renamed: shop.orders.state → state_v2, at 2026-02-03 08:02:05 UTC"),
+        (
+            "schema_drift",
+            {
+                **DRIFT,
+                "drift_findings_by_rule": {"column_retyped": 2, "column_added": 1},
+                "drift_details": [["column_retyped", "a", "b", "int", "text", "0042", None]],
+            },
+            "2 column types changed and 1 column added: first a.b (int → text), at position 0042",
+        ),
+        (
+            "schema_drift",
+            {**DRIFT, "drift_findings_by_rule": {}, "drift_details": [], "rows_without_version": [["x", 1]]},
+            "No schema change in 2 tables; 1 row without a table version",
+        ),
+        (
+            "schema_drift",
+            {**DRIFT, "drift_findings_by_rule": {}, "drift_details": [], "versions": []},
+            "No table is described, so nothing shows schema changes",
+        ),
+        ("event_log_xds", XDS, "144 of 150 changes as 144 XDS documents; 6 left out"),
+        (
+            "event_log_xds",
+            {**XDS, "format": "gbase8s", "documents": 0, "decisions_published": 0, "decisions_left_out": 9},
+            (
+                "No XDS documents: gbase8s captures name no key columns; "
+                "the option keys=schema.table:column+column names them"
+            ),
+        ),
+        (
+            "event_log_xds",
+            LOG,
+            "557 of 675 rows published in 201 documents; 88 waiting for a snapshot of their table and 30 skipped",
+        ),
+        (
+            "replay_and_reconcile",
+            REPLAY,
+            (
+                "shop.customer has 51 rows after replay; row customer_id=18 has 5 changes; "
+                "no second capture to compare with"
+            ),
+        ),
+        (
+            "replay_and_reconcile",
+            {**REPLAY, "replay_rows": None, "history_changes": None},
+            "Nothing to replay: no change names a key",
+        ),
+        (
+            "replay_and_reconcile",
+            COMPARED,
+            "8 changes missing in the target; 2 extra in the target; 319 equal; 3 late",
+        ),
+        (
+            "replay_and_reconcile",
+            {**COMPARED, "reconcile_missing": 0, "reconcile_extra": 0, "reconcile_late": 0},
+            "All 319 changes equal in both captures",
+        ),
+    ],
+)
+def test_a_report_begins_with_the_answer_to_its_own_question(
+    notebook: str, facts: dict[str, Any], sentence: str
+) -> None:
+    named = {"verdict": "Healthy.", **facts}
+    assert headline(notebook, named) == sentence
+    assert headline(f"gbase8s/02_{notebook}", named) == sentence
+    assert is_answered(notebook, named)
+    declared = declared_facts(notebooks()[notebook])
+    assert {name for name in facts if not name.startswith("decisions_")} <= set(declared)
+
+
+def test_names_in_an_answer_command_no_terminal() -> None:
+    longest = [["\x1b]0;x\u202e", 1]]
+    assert r"\x1b]0;x\u202e" in headline("transactions", {**TRANSACTIONS, "longest_transactions": longest})
+
+
+def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
+    assert headline("01_capture", {"verdict": "Healthy: no problems."}) == "Healthy: no problems"
+    assert headline("02_transactions", {"verdict": "Of a notebook with our name."}) == "Of a notebook with our name"
+    assert headline("my_own", {}) == "made"
+    assert not is_answered("02_transactions", {"verdict": "x"})
