@@ -22,6 +22,8 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import event_columns, nearest
 from cdcwb.saved import SAVED, VERSION, read_description, saved_among
+from cdcwb.spark.names import with_names
+from cdcwb.standard_input import named
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
 
 if TYPE_CHECKING:
@@ -478,24 +480,28 @@ class Capture:
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
-    def save(self, directory: str | os.PathLike[str]) -> Path:
+    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes all tables as Parquet, with what ``load`` needs to open them, into a new folder; returns its path.
 
-        The folder appears whole or not at all. Raises CaptureError where it exists already.
+        The folder appears whole or not at all. Raises CaptureError where it exists already; with ``overwrite`` a saved
+        capture there is replaced, also one that is read, and only something else is an error.
         """
         target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise CaptureError("there is something already, and it is not overwritten", path=str(target))
+        replaces = overwrite and (target / SAVED).is_file()
+        if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
+            raise CaptureError(
+                "already exists; not overwritten. overwrite=True replaces a saved capture", path=str(target)
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        beside, old = (Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)) for _ in range(2))
         try:
             whole = type(self) is Capture and not self._filters
             decoded = self.decoded(beside / ("events" if whole else _DECODED))
             if whole and decoded is self:
-                self._tables.numbered().write.parquet(str(beside / "events"))
+                with_names(self._tables.numbered()).write.parquet(str(beside / "events"))
             for name in model.TABLES:
                 if not (whole and name == "events"):
-                    getattr(decoded, name).write.mode("overwrite").parquet(str(beside / name))
+                    with_names(getattr(decoded, name)).write.mode("overwrite").parquet(str(beside / name))
             shutil.rmtree(beside / _DECODED, ignore_errors=True)
             facts = {
                 "version": VERSION,
@@ -504,13 +510,14 @@ class Capture:
                 "facts": self.facts,
                 "continue": self._tables.continuation() if whole else {"not": _PARTIAL},
             }
-            (beside / SAVED).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            (beside / SAVED).write_text(named(json.dumps(facts, indent=1)), encoding="utf-8")
             if target.exists():
-                target.rmdir()
+                target.rename(old)
             beside.chmod(0o755)
             beside.rename(target)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         return target
 
     def decoded(self, place: str | os.PathLike[str]) -> Self:
@@ -524,7 +531,7 @@ class Capture:
         if not isinstance(tables, Live) or isinstance(tables, Decoded) or tables.mode == "DROPMALFORMED":
             return self
         where = Path(place).absolute()
-        tables.numbered().write.parquet(str(where))
+        with_names(tables.numbered()).write.parquet(str(where))
         again = copy.copy(self)  # filters stay, and what a kind of capture of its own adds
         again._tables = Decoded(tables, where)
         return again

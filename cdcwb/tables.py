@@ -14,6 +14,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Format, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.continued import Stamps, divide, marks_of
+from cdcwb.standard_input import is_spool
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,6 +107,8 @@ class Live:
             return {"not": "what could not be understood was left out"}
         if self.origin is None:
             return {"not": "it was saved of a table of rows, not of files"}
+        if any(map(is_spool, self.origin.files)):
+            return {"not": "it was saved of standard input, which cannot be read again"}
         return {**asdict(self.origin), "splits": self.marks}
 
     def changes(self, images: bool) -> DataFrame:

@@ -10,7 +10,9 @@ piece by piece, and the file is renamed into place. So a file appears whole or n
 ``csv``
     RFC 4180 in UTF-8 with a header line: lines end in CR LF, a field that holds a comma, a quote or a line end is
     quoted. NULL is an empty field, an empty text is ``""``; maps, arrays and structs are JSON text; times and binary as
-    in jsonl.
+    in jsonl. A text that a spreadsheet would run as a formula (it begins with ``=``, ``+``, ``-``, ``@``, a tab or a
+    line end, and is not a number such as -12.5) has an apostrophe before it, as OWASP advises against CSV injection,
+    unless it is to be exact.
 ``parquet``
     One file with exactly the schema of :mod:`cdcwb.model` (times in microseconds UTC, binary as it is), each column
     with its meaning.
@@ -22,10 +24,11 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -33,6 +36,8 @@ from cdcwb import model
 from cdcwb.analysis.order import ordered
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.saved import SAVED
+from cdcwb.spark.names import with_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,6 +50,7 @@ __all__ = [
     "check_above",
     "check_ending",
     "check_folder",
+    "check_replaced",
     "check_target",
     "export",
     "join_text",
@@ -52,10 +58,14 @@ __all__ = [
     "parts_of",
     "settle",
     "text_lines",
+    "write_stream",
 ]
 
 KINDS: Final = ("jsonl", "parquet", "csv")
 """What can be written, by the ending of the file's name."""
+
+_FORMULA: Final = r"^[=+\-@\t\r\n]"  # as Java reads them
+_NUMBER: Final = r"^[+\-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+\-]?[0-9]+)?\z"
 
 _FILES: Final = (
     "html",
@@ -83,31 +93,50 @@ _JSON: Final = {
 }
 
 
-def export(capture: Capture, view: str, to: str | os.PathLike[str]) -> int:
+def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bool = False) -> int:
     """Write one view of a capture to the file ``to``, replacing what is there; returns the number of bytes of the file.
 
-    ``view`` is a name of :data:`cdcwb.model.TABLES`. Raises OptionError for an unknown view or ending, a target that
+    ``view`` is a name of :data:`cdcwb.model.TABLES`; ``exact`` leaves text in CSV as it is that a spreadsheet takes for
+    a formula. Raises OptionError for an unknown view or ending, a target that
     cannot be written, or one that the capture is read from.
     """
-    if view not in model.TABLES:
-        raise OptionError(
-            f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}."
-        )
+    rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
-    rows = ordered(capture, view)
     with beside(target) as (parts, whole):
         if target.suffix == ".parquet":
             _write_parquet(rows, parts)
             _join_parquet(parts_of(parts, target), whole, model.TABLES[view])
         else:
-            kind = target.suffix[1:]
-            end = "\r\n" if kind == "csv" else "\n"
-            lines = text_lines(rows, kind)
-            lines.write.option("lineSep", end).option("compression", "none").text(local(parts))
-            join_text(parts_of(parts, target), whole, _header(rows, end) if kind == "csv" else b"")
+            header = _write_text(rows, target.suffix[1:], parts, exact)
+            join_text(parts_of(parts, target), whole, header)
         size = whole.stat().st_size
         whole.replace(target)
     return size
+
+
+def write_stream(capture: Capture, view: str, kind: str, out: IO[bytes], *, exact: bool = False) -> None:
+    """Write one view of a capture as ``jsonl`` or ``csv`` to ``out``, as :func:`export` writes it to a file."""
+    rows = _rows(capture, view)
+    with tempfile.TemporaryDirectory(prefix="cdcwb-export-") as folder:
+        parts = Path(folder, "parts")
+        out.write(_write_text(rows, kind, parts, exact))
+        _append_parts(parts_of(parts, parts), out)
+
+
+def _rows(capture: Capture, view: str) -> DataFrame:
+    if view not in model.TABLES:
+        raise OptionError(
+            f"there is no view '{view}'.{nearest(view, model.TABLES)} There are: {', '.join(model.TABLES)}."
+        )
+    return with_names(ordered(capture, view))
+
+
+def _write_text(rows: DataFrame, kind: str, parts: Path, exact: bool) -> bytes:
+    """Write the lines of a text file in parts; returns its header."""
+    end = "\r\n" if kind == "csv" else "\n"
+    lines = text_lines(rows, kind, exact)
+    lines.write.option("lineSep", end).option("compression", "none").text(local(parts))
+    return (",".join(rows.columns) + end).encode() if kind == "csv" else b""
 
 
 def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[str] = KINDS) -> Path:
@@ -133,8 +162,9 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
     return target
 
 
-def check_folder(to: str | os.PathLike[str], why: str) -> Path:
-    """The absolute path of a folder that is new or empty and can be written; ``why``: what goes into it.
+def check_folder(to: str | os.PathLike[str], why: str, overwrite: bool = False) -> Path:
+    """The absolute path of a folder that is new or empty and can be written; with ``overwrite`` also of one that
+    ``save`` wrote. ``why``: what goes into it.
 
     Raises OptionError before any work is done.
     """
@@ -142,12 +172,20 @@ def check_folder(to: str | os.PathLike[str], why: str) -> Path:
     wrong = check_ending(target, why)
     if wrong:
         raise OptionError(wrong[0])
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise OptionError(f"'{target}' already exists; not overwritten")
+    check_replaced(target, (target / SAVED).is_file(), "a saved capture", overwrite)
     unwritable = check_above(target)
     if unwritable:
         raise OptionError(unwritable[0])
     return target
+
+
+def check_replaced(target: Path, is_ours: bool, what: str, overwrite: bool) -> None:
+    """Raises OptionError where there is something at ``target`` that is not to be replaced: only with ``overwrite``,
+    and only what we wrote, is. ``what``: what that is."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())) or (is_ours and overwrite):
+        return
+    hint = f"--overwrite replaces {what}" if is_ours else f"it is not {what}, so --overwrite does not replace it either"
+    raise OptionError(f"'{target}' already exists; not overwritten. Name another folder; {hint}")
 
 
 def check_above(target: Path) -> list[str]:
@@ -165,14 +203,14 @@ def check_ending(target: Path, why: str) -> list[str]:
     return [f"expected a folder, found '{target.name}', which ends as a file does: {why}"]
 
 
-def text_lines(rows: DataFrame, kind: str) -> DataFrame:
+def text_lines(rows: DataFrame, kind: str, exact: bool = False) -> DataFrame:
     """One text column, a line for every row: ``jsonl`` or ``csv`` (whose header line is not among them)."""
     from pyspark.sql import functions as F
 
     if kind == "jsonl":
         columns = [_hex(rows, name).alias(name) for name in rows.columns]
         return rows.select(F.to_json(F.struct(*columns), _JSON).alias("value"))
-    return rows.select(F.concat_ws(",", *[_csv_field(rows, name) for name in rows.columns]).alias("value"))
+    return rows.select(F.concat_ws(",", *[_csv_field(rows, name, exact) for name in rows.columns]).alias("value"))
 
 
 def _hex(rows: DataFrame, name: str) -> Column:
@@ -182,8 +220,9 @@ def _hex(rows: DataFrame, name: str) -> Column:
     return F.lower(F.hex(column)) if rows.schema[name].dataType.typeName() == "binary" else column
 
 
-def _csv_field(rows: DataFrame, name: str) -> Column:
-    """One field as RFC 4180 writes it. Spark's own CSV writer neither keeps line ends in values nor blanks around
+def _csv_field(rows: DataFrame, name: str, exact: bool) -> Column:
+    """One field as RFC 4180 writes it; unless it is to be ``exact``, with an apostrophe before a text that a
+    spreadsheet would run as a formula. Spark's own CSV writer neither keeps line ends in values nor blanks around
     them."""
     from pyspark.sql import functions as F
 
@@ -197,12 +236,11 @@ def _csv_field(rows: DataFrame, name: str) -> Column:
         text = _hex(rows, name)
     else:
         text = rows[name].cast("string")
+    if kind == "string" and not exact:
+        is_formula = text.rlike(_FORMULA) & ~text.rlike(_NUMBER)
+        text = F.when(is_formula, F.concat(F.lit("'"), text)).otherwise(text)
     quoted = F.concat(F.lit('"'), F.replace(text, F.lit('"'), F.lit('""')), F.lit('"'))
     return F.when(text.isNull(), "").when((text == "") | text.rlike('[",\r\n]'), quoted).otherwise(text)
-
-
-def _header(rows: DataFrame, end: str) -> bytes:
-    return (",".join(rows.columns) + end).encode()
 
 
 def _write_parquet(rows: DataFrame, folder: Path) -> None:
@@ -220,11 +258,15 @@ def join_text(parts: list[Path], whole: Path, header: bytes) -> None:
     """The header and the parts, one behind the other, as one file; the parts are gone then."""
     with whole.open("xb") as out:
         out.write(header)
-        for part in parts:
-            with part.open("rb") as piece:
-                shutil.copyfileobj(piece, out, _PIECE)
-            part.unlink()  # what is joined needs its room only once
+        _append_parts(parts, out)
         settle(out)
+
+
+def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
+    for part in parts:
+        with part.open("rb") as piece:
+            shutil.copyfileobj(piece, out, _PIECE)
+        part.unlink()  # what is joined needs its room only once
 
 
 def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:

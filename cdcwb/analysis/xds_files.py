@@ -5,6 +5,7 @@ so a file, or a folder, appears whole or not at all, and the documents never pas
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cdcwb.analysis.export import beside, check_ending, check_target, join_text, local, parts_of, text_lines
+from cdcwb.analysis.export import (
+    beside,
+    check_ending,
+    check_replaced,
+    check_target,
+    join_text,
+    local,
+    parts_of,
+    text_lines,
+)
 from cdcwb.errors import OptionError
+from cdcwb.spark.names import with_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,11 +38,13 @@ STREAMS: Final = ("xml", "xds")
 """Endings of a file that all documents go into."""
 
 _NAME: Final = "document-{:06}.xml"
+_OURS: Final = re.compile(r"document-\d{6,}\.xml")
 
 
-def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str]) -> Path:
+def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str], overwrite: bool = False) -> Path:
     """The absolute path of what documents are written to: one file, where the name ends in .xml or .xds, else a folder
-    that is new or empty. ``inputs`` are the files that must not be replaced.
+    that is new or empty, or with ``overwrite`` holds nothing but such documents. ``inputs`` are the files that must
+    not be replaced.
 
     Raises OptionError before any work is done.
     """
@@ -41,8 +54,8 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str]) ->
     wrong = check_ending(target, f"one file of all documents ends in .{' or .'.join(STREAMS)}")
     if wrong:
         raise OptionError(wrong[0])
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise OptionError(f"there is something at '{target}' already, and it is not overwritten")
+    is_ours = target.is_dir() and all(_OURS.fullmatch(path.name) for path in target.iterdir())
+    check_replaced(target, is_ours, "a folder of XDS documents", overwrite)
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}'")
     if not os.access(target.parent, os.W_OK):
@@ -51,14 +64,18 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str]) ->
 
 
 def write_published(
-    published: Published | PublishedChanges, documents: Path, decisions: Path | None, inputs: Sequence[str] = ()
+    published: Published | PublishedChanges,
+    documents: Path,
+    decisions: Path | None,
+    inputs: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> None:
     """Writes all documents to the file or the folder ``documents``, in order, and the decisions, one JSON object a
     line in capture order, to the file ``decisions``. Both are there in the end, or neither.
 
     Raises OptionError for targets that cannot be written, or belong to the ``inputs``.
     """
-    target = check_documents_target(documents, inputs)
+    target = check_documents_target(documents, inputs, overwrite)
     lines = None if decisions is None else check_target(decisions, list(inputs), ("jsonl",))
     with ExitStack() as stack:
         made = [(stack.enter_context(_documents(published.documents, target)), target)]
@@ -66,14 +83,14 @@ def write_published(
             made.append((stack.enter_context(_decisions(published.decisions, lines)), lines))
         for whole, place in made:
             if place.is_dir():
-                place.rmdir()
+                shutil.rmtree(place)
             whole.replace(place)
 
 
 @contextmanager
 def _decisions(rows: DataFrame, target: Path) -> Iterator[Path]:
     with beside(target) as (parts, whole):
-        ordered = rows.orderBy("file_index", "offset")
+        ordered = with_names(rows.orderBy("file_index", "offset"))
         text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
         join_text(parts_of(parts, target), whole, b"")
         yield whole

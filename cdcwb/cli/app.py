@@ -16,6 +16,7 @@ from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import FINE, INTERNAL, UNUSABLE, sentence
 from cdcwb.formats.options import nearest
+from cdcwb.standard_input import remove
 
 __all__ = ["cli", "main"]
 
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _PipeClosedError:  # nothing may be flushed into it at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
+    except SystemExit as ended:  # by a signal
+        return ended.code if isinstance(ended.code, int) else INTERNAL
     except Exception as failure:
         text = sentence(failure)
         if text is None:
@@ -103,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return INTERNAL
         print(f"cdcwb: {text}", file=sys.stderr)
         return UNUSABLE
+    finally:
+        remove()
     return result if isinstance(result, int) else FINE
 
 

@@ -10,15 +10,27 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
+from cdcwb.standard_input import named
 from cdcwb.words import visible
 
-__all__ = ["Step", "jsonable", "print_json", "print_lines", "print_rows", "safe", "to_json", "working"]
+__all__ = [
+    "Step",
+    "jsonable",
+    "print_json",
+    "print_lines",
+    "print_rows",
+    "safe",
+    "standard_output",
+    "to_json",
+    "working",
+]
 
 # What a terminal obeys or does not show, without the controls that json.dumps escapes by itself.
 _UNSAFE_IN_JSON: Final = re.compile(
@@ -32,7 +44,7 @@ QUIET_SECONDS: Final = 2.0
 def safe(text: object) -> str:
     r"""``text`` on one line with every character that a terminal would obey written as an escape (``\x1b``,
     ``\u202e``)."""
-    return visible(text, sys.maxsize)
+    return visible(named(str(text)), sys.maxsize)
 
 
 def jsonable(value: Any) -> Any:
@@ -54,7 +66,7 @@ def jsonable(value: Any) -> Any:
 
 def to_json(value: Any) -> str:
     """``value`` as JSON text in Unicode that is also safe to print on a terminal."""
-    text = json.dumps(jsonable(value), ensure_ascii=False, indent=2, allow_nan=False)
+    text = named(json.dumps(jsonable(value), ensure_ascii=False, indent=2, allow_nan=False))
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
@@ -69,7 +81,7 @@ def print_lines(lines: list[str]) -> None:
     """Write lines to standard output; the caller has made them :func:`safe`."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
-        text = line.rstrip().encode(encoding, "backslashreplace").decode(encoding)
+        text = named(line).rstrip().encode(encoding, "backslashreplace").decode(encoding)
         sys.stdout.write(text + "\n")
 
 
@@ -93,6 +105,21 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Colle
     for number, row in enumerate(rows):
         grid.add_row(*map(Text, row), style="bold red" if number in marked else "")
     Console(markup=False, highlight=False, emoji=False).print(grid)
+
+
+@contextmanager
+def standard_output() -> Iterator[IO[bytes]]:
+    """Standard output for the bytes of data; on a terminal every line of them is made :func:`safe` first."""
+    sys.stdout.flush()
+    if not sys.stdout.isatty():
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with tempfile.TemporaryFile() as held:
+        yield held
+        held.seek(0)
+        for line in held:
+            print_lines([safe(line.decode().rstrip("\r\n"))])
 
 
 class Step(Protocol):

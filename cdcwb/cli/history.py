@@ -8,7 +8,7 @@ import click
 
 from cdcwb.cli.console import print_lines, print_rows, safe, to_json, working
 from cdcwb.cli.failures import FINE
-from cdcwb.cli.options import Filters, KeyValue, as_json, format_and_options, narrowing, paths
+from cdcwb.cli.options import STREAM, Filters, KeyValue, as_json, format_and_options, narrowing, paths
 from cdcwb.cli.read import check_images, opened
 from cdcwb.words import moment, plural
 
@@ -33,7 +33,13 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
 @narrowing("transactions", "time_from", "time_to", "where")
 @format_and_options
 @as_json
-@click.option("--to", "target", metavar="FILE.jsonl", type=click.Path(), help="Write what --json prints to this file.")
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE.jsonl",
+    type=click.Path(),
+    help="Write what --json prints to this file.",
+)
 def history(
     paths: tuple[str, ...],
     table: str,
@@ -48,7 +54,8 @@ def history(
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.row_life import lives
 
-    place = None if target is None else check_target(target, [], ("jsonl",))
+    as_json = as_json or target == STREAM
+    place = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
     with working("starting Spark") as step:
         capture = opened(paths, format_name, pairs, filters, step, check_images)
         step("looking for the row")

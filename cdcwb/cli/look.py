@@ -11,7 +11,7 @@ import click
 
 from cdcwb.cli.console import print_json, print_lines, print_rows, safe
 from cdcwb.cli.failures import FINE, UNUSABLE
-from cdcwb.cli.options import as_json, format_and_options, key_values, paths
+from cdcwb.cli.options import as_json, format_and_options, key_values, paths, spooled
 from cdcwb.errors import CaptureError
 from cdcwb.words import plural
 
@@ -162,6 +162,7 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
 @format_and_options
 @click.option("--all", "everything", is_flag=True, help="Show long fields and values whole.")
 @as_json
+@spooled("file")
 def inspect(
     file: str, offset: int, format_name: str, pairs: tuple[tuple[str, str], ...], everything: bool, as_json: bool
 ) -> None:

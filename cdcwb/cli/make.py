@@ -13,7 +13,7 @@ import click
 
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.failures import FINE, PROBLEMS, UNUSABLE
-from cdcwb.cli.options import Filters, KeyValue, format_and_options, key_values, narrowing, strict
+from cdcwb.cli.options import Filters, KeyValue, Target, format_and_options, key_values, narrowing, spooled, strict
 from cdcwb.errors import OptionError
 from cdcwb.words import plural
 
@@ -43,7 +43,7 @@ class _Pairs(click.Command):
     "--to",
     "target",
     metavar="FILE",
-    type=click.Path(),
+    type=Target("FILE.html, or with all a folder: a report is a page and a file of facts"),
     required=True,
     help="FILE.html, beside which FILE.json gets the facts; with all, a folder.",
 )
@@ -82,6 +82,7 @@ class _Pairs(click.Command):
 )
 @format_and_options
 @strict
+@spooled("path", "others")
 def report(
     name: str,
     path: str,
@@ -190,7 +191,7 @@ def _told(text: str) -> None:
 @click.argument("format_name", metavar="FORMAT")
 @click.option("--changes", type=click.IntRange(min=0), required=True, help="How many logical changes.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@click.option("--to", "target", metavar="DIR", type=click.Path(), required=True, help="A folder; it is made.")
+@click.option("--to", "target", metavar="DIR", type=Target("a folder"), required=True, help="A folder; it is made.")
 @click.option(
     "-o",
     "--option",

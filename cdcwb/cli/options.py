@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
@@ -11,20 +12,28 @@ import click
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.standard_input import spool
 
 __all__ = [
+    "STREAM",
     "Filters",
     "KeyValue",
     "NearestChoice",
+    "Target",
     "Time",
     "as_json",
     "format_and_options",
     "key_values",
     "narrowing",
+    "overwriting",
     "paths",
+    "spooled",
     "strict",
     "time_of",
 ]
+
+STREAM: Final = "-"
+"""Standard input in the place of a capture, standard output in the place of a file; ``./-`` is a file of that name."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Filters = dict[str, Any]
@@ -98,9 +107,55 @@ def key_values(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return values
 
 
+class Target(click.Path):
+    """A file or folder that is written; standard output cannot be one."""
+
+    def __init__(self, need: str) -> None:
+        """``need``: what has to be named."""
+        super().__init__()
+        self.need = need
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """The path."""
+        if value == STREAM:
+            self.fail(f"standard output cannot be written to here, name {self.need}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def paths(command: Command) -> Command:
-    """One or several files or folders, read as one capture in the order given."""
-    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())(command)
+    """One or several files or folders, read as one capture in the order given; ``-`` is standard input."""
+    argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+    return argument(spooled("paths")(command))
+
+
+def spooled(*names: str) -> Callable[[Command], Command]:
+    """The command with ``-`` in these of its arguments (a path, or several as one capture) replaced by the path of a
+    file that holds standard input.
+
+    Raises OptionError where it is there twice, or is one of several paths of a capture.
+    """
+
+    def decorated(command: Command) -> Command:
+        @wraps(command)
+        def with_files(**given: Any) -> Any:
+            found = {name: given[name] if isinstance(given[name], tuple) else (given[name],) for name in names}
+            times = sum(value.count(STREAM) for value in found.values())
+            if times > 1:
+                raise OptionError("standard input (-) is given twice; it holds one capture")
+            if times and STREAM in found.get("paths", ()) and len(found["paths"]) > 1:
+                raise OptionError("standard input (-) is a capture of its own; give it without other paths")
+            path = spool() if times else STREAM
+            for name, value in found.items():
+                files = tuple(path if one == STREAM else one for one in value)
+                given[name] = files if isinstance(given[name], tuple) else files[0]
+            return command(**given)
+
+        wrapped: Any = with_files
+        return wrapped
+
+    return decorated
 
 
 def format_and_options(command: Command) -> Command:
@@ -127,6 +182,11 @@ def format_and_options(command: Command) -> Command:
 def as_json(command: Command) -> Command:
     """``--json``: an answer for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def overwriting(what: str) -> Callable[[Command], Command]:
+    """``--overwrite``: what an earlier run wrote to the same place is replaced."""
+    return click.option("--overwrite", is_flag=True, help=f"Replace {what} that is there already.")
 
 
 def strict(command: Command) -> Command:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from cdcwb import model
-from cdcwb.cli.console import Step, print_json, print_lines, safe, working
+from cdcwb.cli.console import Step, print_json, print_lines, safe, standard_output, working
 from cdcwb.cli.failures import FINE, PROBLEMS
 from cdcwb.cli.names import check_tables, check_transactions
 from cdcwb.cli.options import (
+    STREAM,
     Filters,
     NearestChoice,
+    Target,
     as_json,
     format_and_options,
     key_values,
     narrowing,
+    overwriting,
     paths,
     strict,
 )
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["check_images", "export", "opened", "save", "summary"]
 
 Pairs = tuple[tuple[str, str], ...]
+
+STREAMS: Final = ("jsonl", "csv")
+"""What standard output can hold; Parquet has its index at the end of a file."""
 
 
 @click.command()
@@ -60,42 +66,65 @@ def summary(
 @paths
 @click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="Which table of the capture.")
 @click.option(
-    "--to", "target", metavar="FILE", type=click.Path(), required=True, help="FILE.jsonl, FILE.parquet or FILE.csv."
+    "--to",
+    "target",
+    metavar="FILE",
+    type=click.Path(),
+    required=True,
+    help="FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.",
 )
+@click.option("--as", "kind", type=NearestChoice(STREAMS), help="What goes to standard output; jsonl by default.")
+@click.option("--exact", is_flag=True, help="CSV: leave text as it is that a spreadsheet takes for a formula.")
 @narrowing()
 @format_and_options
 @strict
 def export(
-    paths: tuple[str, ...], view: str, target: str, filters: Filters, format_name: str, pairs: Pairs, strict: bool
+    paths: tuple[str, ...],
+    view: str,
+    target: str,
+    kind: str | None,
+    exact: bool,
+    filters: Filters,
+    format_name: str,
+    pairs: Pairs,
+    strict: bool,
 ) -> int:
-    """Write one table of a capture to a file, in capture order."""
-    from cdcwb.analysis.export import check_target
+    """Write one table of a capture to a file or to standard output, in capture order."""
+    from cdcwb.analysis.export import check_target, write_stream
     from cdcwb.analysis.export import export as write
 
-    check_target(target, [])  # before Spark starts
+    if target != STREAM:
+        check_target(target, [])  # before Spark starts
+        if kind is not None:
+            raise OptionError("--as is for standard output (--to -); the ending of a file says what is written to it")
     with working("starting Spark") as step:
         capture = opened(paths, format_name, pairs, filters, step)
         step(f"writing {view}")
-        written = write(capture, view, target)
+        if target == STREAM:
+            with standard_output() as out:
+                write_stream(capture, view, kind or STREAMS[0], out, exact=exact)
+        else:
+            written = write(capture, view, target, exact=exact)
+            print_lines([safe(f"{target}: {view}, {size(written)}")])
         step("counting problems")
         sick = strict and has_problems(capture)
-    print_lines([safe(f"{target}: {view}, {size(written)}")])
     return PROBLEMS if sick else FINE
 
 
 @click.command()
 @paths
-@click.option("--to", "target", metavar="DIR", type=click.Path(), required=True, help="A new folder.")
+@click.option("--to", "target", metavar="DIR", type=Target("a new folder"), required=True, help="A new folder.")
+@overwriting("a saved capture")
 @format_and_options
-def save(paths: tuple[str, ...], target: str, format_name: str, pairs: Pairs) -> None:
+def save(paths: tuple[str, ...], target: str, overwrite: bool, format_name: str, pairs: Pairs) -> None:
     """Keep all tables of a capture as Parquet, in a folder that opens again as a capture."""
     from cdcwb.analysis.export import check_folder
 
-    check_folder(target, "save writes a folder of tables, export one table to a file")
+    check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
     with working("starting Spark") as step:
         capture = opened(paths, format_name, pairs, {}, step)
         step(f"saving to {target}")
-        capture.save(target)
+        capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
 
 

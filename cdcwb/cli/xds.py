@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.options import KeyValue, Time, format_and_options, key_values, paths
+from cdcwb.cli.options import KeyValue, Target, Time, format_and_options, key_values, overwriting, paths
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -38,7 +38,7 @@ _MOST: Final = 10
     "--to",
     "target",
     metavar="FILE|DIR",
-    type=click.Path(),
+    type=Target("FILE.xml or a new folder"),
     required=True,
     help="FILE.xml or FILE.xds: all documents, one behind the other; else a new folder: one file a document.",
 )
@@ -55,8 +55,9 @@ _MOST: Final = 10
 @click.option("--as-of", type=Time(), help="Rows with a later event_time wait (with -o future_events=true).")
 @click.option("--batch-size", metavar="N", type=int, help="Events a document, 1 to 128.")
 @click.option(
-    "--decisions", metavar="FILE", type=click.Path(), help="FILE.jsonl: what was decided of each row, and why."
+    "--decisions", metavar="FILE", type=Target("FILE.jsonl"), help="FILE.jsonl: what was decided of each row, and why."
 )
+@overwriting("a folder of XDS documents")
 @format_and_options
 def xds(
     paths: tuple[str, ...],
@@ -67,6 +68,7 @@ def xds(
     as_of: datetime | None,
     batch_size: int | None,
     decisions: str | None,
+    overwrite: bool,
     format_name: str,
     pairs: Pairs,
 ) -> None:
@@ -74,7 +76,7 @@ def xds(
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.xds_files import check_documents_target, write_published
 
-    check_documents_target(target, [])  # all of this before Spark starts
+    check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
         check_target(decisions, [], ("jsonl",))
     form, reader, given = _parted(paths, format_name, pairs)
@@ -88,7 +90,7 @@ def xds(
         _check_keys(published)
         inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or beside]
         step("writing documents")
-        write_published(published, Path(target), None if decisions is None else Path(decisions), inputs)
+        write_published(published, Path(target), None if decisions is None else Path(decisions), inputs, overwrite)
         step("counting")
         lines = _told(target, published)
         if beside:

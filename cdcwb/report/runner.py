@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb import errors
+from cdcwb import errors, standard_input
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
@@ -156,7 +156,7 @@ class Wanted:
         place = str(Path(path).expanduser().absolute())
         named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
-        name = joined([shown, *named])
+        name = standard_input.named(joined([shown, *named]))
         return cls(name, place, format, dict(options or {}), tuple(redact), tuple(others), tuple(files))
 
     @property
@@ -226,8 +226,8 @@ def make_report(
     which["headline"] = headline(notebook.stem, known)
     text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
     try:
-        write_whole(target, html)
-        write_whole(target.with_suffix(".json"), text + "\n")
+        write_whole(target, standard_input.named(html))
+        write_whole(target.with_suffix(".json"), standard_input.named(text) + "\n")
     except OSError as error:
         raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(target)) from None
     say(f"{target}: {size(len(html.encode()))} in {time.monotonic() - started:.0f} s")

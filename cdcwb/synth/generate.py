@@ -102,7 +102,8 @@ def generate(
         raise CaptureError("is no folder", path=str(target))
     there = [name for name in _PARTS if (target / name).exists()]
     if there and not chosen.overwrite:
-        raise CaptureError(f"already holds {there[0]}; choose another folder or set overwrite", path=str(target))
+        why = f"already holds {there[0]}; choose another folder, or replace it with the option overwrite=true"
+        raise CaptureError(why, path=str(target))
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place, _rare_collections():
         made = Path(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from cdcwb.cli import main
 from cdcwb.report import notebook_path, run_suite
 from cdcwb.report.facts import declared_facts
+from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.suite import Suite, members
 from cdcwb.synth import generate
@@ -99,6 +101,17 @@ def test_the_facts_are_one_flat_object_that_says_where_it_is_from(plain: tuple[P
     )
 
 
+def test_every_report_and_its_entry_begin_with_an_answer_of_their_own(plain: tuple[Path, Suite]) -> None:
+    folder, suite = plain
+    answers = {stem: headline(stem, facts) for stem, facts in suite.facts.items()}
+    assert len(set(answers.values())) == len(members())
+    assert [stem for stem, facts in suite.facts.items() if not is_answered(stem, facts)] == ["01_capture"]
+    index = html.unescape((folder / "index.html").read_text())
+    for stem, answer in answers.items():
+        assert index.count(f'<p class="headline">{answer}</p>') == 1
+        assert json.loads((folder / f"{stem}.json").read_text())["headline"] == answer
+
+
 def test_a_suite_says_the_same_as_a_report_of_its_own(plain: tuple[Path, Suite], made: Path, tmp_path: Path) -> None:
     _, suite = plain
     target = tmp_path / "alone.html"
@@ -115,6 +128,20 @@ def test_pages_speak_of_the_capture_and_not_of_what_was_kept(plain: tuple[Path, 
         text = page.read_text()
         assert "cdcwb-suite-" not in text
         assert str(made / "capture") in text
+
+
+def test_a_report_on_standard_input_names_it_and_not_its_copy(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = next(path for path in sorted((made / "capture").iterdir()) if path.is_file())
+    with file.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["report", "capture", "-", "--to", str(tmp_path / "x.html")]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'x.html'}: ")
+    page, facts = ((tmp_path / f"x.{kind}").read_text() for kind in ("html", "json"))
+    assert json.loads(facts)["capture"] == "standard input"
+    assert "standard input" in page
+    assert "/standard-input" not in page + facts
 
 
 def test_thresholds_are_judged_over_all_reports(plain: tuple[Path, Suite]) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -325,6 +328,84 @@ def test_a_saved_capture_gives_the_same_summary(
     assert summary(capsys, tmp_path / "kept") == facts
     code, _, err = run(capsys, "save", made / "capture", "--to", tmp_path / "kept")
     assert code == 2
-    assert "not overwritten" in err
+    assert "not overwritten. Name another folder; --overwrite replaces a saved capture" in err
     code, out, _ = run(capsys, "identify", tmp_path / "kept", "--json")
     assert (code, json.loads(out)["shape"], json.loads(out)["files"]) == (0, "saved", 3)
+
+
+def test_a_saved_capture_is_replaced_where_that_is_asked_for_and_goes_on_in_its_place(
+    capsys: pytest.CaptureFixture[str], made: Path, facts: Row, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    first, *_ = sorted((made / "capture").iterdir())
+    assert run(capsys, "save", first, "--to", kept)[0] == 0
+    assert run(capsys, "save", kept, made / "capture", "--to", kept, "--overwrite")[0] == 0
+    assert summary(capsys, kept) == facts
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+# --- standard input and output ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def piped(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file with problems that is standard input as well."""
+    (file,) = damaged.iterdir()
+    with file.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        yield file
+
+
+def test_a_summary_of_standard_input_is_that_of_the_file(capsys: pytest.CaptureFixture[str], piped: Path) -> None:
+    told = run(capsys, "summary", "-")
+    plain = run(capsys, "summary", piped)
+    assert told[0] == plain[0] == 0
+    assert told[1] == plain[1].replace(str(piped), "standard input").replace(piped.name, "standard-input")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("view", ["events", "problems"])
+def test_what_is_exported_of_standard_input_names_it(
+    capsys: pytest.CaptureFixture[str], piped: Path, tmp_path: Path, view: str, kind: str
+) -> None:
+    assert run(capsys, "export", "-", "--view", view, "--to", tmp_path / f"piped.{kind}")[0] == 0
+    assert run(capsys, "export", piped, "--view", view, "--to", tmp_path / f"plain.{kind}")[0] == 0
+    if kind == "parquet":
+        rows = pq.read_table(tmp_path / "plain.parquet").to_pylist()
+        wanted = [{**row, "file": row["file"] and "standard input"} for row in rows]
+        assert pq.read_table(tmp_path / "piped.parquet").to_pylist() == wanted
+    else:
+        plain = (tmp_path / f"plain.{kind}").read_text().replace(str(piped), "standard input")
+        assert (tmp_path / f"piped.{kind}").read_text() == plain
+
+
+def test_standard_input_is_saved_and_cannot_go_on(
+    capsys: pytest.CaptureFixture[str], piped: Path, tmp_path: Path
+) -> None:
+    assert run(capsys, "save", "-", "--to", tmp_path / "piped")[0] == 0
+    assert run(capsys, "save", piped, "--to", tmp_path / "plain")[0] == 0
+    told, plain = (run(capsys, "summary", tmp_path / name, "--json")[1] for name in ("piped", "plain"))
+    assert told == plain.replace(str(piped), "standard input")
+    code, _, err = run(capsys, "save", tmp_path / "piped", piped, "--to", tmp_path / "more")
+    assert code == 2
+    assert "it was saved of standard input, which cannot be read again" in err
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_standard_output_has_the_data_and_nothing_else(
+    capfdbinary: pytest.CaptureFixture[bytes], clean: Path, tmp_path: Path, kind: str
+) -> None:
+    assert main(["export", str(clean), "--view", "changes", "--to", str(tmp_path / f"x.{kind}")]) == 0
+    capfdbinary.readouterr()
+    assert main(["export", str(clean), "--view", "changes", "--to", "-", "--as", kind]) == 0
+    assert capfdbinary.readouterr() == ((tmp_path / f"x.{kind}").read_bytes(), b"")
+
+
+def test_a_reader_of_standard_output_may_have_seen_enough(clean: Path) -> None:
+    command = f"'{sys.executable}' -m cdcwb.cli export - --view events --to - | head -1; exit ${{PIPESTATUS[0]}}"
+    (file,) = clean.iterdir()
+    with file.open("rb") as stream:
+        done = subprocess.run(["bash", "-c", command], stdin=stream, capture_output=True, text=True, check=False)
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["file"] == "standard input"
+    assert (done.returncode, done.stderr) == (0, "")

@@ -86,8 +86,12 @@ def test_a_folder_gets_a_file_for_each_document(capsys: pytest.CaptureFixture[st
     assert b"".join(path.read_bytes() for path in files) == whole.read_bytes()
     assert b"Johnny" in whole.read_bytes()
     assert run(capsys, *given, "--to", to)[2] == (
-        f"cdcwb: there is something at '{to}' already, and it is not overwritten\n"
+        f"cdcwb: '{to}' already exists; not overwritten. Name another folder; "
+        "--overwrite replaces a folder of XDS documents\n"
     )
+    (to / "document-000009.xml").touch()
+    assert run(capsys, *given, "--to", to, "--overwrite")[0] == 0
+    assert sorted(to.iterdir()) == files
 
 
 def test_the_tables_beside_the_log_are_used_unless_others_or_none_are_asked_for(

@@ -7,6 +7,7 @@ that a CSV reader stumbles over, files in natural order, rows in many partitions
 from __future__ import annotations
 
 import csv
+import io
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
-from cdcwb.analysis.export import export
+from cdcwb.analysis.export import export, write_stream
 from cdcwb.errors import OptionError
 
 if TYPE_CHECKING:
@@ -178,6 +179,46 @@ def test_csv_tells_null_from_empty_text(capture: MadeUp, tmp_path: Path) -> None
     lines = (tmp_path / "x.csv").read_bytes().split(b"\r\n")
     (empty,) = [line for line in lines if b"0001-01-01" in line]
     assert empty.startswith(b',a0,0,9,1,,,,,,,,,,0001-01-01T00:00:00.000000Z,,"",,')
+
+
+CELLS = {
+    "=1+1": "'=1+1",
+    "+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0",
+    "-2+3": "'-2+3",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t=1",
+    "\r=1": "'\r=1",
+    "-1\n": "'-1\n",
+    "+": "'+",
+    "-12.5": "-12.5",
+    "+3": "+3",
+    "-1e-5": "-1e-5",
+    "-.5": "-.5",
+    "a=b": "a=b",
+    "'=1": "'=1",
+}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_text_that_a_spreadsheet_would_run_is_neutral_in_csv_unless_it_is_to_be_exact(
+    spark: SparkSession, tmp_path: Path, exact: bool
+) -> None:
+    rows = [row("transactions", transaction_id="7", begin_position=f"{n:02}", user=u) for n, u in enumerate(CELLS)]
+    capture = MadeUp(spark, {"transactions": rows}, [])
+    export(capture, "transactions", tmp_path / "x.csv", exact=exact)  # type: ignore[arg-type]
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        users = [line["user"] for line in csv.DictReader(file, strict=True)]
+    assert users == (list(CELLS) if exact else list(CELLS.values()))
+    export(capture, "transactions", tmp_path / "x.jsonl")  # type: ignore[arg-type]
+    assert [line["user"] for line in read_jsonl(tmp_path / "x.jsonl")] == list(CELLS)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_a_stream_has_the_bytes_of_the_file(capture: MadeUp, tmp_path: Path, kind: str) -> None:
+    export(capture, "events", tmp_path / f"x.{kind}")
+    out = io.BytesIO()
+    write_stream(capture, "events", kind, out)
+    assert out.getvalue() == (tmp_path / f"x.{kind}").read_bytes()
 
 
 @pytest.mark.parametrize(

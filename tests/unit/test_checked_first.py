@@ -207,7 +207,22 @@ def test_an_output_that_is_not_what_is_written_is_refused(
 
 def test_a_folder_with_something_in_it_is_not_saved_into(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "note.txt").touch()
-    assert "already exists; not overwritten" in refused(capsys, "save", STREAM, "--to", tmp_path)
+    for more in ((), ("--overwrite",)):
+        said = refused(capsys, "save", STREAM, "--to", tmp_path, *more)
+        assert "already exists; not overwritten. Name another folder; it is not a saved capture" in said
+        said = refused(capsys, "xds", STREAM, "--to", tmp_path, *more)
+        assert "already exists; not overwritten. Name another folder; it is not a folder of XDS documents" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+def test_what_an_earlier_run_wrote_is_not_replaced_and_the_option_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for command, name in (("save", "cdcwb.json"), ("xds", "document-000001.xml")):
+        (tmp_path / command).mkdir()
+        (tmp_path / command / name).write_text("{}")
+        said = refused(capsys, command, STREAM, "--to", tmp_path / command)
+        assert "already exists; not overwritten. Name another folder; --overwrite replaces" in said
 
 
 @pytest.mark.parametrize("name", ["capture", "transactions", "all"])

@@ -28,7 +28,7 @@ LAYERS = (
     ("spark", "xds"),
     ("formats",),
     ("model",),
-    ("time_axis",),
+    ("standard_input", "time_axis"),
     ("errors", "machine", "unique_names", "words"),
 )
 # Inside formats: each format has a room of its own. These are shared by some of them alone.

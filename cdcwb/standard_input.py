@@ -1,0 +1,90 @@
+"""Standard input as a capture: spooled to a temporary file that is gone with the process, and named in what people
+read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from cdcwb.errors import CaptureError
+
+__all__ = ["NAME", "is_spool", "named", "remove", "spool", "spool_path"]
+
+NAME: Final = "standard input"
+"""What pages, tables and messages call the file; commands call it ``-``."""
+
+_FILE: Final = "standard-input"
+_PIECE: Final = 8 << 20
+
+_spool: list[str] = []
+"""The path of the file, while there is one."""
+
+
+def spool() -> str:
+    """Write all of standard input to a temporary file that only this user can read, and return its path; :func:`remove`
+    ends it.
+
+    Raises CaptureError for a terminal, which would be waited for for ever, and where nothing comes or fits.
+    """
+    source = None if sys.stdin is None else sys.stdin.buffer
+    if source is None:
+        raise CaptureError("standard input is closed; pipe a capture into the command, or name a file")
+    if source.isatty():
+        raise CaptureError("standard input is a terminal; pipe a capture into the command, or name a file")
+    _remove_when_ended()
+    try:
+        folder = tempfile.mkdtemp(prefix="cdcwb-")
+        _spool[:] = [str(Path(folder, _FILE).absolute())]
+        with Path(_spool[0]).open("xb") as file:
+            shutil.copyfileobj(source, file, _PIECE)
+            length = file.tell()
+    except OSError as error:
+        room = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
+        raise CaptureError(f"standard input cannot be copied to {room}") from None
+    if not length:
+        raise CaptureError("standard input is empty; pipe a capture into the command, or name a file")
+    return _spool[0]
+
+
+def spool_path() -> str | None:
+    """The path of the file that holds standard input; None where it was not asked for."""
+    return _spool[0] if _spool else None
+
+
+def is_spool(path: str | os.PathLike[str]) -> bool:
+    """Is this the file that holds standard input?"""
+    return _spool == [os.fspath(path)]
+
+
+def named(text: str) -> str:
+    """A text with the path of the temporary file replaced: by ``-`` in commands, else by :data:`NAME`."""
+    if not _spool or _spool[0] not in text:
+        return text
+    path = re.escape(_spool[0])
+    return re.sub(rf"(?<![\w/])(cdcwb [a-z]+ ){path}", r"\1-", text).replace(_spool[0], NAME)
+
+
+def remove() -> None:
+    """Remove the file, where there is one."""
+    for path in _spool:
+        shutil.rmtree(Path(path).parent, ignore_errors=True)
+    _spool.clear()
+
+
+def _remove_when_ended() -> None:
+    """Being asked to end by a signal ends this process like any other command, with its files removed."""
+
+    def ended(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, ended)
