@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -511,13 +512,19 @@ class Capture:
                 "continue": self._tables.continuation() if whole else {"not": _PARTIAL},
             }
             (beside / SAVED).write_text(named(json.dumps(facts, indent=1)), encoding="utf-8")
+            beside.chmod(0o755)
             if target.exists():
                 target.rename(old)
-            beside.chmod(0o755)
-            beside.rename(target)
+            try:
+                beside.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+            with suppress(OSError):  # it holds something only where it could not be put back
+                old.rmdir()
         return target
 
     def decoded(self, place: str | os.PathLike[str]) -> Self:

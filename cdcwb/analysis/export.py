@@ -97,8 +97,8 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
     """Write one view of a capture to the file ``to``, replacing what is there; returns the number of bytes of the file.
 
     ``view`` is a name of :data:`cdcwb.model.TABLES`; ``exact`` leaves text in CSV as it is that a spreadsheet takes for
-    a formula. Raises OptionError for an unknown view or ending, a target that
-    cannot be written, or one that the capture is read from.
+    a formula. Raises OptionError for an unknown view or ending, a target that cannot be written, or one that the
+    capture is read from.
     """
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
