@@ -23,6 +23,7 @@ NAME: Final = "standard input"
 
 _FILE: Final = "standard-input"
 _PIECE: Final = 8 << 20
+_SIGNALS: Final = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 _spool: list[str] = []
 """The path of the file, while there is one."""
@@ -77,14 +78,17 @@ def remove() -> None:
     for path in _spool:
         shutil.rmtree(Path(path).parent, ignore_errors=True)
     _spool.clear()
+    for number in _SIGNALS:
+        if signal.getsignal(number) is _end:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """A signal that asks this process to end ends it like a command that fails, with its files removed."""
+    sys.exit(128 + number)
 
 
 def _remove_when_ended() -> None:
-    """Being asked to end by a signal ends this process like any other command, with its files removed."""
-
-    def ended(number: int, _: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+    for number in _SIGNALS:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, ended)
+            signal.signal(number, _end)

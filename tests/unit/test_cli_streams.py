@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from cdcwb import standard_input
 from cdcwb.cli.app import cli
+from cdcwb.cli.console import standard_output
 from cdcwb.synth import generate
 
 COMMAND = [sys.executable, "-m", "cdcwb.cli"]
@@ -112,6 +114,21 @@ def test_a_command_that_is_ended_by_a_signal_leaves_no_copy_of_its_input(spool: 
         command.send_signal(signal.SIGTERM)
         assert command.wait(60) == 128 + signal.SIGTERM
     assert list(spool.iterdir()) == []
+
+
+def test_a_command_on_a_page_reads_standard_input_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standard_input, "_spool", ["/tmp/cdcwb-1/standard-input"])
+    text = "a /tmp/cdcwb-1/standard-input at 5: cdcwb inspect /tmp/cdcwb-1/standard-input --offset 5"
+    assert standard_input.named(text) == "a standard input at 5: cdcwb inspect - --offset 5"
+
+
+def test_data_on_a_terminal_commands_it_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with standard_output() as out:
+        out.write('a,b\r\n"\x1b]0;x\u202e",1\r\n'.encode())
+    assert capsys.readouterr().out == 'a,b\n"\\x1b]0;x\\u202e",1\n'
 
 
 @pytest.mark.parametrize(
