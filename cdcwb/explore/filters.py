@@ -20,9 +20,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.explore.columns import Bools, Column, micros
 from cdcwb.explore.tokens import END, FilterError, Token, tokens
 from cdcwb.formats.options import nearest
+from cdcwb.index.columns import Bools, Column, micros
 from cdcwb.words import visible
 
 __all__ = ["ALIASES", "Filter", "FilterError", "narrowing", "parse", "quoted"]

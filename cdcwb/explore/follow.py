@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb.explore.build import read_arrow, write_arrow
-from cdcwb.explore.columns import Bools, mask_of_texts
-from cdcwb.explore.index import Index
-from cdcwb.explore.source import Source
+from cdcwb.index.build import read_arrow, write_arrow
+from cdcwb.index.columns import Bools, mask_of_texts
+from cdcwb.index.places import Index
+from cdcwb.index.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -52,7 +52,7 @@ class Rows:
         return None
 
     def compare(self, sign: str, value: Any) -> Bools:
-        """See :class:`cdcwb.explore.columns.Column`."""
+        """See :class:`cdcwb.index.columns.Column`."""
         found = np.zeros(self._index.records, np.bool_)
         for numbers, keys in self._tables.values():
             if value is None:

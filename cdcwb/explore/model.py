@@ -15,15 +15,15 @@ import pyarrow as pa
 from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks, Place
 from cdcwb.errors import OptionError
 from cdcwb.explore import places
-from cdcwb.explore.columns import Bools, Column, mask_of_texts
 from cdcwb.explore.copying import COPIES, Change, change_of
 from cdcwb.explore.filters import Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
-from cdcwb.explore.index import Index
 from cdcwb.explore.records import Record, Records
-from cdcwb.explore.source import Source, open_source
 from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
+from cdcwb.index.columns import Bools, Column, mask_of_texts
+from cdcwb.index.places import Index
+from cdcwb.index.source import Source, open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ class Explorer:
     def open(
         cls, path: Paths | DataFrame, format: str = "auto", folder: str | os.PathLike[str] | None = None, **options: Any
     ) -> Explorer:
-        """See :func:`cdcwb.explore.source.open_source`."""
+        """See :func:`cdcwb.index.source.open_source`."""
         return cls(open_source(path, format, folder, **options))
 
     # --- what is shown ------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class _Noted:
         return self._marks.note((str(self._index.file_of(row)["file"]), self._index.number("offset", row)))
 
     def compare(self, sign: str, value: Any) -> Bools:
-        """See :class:`cdcwb.explore.columns.Column`."""
+        """See :class:`cdcwb.index.columns.Column`."""
         marks = self._marks.rows()
         files = {str(entry["file"]): int(entry["file_index"]) for entry in self._index.files}
         known = [one for one in marks if one["file"] in files]

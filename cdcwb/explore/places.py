@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
-from cdcwb.explore.columns import Numbers, Texts, Times, micros
 from cdcwb.explore.filters import ALIASES
-from cdcwb.explore.index import Index
 from cdcwb.formats.options import nearest
+from cdcwb.index.columns import Numbers, Texts, Times, micros
+from cdcwb.index.places import Index
 from cdcwb.words import joined, visible
 
 __all__ = ["find", "places"]

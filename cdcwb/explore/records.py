@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.explore.source import Source
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Field
+from cdcwb.index.source import Source
 from cdcwb.model import EVENTS, Kind
 from cdcwb.words import plural
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from cdcwb.explore.copying import Change
-from cdcwb.explore.index import Index
 from cdcwb.explore.records import Record
 from cdcwb.formats.base import Field
+from cdcwb.index.places import Index
 from cdcwb.model import Kind, Problem, Severity
 from cdcwb.words import clock, plural, visible
 

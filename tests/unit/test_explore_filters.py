@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.explore.columns import NO_TIME, Codes, Numbers, Texts, Times, micros
 from cdcwb.explore.filters import FilterError, narrowing, parse, quoted
-from cdcwb.explore.index import _bare_names
+from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times, micros
+from cdcwb.index.places import _bare_names
 
 NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)
 COLUMNS = {

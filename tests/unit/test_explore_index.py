@@ -14,11 +14,11 @@ import pytest
 
 from cdcwb import model
 from cdcwb.errors import OptionError
-from cdcwb.explore.build import build_index
-from cdcwb.explore.index import Index, open_index
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.places import find
-from cdcwb.explore.source import Source, open_source
+from cdcwb.index.build import build_index
+from cdcwb.index.places import Index, open_index
+from cdcwb.index.source import Source, open_source
 from tests.explore_captures import DATA, saved
 
 SEQUENCE = "20260203080013070000000000000000024"

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.explore.columns import NO_TIME
+from cdcwb.index.columns import NO_TIME
 
 __all__ = ["ABOUT", "HEADERS", "PROBLEM_ROWS", "VERSION", "build_index", "read_arrow", "write_arrow"]
 

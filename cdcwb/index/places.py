@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.explore.build import ABOUT, HEADERS, VERSION, read_arrow
-from cdcwb.explore.columns import Codes, Column, Numbers, Texts, Times
+from cdcwb.index.build import ABOUT, HEADERS, VERSION, read_arrow
+from cdcwb.index.columns import Codes, Column, Numbers, Texts, Times
 
 __all__ = ["Index", "open_index"]
 
@@ -188,7 +188,7 @@ class _Counted:
         return row + 1
 
     def compare(self, sign: str, value: Any) -> npt.NDArray[np.bool_]:
-        """See :class:`cdcwb.explore.columns.Column`."""
+        """See :class:`cdcwb.index.columns.Column`."""
         if value is None:
             return np.zeros(self._records, np.bool_)
         return Numbers(np.arange(1, self._records + 1)).compare(sign, value)

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.explore.build import HEADERS, build_index
-from cdcwb.explore.index import Index, open_index
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
+from cdcwb.index.build import HEADERS, build_index
+from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
 from cdcwb.saved import SAVED
 
@@ -148,7 +148,7 @@ def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, o
         return opened[0]
 
     def make(place: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as beside:
+        with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
             headers = capture().headers
             _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
             _build(place, sorted((Path(beside) / "headers").glob("*.parquet")), capture(), origin)
@@ -221,7 +221,7 @@ def _writable(home: Path) -> bool:
 
 def _temporary() -> Path:
     """A folder that goes with the process."""
-    place = Path(tempfile.mkdtemp(prefix="cdcwb-explorer-"))
+    place = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
     weakref.finalize(_KEPT, shutil.rmtree, place, ignore_errors=True)
     return place
 
