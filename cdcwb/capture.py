@@ -292,6 +292,16 @@ class Capture:
         return isinstance(self._tables, Saved) and not self._filters
 
     @property
+    def saved_in(self) -> Path | None:
+        """The folder of a saved capture that is looked at as a whole; else None."""
+        return self._tables.folder if isinstance(self._tables, Saved) and not self._filters else None
+
+    @property
+    def origin(self) -> Origin | None:
+        """The files that it was opened from, where all that is in them is looked at; else None."""
+        return self._tables.origin if type(self._tables) is Live and not self._filters else None
+
+    @property
     def format(self) -> str:
         """The format's name."""
         return self._tables.format.name

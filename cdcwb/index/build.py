@@ -25,16 +25,19 @@ import pyarrow.parquet as pq
 from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME
 
-__all__ = ["ABOUT", "HEADERS", "PROBLEM_ROWS", "VERSION", "build_index", "read_arrow", "write_arrow"]
+__all__ = ["ABOUT", "HEADERS", "PROBLEM_ROWS", "VERSION", "build_index", "put_in_place", "read_arrow", "write_arrow"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 ABOUT: Final = "index.json"
 
 HEADERS: Final = ("csn", "record_id")
 """Header fields of sources that become columns, where there are any."""
 
 PROBLEM_ROWS: Final = pa.schema(
-    [("row", pa.int64()), ("severity", pa.string()), ("code", pa.string()), ("sentence", pa.string())]
+    [
+        ("row", pa.int64()),
+        *((name, pa.string()) for name in ("severity", "code", "sentence", "transaction_id", "table")),
+    ]
 )
 """The problems of records; ``row`` is -1 where a problem concerns none."""
 
@@ -77,12 +80,24 @@ def build_index(
         write_arrow(beside / "versions.arrow", versions)
         told = {**about, "version": VERSION, "records": len(numbers["offset"]), "parts": [path.name for path in parts]}
         (beside / ABOUT).write_text(json.dumps(told, indent=1), encoding="utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
-        beside.chmod(0o755)
-        beside.rename(folder)
+        put_in_place(beside, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def put_in_place(made: Path, folder: Path) -> None:
+    """Rename a folder that is whole to what it is called; one that was there goes. Of two processes that make the same
+    index at once, the later one wins."""
+    made.chmod(0o755)
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not folder.exists():
+                raise
+        else:
+            return
 
 
 def _read(parts: Sequence[Path]) -> pa.Table:
@@ -188,14 +203,15 @@ def _placed(
     file, offset = numbers["file_index"], numbers["offset"]
     starts = np.searchsorted(file, np.arange(int(file[-1]) + 2))
     rows = []
-    for one in problems.select(["severity", "code", "sentence", "file", "offset"]).to_pylist():
+    of_problem = PROBLEM_ROWS.names[1:]
+    for one in problems.select([*of_problem, "file", "offset"]).to_pylist():
         row = -1
         place = index.get(one["file"]) if one["file"] is not None and one["offset"] is not None else None
         if place is not None and place + 1 < len(starts):
             first, last = int(starts[place]), int(starts[place + 1])
             row = first + int(np.searchsorted(offset[first:last], one["offset"], side="right")) - 1
             row = row if row >= first else -1
-        rows.append({"row": row, "severity": one["severity"], "code": one["code"], "sentence": one["sentence"]})
+        rows.append({"row": row, **{name: one[name] for name in of_problem}})
     of_row: dict[int, dict[str, None]] = {}
     for found in rows:
         if found["row"] >= 0:

@@ -120,7 +120,13 @@ class Index:
     def problems_of(self, row: int) -> list[dict[str, Any]]:
         """The problems of a record: severity, code and sentence."""
         mine = self._problems.filter(pc.equal(self._problems["row"], row))
-        found: list[dict[str, Any]] = mine.drop_columns(["row"]).to_pylist()
+        found: list[dict[str, Any]] = mine.select(["severity", "code", "sentence"]).to_pylist()
+        return found
+
+    @cached_property
+    def problem_list(self) -> list[dict[str, Any]]:
+        """All problems: severity, code, sentence, transaction_id, table, and ``row``: their record, -1 for none."""
+        found: list[dict[str, Any]] = self._problems.to_pylist()
         return found
 
     @property

@@ -8,6 +8,8 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -20,6 +22,8 @@ from cdcwb.formats import Paths, get_format
 from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.index.build import HEADERS, build_index
+from cdcwb.index.cache import cached
+from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
 from cdcwb.saved import SAVED
@@ -29,9 +33,10 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["Source", "open_source"]
+__all__ = ["Source", "open_source", "source_of"]
 
 _INDEX: Final = "explorer"
+_CHANGES: Final = "explorer-changes"
 _EVENTS: Final = "explorer-events"
 _COLUMNS: Final = (
     "file_index",
@@ -68,6 +73,7 @@ class Source:
         options: Mapping[str, Any],
         events: list[Path],
         capture: Callable[[], Capture],
+        saved: Path | None = None,
     ) -> None:
         self.index = index
         self.home = home
@@ -75,6 +81,7 @@ class Source:
         self.events = events
         self._open = capture
         self._capture: Capture | None = None
+        self._saved = saved
 
     @property
     def capture(self) -> Capture:
@@ -82,6 +89,42 @@ class Source:
         if self._capture is None:
             self._capture = self._open()
         return self._capture
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The changes and transactions of the capture, beside its records. Made where they are missing; this alone
+        needs Spark, and of a saved capture not even this."""
+        place, origin = self.index.folder.with_name(_CHANGES), self.index.about["origin"]
+        found = open_changes(place, origin, self.index)
+        if found is not None:
+            return found
+        if self._saved is not None:
+            parts = sorted((self._saved / "changes").glob("*.parquet"))
+            transactions = pq.ParquetDataset(self._saved / "transactions").read()
+            build_changes(place, parts, transactions, self.index, origin)
+        else:
+            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
+                frame = self.capture.changes.select(*READ, "source_events", "changed_columns")
+                _write(frame, Path(beside) / "changes")
+                _write(self.capture.transactions, Path(beside) / "transactions")
+                transactions = pq.ParquetDataset(Path(beside) / "transactions").read()
+                parts = sorted((Path(beside) / "changes").glob("*.parquet"))
+                build_changes(place, parts, transactions, self.index, origin)
+        return Changes(place, self.index)
+
+
+def source_of(capture: Capture) -> Source:
+    """The index of a capture that is open. That of a saved capture stands in its folder, that of files in the user's
+    cache (:mod:`cdcwb.index.cache`); where a part is looked at, or a table of rows, it goes with the process."""
+    if capture.saved_in is not None:
+        return _of_saved(capture.saved_in, None, {})
+    files = capture.origin
+    if files is None:
+        return _of_events(capture, _temporary(), None, {})
+    origin = {**_origin(files.files, files.format, files.options), "cdcwb": version("cdcwb")}
+    place = cached(origin) or _temporary()
+    index = _index(place, origin, lambda target: _write_places(target, capture, origin))
+    return Source(index, None, files.options, [], lambda: capture)
 
 
 def open_source(
@@ -118,7 +161,7 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
         build_index(place, events, made, tables["problems"], tables["table_versions"])
 
     index = _index(home, origin, make)
-    return Source(index, home, {**index.about["options"], **options}, events, lambda: cdcwb.load(path))
+    return Source(index, home, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
 
 
 def _given(format: str, detected: pa.Table) -> dict[str, str]:
@@ -131,15 +174,6 @@ def _given(format: str, detected: pa.Table) -> dict[str, str]:
 def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Source:
     import cdcwb
 
-    names = list_files(path)
-    files = [Path(name) for name in dict.fromkeys([*names, *described_by(names)])]
-    stats = [(str(file.absolute()), file.stat()) for file in files]
-    told = {name: str(value) for name, value in sorted(options.items())}
-    origin = {
-        "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats],
-        "format": format,
-        "options": told,
-    }
     opened: list[Capture] = []
 
     def capture() -> Capture:
@@ -147,14 +181,29 @@ def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, o
             opened.append(cdcwb.load(path, format, **options))
         return opened[0]
 
-    def make(place: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
-            headers = capture().headers
-            _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
-            _build(place, sorted((Path(beside) / "headers").glob("*.parquet")), capture(), origin)
-
     home = None if folder is None else Path(folder).expanduser().absolute()
-    return Source(_index(home, origin, make), home, options, [], capture)
+    origin = _origin(list_files(path), format, options)
+    return Source(
+        _index(home, origin, lambda place: _write_places(place, capture(), origin)), home, options, [], capture
+    )
+
+
+def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells whether files, and how they are read, are still the same."""
+    files = [Path(name).absolute() for name in dict.fromkeys([*names, *described_by(names)])]
+    stats = [(str(file), file.stat()) for file in files]
+    return {
+        "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats],
+        "format": format,
+        "options": {name: str(value) for name, value in sorted(options.items())},
+    }
+
+
+def _write_places(place: Path, capture: Capture, origin: Any) -> None:
+    with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
+        headers = capture.headers
+        _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
+        _build(place, sorted((Path(beside) / "headers").glob("*.parquet")), capture, origin)
 
 
 def _of_rows(
@@ -162,9 +211,12 @@ def _of_rows(
 ) -> Source:
     import cdcwb
 
-    capture = cdcwb.load(frame, format, **options)
     home = None if folder is None else Path(folder).expanduser().absolute()
-    place = home or _temporary()
+    return _of_events(cdcwb.load(frame, format, **options), home or _temporary(), home, options)
+
+
+def _of_events(capture: Capture, place: Path, home: Path | None, options: Mapping[str, Any]) -> Source:
+    """A capture that no file can be asked for again: its events are kept whole."""
     events = place / _EVENTS
     shutil.rmtree(events, ignore_errors=True)
     _write(capture.events, events)

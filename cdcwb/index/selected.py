@@ -1,0 +1,131 @@
+"""The changes, transactions and problems of an index that a selection lets through."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import OrderedDict
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.index.changes import Changes
+from cdcwb.index.columns import Texts, micros
+from cdcwb.index.selection import Selection
+
+__all__ = ["TIME", "Selected"]
+
+_KEPT: Final = 24  # fields and values whose changes are remembered
+TIME: Final = ("time_from", "time_to", "without_time")
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+class Selected:
+    """What a selection lets through. Asked again after a step, it looks only at the fields that changed."""
+
+    def __init__(self, changes: Changes, selection: Selection) -> None:
+        self.changes = changes
+        self.selection = selection
+        self._fits: OrderedDict[Any, Bools] = OrderedDict()
+
+    def mask(self, skip: Iterable[str] = ()) -> Bools:
+        """Which changes are selected, where the fields ``skip`` let everything through."""
+        chosen = self.selection.chosen(skip)
+        time = (chosen.pop("time_from", None), chosen.pop("time_to", None), chosen.pop("without_time", False))
+        masks = [self._remembered(name, value) for name, value in chosen.items()]
+        if time[0] is not None or time[1] is not None:
+            masks.append(self._remembered("time", time))
+        return reduce(and_, masks) if masks else np.ones(len(self.changes), np.bool_)
+
+    def transactions(self, mask: Bools | None = None) -> Ints:
+        """The transactions that have a selected change; those without any where everything is selected."""
+        transactions = self.changes.transactions
+        if mask is None and not self.selection.chosen():
+            return np.arange(len(transactions))
+        numbers = self.changes.transaction[self.mask() if mask is None else mask]
+        return np.flatnonzero(np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0)
+
+    def problems(self) -> list[dict[str, Any]]:
+        """The problems of selected transactions and of the records of selected changes; all of them, also those that
+        concern neither, where everything is selected. Rows of the index: row, severity, code, sentence …"""
+        places, changes = self.changes.places, self.changes
+        rows: list[dict[str, Any]] = places.problem_list
+        if not self.selection.chosen():
+            return rows
+        mask = self.mask()
+        ids = changes.transactions.rows["transaction_id"].take(pa.array(self.transactions(mask))).to_pylist()
+        known = set(ids)
+        records = changes.record[mask]
+        at = np.searchsorted(records, [one["row"] for one in rows])
+        there = [
+            int(place) < len(records) and records[place] == one["row"] for place, one in zip(at, rows, strict=True)
+        ]
+        return [one for one, is_there in zip(rows, there, strict=True) if is_there or one["transaction_id"] in known]
+
+    # --- fields -------------------------------------------------------------------------------------------------------
+
+    def _remembered(self, name: str, value: Any) -> Bools:
+        if (name, value) not in self._fits:
+            self._fits[name, value] = self._fit(name, value)
+            while len(self._fits) > _KEPT:
+                self._fits.popitem(last=False)
+        self._fits.move_to_end((name, value))
+        return self._fits[name, value]
+
+    def _fit(self, name: str, value: Any) -> Bools:
+        changes = self.changes
+        if name == "time":
+            return self._in_time(*value)
+        if name == "tables":
+            names = changes.texts["table"]
+            chosen = [text in value or text.partition(".")[2] in value for text in names]
+            return _of_codes(changes.codes["table"], chosen)
+        if name in ("operations", "outcomes"):
+            field = name[:-1]
+            return _of_codes(changes.codes[field], [text in value for text in changes.texts[field]])
+        if name == "users":
+            return _of_codes(changes.users, [text in value for text in changes.transactions.texts["user"]])
+        if name == "columns":
+            return _of_codes(changes.set, [not set(value).isdisjoint(one) for one in changes.sets])
+        if name == "transactions":
+            ids = changes.transactions.rows["transaction_id"]
+            return _of_codes(changes.transaction, pc.is_in(ids, pa.array(value, ids.type)).to_pylist())
+        if name == "text":
+            return self._with_text(value)
+        positions = changes.places.columns.get("position")
+        if positions is None:
+            return np.zeros(len(changes), np.bool_)
+        return positions.compare(">=" if name == "position_from" else "<=", value)[changes.record]
+
+    def _in_time(self, first: dt.datetime | None, last: dt.datetime | None, without_time: bool) -> Bools:
+        at = self.changes.at
+        fits = np.ones(len(at), np.bool_) if last is None else at < micros(last)
+        if first is not None:
+            fits &= at >= micros(first)
+        return fits | ~self.changes.timed if without_time else fits & self.changes.timed
+
+    def _with_text(self, text: str) -> Bools:
+        changes, low = self.changes, text.lower()
+        found = _of_codes(changes.codes["table"], [low in one.lower() for one in changes.texts["table"]])
+        found |= _of_codes(changes.users, [low in one.lower() for one in changes.transactions.texts["user"]])
+        found |= _of_codes(changes.set, [any(low in one.lower() for one in names) for names in changes.sets])
+        ids = changes.transactions.rows["transaction_id"]
+        found |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
+        positions = changes.places.columns.get("position")
+        if isinstance(positions, Texts):
+            there = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
+            found |= there.to_numpy(zero_copy_only=False)[changes.record]
+        return found
+
+
+def _of_codes(codes: npt.NDArray[Any], chosen: list[bool]) -> Bools:
+    """The rows whose code is chosen; -1 never is."""
+    table = np.array([*chosen, False], np.bool_)
+    return np.asarray(table[codes])

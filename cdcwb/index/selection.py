@@ -1,0 +1,253 @@
+"""What of a capture is looked at: one selection, which every view of the capture follows and can change.
+
+    capture.selection.update(tables=["shop.orders"], operations=["UPDATE"])
+    capture.selection.undo()
+
+A change is selected that fits every field that is set; it fits a field that has one of its values. The time of a change
+is its own, else that of its commit.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import traitlets
+
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.words import plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["FIELDS", "NO_TABLE", "Selection", "selected_changes"]
+
+NO_TABLE: Final = "(no table)"
+"""Stands for the table of a change that has none."""
+
+_LISTS: Final = ("tables", "operations", "outcomes", "users", "columns", "transactions")
+_TIMES: Final = ("time_from", "time_to")
+_TEXTS: Final = ("position_from", "position_to", "text")
+FIELDS: Final = (*_LISTS, *_TIMES, "without_time", *_TEXTS)
+"""What chooses changes. ``record`` is not among them: it is the record that is looked at."""
+
+_MOST_STEPS: Final = 100
+
+
+class Selection(traitlets.HasTraits):
+    """Which changes are looked at, and which record. Values are those of ``changes``.
+
+    ``tables`` (``schema.table``, or a table's name alone), ``operations``, ``outcomes``, ``users``, ``columns``
+    (changed ones), ``transactions`` (ids): empty means all. ``time_from`` (included) and ``time_to`` (not included):
+    aware times; ISO 8601 text is read as UTC unless it says otherwise. ``without_time``: with a time set, also changes of
+    which no time is known. ``position_from`` and ``position_to``: log positions, both included. ``text``: in the name
+    of its table, transaction, user, position or a changed column, whatever the case. ``record``: the number of a
+    record in capture order, from 0.
+
+    ``version`` rises with every step; who shows the capture observes it.
+    """
+
+    tables = traitlets.Any(())
+    operations = traitlets.Any(())
+    outcomes = traitlets.Any(())
+    users = traitlets.Any(())
+    columns = traitlets.Any(())
+    transactions = traitlets.Any(())
+    time_from = traitlets.Any(None)
+    time_to = traitlets.Any(None)
+    without_time = traitlets.Bool(False)
+    position_from = traitlets.Unicode("")
+    position_to = traitlets.Unicode("")
+    text = traitlets.Unicode("")
+    record = traitlets.Int(None, allow_none=True)
+    version = traitlets.Int(0)
+
+    def __init__(self, **fields: Any) -> None:
+        self._within = False  # a step of several fields
+        self._before: list[dict[str, Any]] = []
+        self._undone: list[dict[str, Any]] = []
+        self._kept: dict[str, dict[str, Any]] = {}
+        super().__init__()
+        self.observe(self._stepped, list(FIELDS))
+        if fields:
+            self.update(**fields)
+            self._before.clear()
+
+    @traitlets.validate(*_LISTS)
+    def _list(self, proposal: Any) -> tuple[str, ...]:
+        value = proposal["value"]
+        values = [value] if isinstance(value, str) else list(value or ())
+        if not all(isinstance(one, str) for one in values):
+            raise OptionError(f"{proposal['trait'].name}: expected texts, found {value!r}")
+        return tuple(dict.fromkeys(values))
+
+    @traitlets.validate(*_TIMES)
+    def _time(self, proposal: Any) -> dt.datetime | None:
+        value = proposal["value"]
+        if value is None or value == "":
+            return None
+        try:
+            time = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            raise OptionError(f"{proposal['trait'].name}: expected an ISO 8601 time, found {value!r}") from None
+        return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def update(self, **fields: Any) -> None:
+        """Set several fields in one step. Raises OptionError for a name or a value that is none, and changes nothing
+        then."""
+        for name in fields:
+            if name not in (*FIELDS, "record"):
+                raise OptionError(f"a selection has no field '{name}'.{nearest(name, FIELDS)}")
+        was = self.values()
+        try:
+            self._set(fields)
+        except (OptionError, traitlets.TraitError) as wrong:
+            self._set(was)
+            raise wrong if isinstance(wrong, OptionError) else OptionError(str(wrong)) from None
+        self._done(was)
+
+    def toggle(self, field: str, value: str) -> None:
+        """Add a value to a field, or take it away."""
+        have = getattr(self, field)
+        self.update(**{field: [one for one in have if one != value] if value in have else [*have, value]})
+
+    def reset(self) -> None:
+        """Everything is selected again."""
+        self.update(**_DEFAULTS)
+
+    def undo(self) -> None:
+        """As it was before the last step; nothing where there was none."""
+        self._go(self._before, self._undone)
+
+    def redo(self) -> None:
+        """The step that was undone last."""
+        self._go(self._undone, self._before)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """How many steps can be undone, and done again."""
+        return len(self._before), len(self._undone)
+
+    def _go(self, source: list[dict[str, Any]], target: list[dict[str, Any]]) -> None:
+        if source:
+            target.append(self.values())
+            self._set(source.pop())
+            self.version += 1
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        self._within = True
+        try:
+            for name, value in values.items():
+                setattr(self, name, value)
+        finally:
+            self._within = False
+
+    def _stepped(self, change: Any) -> None:
+        if not self._within:
+            self._done({**self.values(), change["name"]: change["old"]})
+
+    def _done(self, was: dict[str, Any]) -> None:
+        if was != self.values():
+            self._before.append(was)
+            del self._before[:-_MOST_STEPS]
+            self._undone.clear()
+            self.version += 1
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def keep(self, name: str) -> None:
+        """Keep the selection under a name, for as long as the capture is open."""
+        if not name.strip():
+            raise OptionError("a selection that is kept has a name")
+        self._kept[name.strip()] = self.values()
+        self.version += 1
+
+    def use(self, name: str) -> None:
+        """Take the selection that was kept under a name."""
+        if name not in self._kept:
+            raise OptionError(f"there is no selection '{name}'.{nearest(name, self._kept)}")
+        self.update(**self._kept[name])
+
+    @property
+    def kept(self) -> list[str]:
+        """The names of those that were kept."""
+        return list(self._kept)
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    def values(self) -> dict[str, Any]:
+        """All fields."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+    def chosen(self, skip: Iterable[str] = ()) -> dict[str, Any]:
+        """The fields that are set, ``skip`` aside."""
+        return {name: value for name, value in self.values().items() if value != _DEFAULTS[name] and name not in skip}
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields that are set as JSON has them, named as the parameters of the notebooks."""
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in self.chosen().items()}
+        return {name: value.isoformat() if isinstance(value, dt.datetime) else value for name, value in plain.items()}
+
+    def __repr__(self) -> str:
+        return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.parameters().items())})"
+
+    def sentence(self) -> str:
+        """The fields that are set, in words; empty where everything is selected."""
+        parts = []
+        for name, value in self.parameters().items():
+            if isinstance(value, list):
+                shown = ", ".join(value[:3]) if len(value) < 5 else plural(len(value), name.removesuffix("s"))
+                parts.append(f"{name}: {shown}")
+            else:
+                parts.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {value}")
+        return "; ".join(parts)
+
+
+_DEFAULTS: Final = Selection().values()
+
+
+def selected_changes(selection: Selection, changes: DataFrame, transactions: DataFrame) -> DataFrame:
+    """The same with Spark: the changes that are selected, with the columns that ``changes`` has (all of
+    :data:`cdcwb.model.CHANGES` but the images are needed)."""
+    from functools import reduce
+    from operator import and_
+
+    from pyspark.sql import functions as F
+
+    users = transactions.select("transaction_id", F.col("user").alias("_user"))
+    table = F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
+    rows = changes.withColumns({"_table": table, "_at": F.coalesce("changed_at", "committed_at")})
+    rows = rows.join(users, "transaction_id", "left")
+    conditions = [_condition(name, value, selection) for name, value in selection.chosen(["without_time"]).items()]
+    fits: Column = reduce(and_, conditions, F.lit(True))
+    return rows.where(fits).select(*changes.columns)
+
+
+def _condition(name: str, value: Any, selection: Selection) -> Column:
+    from pyspark.sql import functions as F
+
+    if name == "tables":
+        bare = F.regexp_replace("_table", r"^[^.]*\.", "")
+        return F.col("_table").isin(*value) | bare.isin(*value)
+    if name == "columns":
+        found = F.arrays_overlap("changed_columns", F.array(*map(F.lit, value)))
+        return F.coalesce(found, F.lit(False))
+    if name in _TIMES:
+        fits = F.col("_at") >= F.lit(value) if name == "time_from" else F.col("_at") < F.lit(value)
+        return F.coalesce(fits, F.lit(selection.without_time))
+    if name == "position_from":
+        return F.coalesce(F.col("position") >= value, F.lit(False))
+    if name == "position_to":
+        return F.coalesce(F.col("position") <= value, F.lit(False))
+    if name == "text":
+        named = F.array_union(
+            F.array("_table", "transaction_id", "_user", "position"), F.coalesce("changed_columns", F.array())
+        )
+        found = F.exists(named, lambda one: F.coalesce(F.contains(F.lower(one), F.lit(value.lower())), F.lit(False)))
+        return F.coalesce(found, F.lit(False))
+    column = {"operations": "operation", "outcomes": "outcome", "users": "_user", "transactions": "transaction_id"}
+    return F.coalesce(F.col(column[name]).isin(*value), F.lit(False))
