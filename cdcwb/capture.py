@@ -30,7 +30,9 @@ from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plai
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from cdcwb.index.selection import Selection
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
+    from cdcwb.views import Views
 
 __all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "register"]
 
@@ -389,6 +391,20 @@ class Capture:
             self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
         )
 
+    # --- views --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def view(self) -> Views:
+        """Its views: ``capture.view.transactions()`` and others (:mod:`cdcwb.views`), which share a selection."""
+        from cdcwb.views import Views
+
+        return Views(self)
+
+    @property
+    def selection(self) -> Selection:
+        """What its views look at; every one of them follows it (:class:`cdcwb.index.selection.Selection`)."""
+        return self.view.bench.selection
+
     # --- one row, one moment ------------------------------------------------------------------------------------------
 
     def history(self, table: str, key: Mapping[str, str | None]) -> DataFrame:
@@ -550,6 +566,7 @@ class Capture:
         where = Path(place).absolute()
         with_names(tables.numbered()).write.parquet(str(where))
         again = copy.copy(self)  # filters stay, and what a kind of capture of its own adds
+        vars(again).pop("view", None)
         again._tables = Decoded(tables, where)
         return again
 

@@ -19,6 +19,7 @@ __all__ = [
     "show_times_in",
     "size",
     "tally",
+    "time_on_axis",
     "visible",
     "zone_name",
 ]
@@ -124,6 +125,11 @@ def clock(time: datetime) -> tuple[str, str]:
 def local(time: datetime) -> datetime:
     """A time in the zone of the axes, without it, as plotly takes times."""
     return _in(_display.axis, time).replace(tzinfo=None, fold=0)
+
+
+def time_on_axis(text: str) -> datetime:
+    """The time that stands on an axis as ``text`` (ISO 8601): what :func:`local` takes from it is there again."""
+    return datetime.fromisoformat(text).replace(tzinfo=_display.axis).astimezone(UTC)
 
 
 def zone_name(axis: bool = True) -> str:

@@ -63,6 +63,7 @@ def changed_over_time(
         y=[f"{theme.label(name, 30)}  {count(totals[name])}" for name in names],
         z=z,
         text=words,
+        customdata=[[name] * len(times) for name in names],
         hovertemplate="%{text}<extra></extra>",
         hoverongaps=False,
         colorscale=theme.SCALE,

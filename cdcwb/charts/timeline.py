@@ -195,6 +195,7 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
                 width=_BAR,
                 marker=look.bar(),
                 customdata=[s.hover for s in some],
+                ids=[s.record["transaction_id"] for s in some],
                 hovertemplate=template.replace("WORD", look.title),
                 **refs,
             )

@@ -146,6 +146,7 @@ class Panes {
   showBusy() { this.root.setAttribute("aria-busy", String(this.waiting.size > 0 || this.soon !== null)); }
 
   hear(message) {
+    if (message.follow !== undefined) return this.ask("choose", { row: message.follow });
     this.waiting.delete(message.id);
     if (message.about) {
       this.about = message.about;

@@ -35,6 +35,11 @@ class ExplorerWidget(anywidget.AnyWidget):
         self.explorer = explorer
         self.on_msg(self._heard)
 
+    def show(self, record: int) -> None:
+        """Choose a record, from Python or from another widget; the page follows."""
+        self.explorer.choose(record)
+        self.send({"follow": record})
+
     def answer(self, message: Message) -> Message:
         """What the page is told when it asks: ``do`` names the step, ``first`` and ``count`` the lines of its list."""
         step = _STEPS.get(str(message.get("do")))

@@ -41,9 +41,9 @@ class Selection(traitlets.HasTraits):
 
     ``tables`` (``schema.table``, or a table's name alone), ``operations``, ``outcomes``, ``users``, ``columns``
     (changed ones), ``transactions`` (ids): empty means all. ``time_from`` (included) and ``time_to`` (not included):
-    aware times; ISO 8601 text is read as UTC unless it says otherwise. ``without_time``: with a time set, also changes of
-    which no time is known. ``position_from`` and ``position_to``: log positions, both included. ``text``: in the name
-    of its table, transaction, user, position or a changed column, whatever the case. ``record``: the number of a
+    aware times; ISO 8601 text is read as UTC unless it says otherwise. ``without_time``: with a time set, also changes
+    of which no time is known. ``position_from`` and ``position_to``: log positions, both included. ``text``: in the
+    name of its table, transaction, user, position or a changed column, whatever the case. ``record``: the number of a
     record in capture order, from 0.
 
     ``version`` rises with every step; who shows the capture observes it.

@@ -30,9 +30,11 @@ __all__ = [
     "asset",
     "cards",
     "chart",
+    "heading",
     "note",
     "records",
     "style",
+    "style_once",
     "table",
     "table_html",
     "verdict",
@@ -60,6 +62,7 @@ class _Look:
     """How the page that is being made looks."""
 
     theme: str = "auto"
+    styled: bool = False
 
 
 _look: Final = _Look()
@@ -70,12 +73,24 @@ def style(asked: Parameters | None = None) -> None:
     times are shown in the zone that was ``asked`` for (None: UTC), and in its theme."""
     from IPython.display import display
 
-    _look.theme = "auto" if asked is None else asked.theme
+    _look.theme, _look.styled = "auto" if asked is None else asked.theme, True
     show_times_in(*((UTC, "UTC") if asked is None else (asked.zone, asked.time_zone)))
     about = {"cdcwb": STYLE, "theme": _look.theme}
     script = f"(() => {{\n{asset('dark.js')}{asset('lab.js')}follow({json.dumps(DARK)});\n}})();"
     html = f'<style data-theme="{_look.theme}">{asset("show.css")}</style><script>{script}</script>'
     display({"text/html": html, "text/plain": ""}, raw=True, metadata=about)
+
+
+def style_once() -> None:
+    """The look, where nothing asked for it yet: a notebook that is not ours."""
+    if not _look.styled:
+        style()
+
+
+def heading(title: str, answer: str = "") -> None:
+    """The title of what follows, and the answer in a sentence."""
+    said = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
+    _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{said}</div>', f"{title}: {answer}")
 
 
 def asset(name: str) -> str:

@@ -1,0 +1,85 @@
+"""What the views of one capture share: its index, its selection, and who shows them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+from cdcwb.index.changes import Changes
+from cdcwb.index.selected import Selected
+from cdcwb.index.selection import Selection
+from cdcwb.index.source import Source, source_of
+
+if TYPE_CHECKING:
+    from cdcwb.capture import Capture
+    from cdcwb.explore.widget import ExplorerWidget
+
+__all__ = ["Bench", "Follower"]
+
+
+class Follower(Protocol):
+    """What shows a selection, and is told of every step."""
+
+    def follow(self) -> None:
+        """The selection is another one."""
+        ...
+
+    def explorer(self, record: int) -> None:
+        """Show a record, where no explorer is open."""
+        ...
+
+
+class Bench:
+    """The index of a capture, the one selection, and the widgets that follow it.
+
+    The index is made when it is first needed. Widgets are heard in threads of their own: ``lock`` is held for a step.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.selection = Selection()
+        self.lock = RLock()
+        self.followers: WeakSet[Any] = WeakSet()
+        self.explorers: WeakSet[Any] = WeakSet()
+        self.selection.observe(lambda _step: self._tell(), "version")
+        self.selection.observe(lambda step: self._show(step["new"]), "record")
+
+    @cached_property
+    def source(self) -> Source:
+        """The index of records."""
+        return source_of(self.capture)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The index of changes and transactions."""
+        return self.source.changes
+
+    @cached_property
+    def selected(self) -> Selected:
+        """What the selection lets through."""
+        return Selected(self.changes, self.selection)
+
+    def explore(self) -> ExplorerWidget:
+        """An explorer of the capture, which shows the record of the selection from now on."""
+        from cdcwb.explore.model import Explorer
+        from cdcwb.explore.widget import ExplorerWidget
+
+        widget = ExplorerWidget(Explorer(self.source))
+        self.explorers.add(widget)
+        return widget
+
+    def _tell(self) -> None:
+        for one in list(self.followers):
+            one.follow()
+
+    def _show(self, record: int | None) -> None:
+        if record is None:
+            return
+        if self.explorers:
+            for explorer in list(self.explorers):
+                explorer.show(record)
+        else:
+            for one in list(self.followers)[-1:]:
+                one.explorer(record)

@@ -1,0 +1,105 @@
+"""What was done when, to which tables: the panels that every page can begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from cdcwb import charts
+from cdcwb.analysis import indexed
+from cdcwb.index.columns import micros
+from cdcwb.index.selected import TIME
+from cdcwb.views.bench import Bench
+from cdcwb.views.view import Answer, Panel, State, ordered
+from cdcwb.words import count, local, plural, time_on_axis
+
+__all__ = ["Problems", "Tables", "When"]
+
+
+class When(Panel):
+    """Changes by time and operation, whatever times are selected."""
+
+    name = "when"
+    title = "Changes over time"
+    help = "Drag over the bars to select a time; double-click to select all. Click a bar to see its first record."
+    brush = True
+
+    def ask(self, bench: Bench, state: State) -> Answer:
+        """See :class:`Panel`."""
+        found = indexed.over_time(bench.selected)
+        facts = {"changes": sum(row["changes"] for row in found.rows), "changes_without_time": found.without_time}
+        without = f"{plural(found.without_time, 'change')} without any time, and so not in the picture."
+        answer = Answer(notes=[without] if found.without_time else [], facts=facts, none="No change is selected.")
+        if found.rows:
+            answer.figure = charts.done_over_time(found.rows, found.width_us, found.axis)
+            answer.figure.update_layout(height=220)
+            _show_times(answer.figure, bench)
+        return answer
+
+    def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
+        """The first selected change of a bar."""
+        found = indexed.over_time(bench.selected)
+        middle = micros(time_on_axis(str(point["x"])))
+        low, high = middle - found.width_us // 2 - 1, middle + found.width_us // 2
+        changes = bench.changes
+        rows = np.flatnonzero(bench.selected.mask(TIME) & (changes.at >= low) & (changes.at <= high))
+        return int(changes.record[rows[0]]) if len(rows) else None
+
+
+def _show_times(figure: Any, bench: Bench) -> None:
+    """The selected times as a box."""
+    selection = bench.selection
+    span = bench.changes.span
+    if span is None or (selection.time_from is None and selection.time_to is None):
+        return
+    first = selection.time_from or indexed.time_of(span[0])
+    last = selection.time_to or indexed.time_of(span[1]) + timedelta(microseconds=1)
+    ends = [local(time).isoformat(sep=" ") for time in (first, last)]
+    figure.add_vrect(*ends, fillcolor="#1d4f91", opacity=0.14, line={"width": 1, "color": "#1d4f91"}, layer="below")
+
+
+class Tables(Panel):
+    """The tables that changed."""
+
+    name = "tables"
+    title = "Tables"
+    sorts = ("table", "changes", "first_time", "last_time")
+
+    def ask(self, bench: Bench, state: State) -> Answer:
+        """See :class:`Panel`."""
+        rows = indexed.tables(bench.changes, bench.selected.mask())
+        columns = {"table": "table", "changes": "changes", "operations": "by operation"}
+        columns |= {"first_time": "first", "last_time": "last"}
+        shown = ordered(rows, state)[: state.rows]
+        total = sum(row["changes"] for row in rows)
+        headline = f"{plural(total, 'change')} of {plural(len(rows), 'table')}"
+        if rows:
+            most = max(rows, key=lambda row: row["changes"])
+            headline += f", most of {most['table']}: {count(most['changes'])}"
+        facts = {"tables": {row["table"]: dict(row["operations"]) for row in rows}}
+        return Answer(headline, None, shown, columns, len(rows), facts=facts, none="No change is selected.")
+
+
+class Problems(Panel):
+    """What is wrong with the records and transactions that are selected."""
+
+    name = "problems"
+    title = "Problems"
+    sorts = ("severity", "code", "table")
+
+    def ask(self, bench: Bench, state: State) -> Answer:
+        """See :class:`Panel`."""
+        rows = [{**row, "record": row["row"] if row["row"] >= 0 else None} for row in bench.selected.problems()]
+        codes: dict[str, int] = {}
+        for row in rows:
+            codes[row["code"]] = codes.get(row["code"], 0) + 1
+        told = ", ".join(f"{code} {count(n)}" for code, n in sorted(codes.items(), key=lambda one: -one[1])[:4])
+        headline = f"{plural(len(rows), 'problem')}: {told}" if rows else ""
+        columns = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
+        columns |= {"transaction_id": "transaction"} if any(row["transaction_id"] for row in rows) else {}
+        shown = ordered(rows, state)[: state.rows]
+        facts = {"problems": len(rows), "problem_codes": codes}
+        return Answer(headline, None, shown, columns, len(rows), facts=facts, none="No problem.")

@@ -1,0 +1,254 @@
+/* Panels that share a selection. What they show comes from the kernel: figures as JSON, tables as HTML in which everything
+   captured is escaped. Everything else is put on the page as text. */
+
+const LOADED = "__cdcwb_plotly";
+const SOON = 250;
+
+/* plotly.js comes from the kernel once for a page of the browser; nothing is fetched from elsewhere. */
+function plotly(model) {
+  return (globalThis[LOADED] ??= new Promise((done, fail) => {
+    const listen = async (message, buffers) => {
+      if (!message.plotly) return;
+      model.off("msg:custom", listen);
+      try {
+        const packed = new Blob([buffers[0]]).stream().pipeThrough(new DecompressionStream("gzip"));
+        const source = await new Response(packed).text();
+        const parts = ["const module = { exports: {} }; const exports = module.exports;", source, "\n;export default module.exports;"];
+        const url = URL.createObjectURL(new Blob(parts, { type: "text/javascript" }));
+        done((await import(url)).default);
+        URL.revokeObjectURL(url);
+      } catch (wrong) {
+        fail(wrong);
+      }
+    };
+    model.on("msg:custom", listen);
+    model.send({ do: "plotly" });
+  }));
+}
+
+function make(tag, about = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(about)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const counted = (number) => Number(number).toLocaleString("en-GB");
+const isDark = () => {
+  const said = document.body.dataset.jpThemeLight;
+  return said === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : said === "false";
+};
+
+class Controls {
+  constructor(page) {
+    this.page = page;
+    this.open = null;
+    this.typing = null;
+    const button = (text, step) => make("button", { type: "button", "data-do": step, onclick: () => page.send(step) }, text);
+    this.fields = make("div", { class: "fields" });
+    this.text = make("input", {
+      type: "search", "aria-label": "text", placeholder: "text in table, transaction, user, position, column", spellcheck: "false",
+      oninput: () => { clearTimeout(this.typing); this.typing = setTimeout(() => page.send("set", { field: "text", value: this.text.value }), SOON); },
+    });
+    this.time = make("button", { type: "button", class: "time", title: "all times again", onclick: () => page.send("time", { x: null }) });
+    this.without = make("input", { type: "checkbox", onchange: () => page.send("set", { field: "without_time", value: this.without.checked }) });
+    this.withoutText = make("span");
+    this.withoutLabel = make("label", { class: "without" }, this.without, this.withoutText);
+    this.name = make("input", { type: "text", "aria-label": "name of the selection", placeholder: "name", size: 12,
+      onkeydown: (event) => { if (event.key === "Enter") this.keep(); } });
+    this.kept = make("select", { "aria-label": "kept selections", onchange: () => { if (this.kept.value) page.send("use", { name: this.kept.value }); } });
+    this.python = make("code", { class: "python" });
+    this.count = make("b", { class: "count", role: "status" });
+    [this.undo, this.redo, this.reset] = [button("Undo", "undo"), button("Redo", "redo"), button("Reset", "reset")];
+    this.node = make("div", { class: "cdcwb-box cdcwb-controls", role: "group", "aria-label": "selection", "data-lm-suppress-shortcuts": "true" },
+      make("div", { class: "row" }, this.fields, this.text),
+      make("div", { class: "row" }, this.count, this.time, this.withoutLabel, make("span", { class: "gap" }), this.undo, this.redo, this.reset, this.name,
+        make("button", { type: "button", onclick: () => this.keep() }, "Keep"), this.kept),
+      make("div", { class: "row" }, this.python));
+    document.addEventListener("pointerdown", this.outside = (event) => {
+      if (!event.composedPath().includes(this.fields)) for (const one of this.fields.children) one.open = false;
+    });
+  }
+
+  close() { document.removeEventListener("pointerdown", this.outside); clearTimeout(this.typing); }
+
+  keep() { if (this.name.value.trim()) { this.page.send("keep", { name: this.name.value }); this.name.value = ""; } }
+
+  show(told) {
+    this.count.textContent = `${counted(told.count)} of ${counted(told.total)} changes`;
+    this.time.textContent = told.time === null ? "" : `${told.time} ✕`;
+    this.time.hidden = told.time === null;
+    this.withoutLabel.hidden = !told.without_time || told.time === null;
+    this.without.checked = told.with_those;
+    this.withoutText.textContent = ` and ${counted(told.without_time)} without a time`;
+    if (document.activeElement !== this.text) this.text.value = told.text;
+    this.undo.disabled = !told.steps[0];
+    this.redo.disabled = !told.steps[1];
+    this.reset.disabled = told.python === "Selection()";
+    this.python.textContent = told.python;
+    this.kept.hidden = !told.kept.length;
+    this.kept.replaceChildren(make("option", { value: "" }, "kept selections"), ...told.kept.map((name) => make("option", { value: name }, name)));
+    const fields = told.fields.filter((field) => field.values.length);
+    if (fields.map((field) => field.name).join() !== [...this.fields.children].map((node) => node.dataset.field).join())
+      this.fields.replaceChildren(...fields.map((field) => this.field(field)));
+    for (const [place, field] of fields.entries()) this.fill(this.fields.children[place], field);
+  }
+
+  field(field) {
+    const find = make("input", { type: "search", "aria-label": `find in ${field.name}`, placeholder: "find", oninput: () => this.find(node) });
+    const node = make("details", { "data-field": field.name, ontoggle: () => { if (node.open) { find.value = ""; this.find(node); } } },
+      make("summary", {}), make("div", { class: "menu" }, find, make("div", { class: "values" })));
+    return node;
+  }
+
+  find(node) {
+    const wanted = node.querySelector("input[type=search]").value.toLowerCase();
+    for (const label of node.querySelectorAll("label")) label.hidden = !label.dataset.value.toLowerCase().includes(wanted);
+  }
+
+  fill(node, field) {
+    const chosen = field.values.filter((one) => one[2]).map((one) => one[0]);
+    node.querySelector("summary").textContent = chosen.length ? `${field.name}: ${chosen.length > 2 ? chosen.length : chosen.join(", ")}` : field.name;
+    node.classList.toggle("chosen", chosen.length > 0);
+    node.querySelector("input[type=search]").hidden = field.values.length < 9;
+    node.querySelector(".values").replaceChildren(...field.values.map(([value, count, on]) => {
+      const box = make("input", { type: "checkbox", onchange: () => this.page.send("toggle", { field: field.name, value }) });
+      box.checked = on;
+      return make("label", { "data-value": value }, box, make("span", { class: "value" }, value), make("span", { class: "number" }, counted(count)));
+    }));
+    this.find(node);
+  }
+}
+
+class Panel {
+  constructor(page, about) {
+    this.page = page;
+    this.name = about.name;
+    this.Plotly = null;
+    this.title = make("h3", {}, about.title);
+    this.headline = make("p", { class: "headline" });
+    this.plot = make("div", { class: "plot" });
+    this.notes = make("div", { class: "notes" });
+    this.table = make("div", { class: "table" });
+    this.more = make("button", { type: "button", hidden: true, onclick: () => page.send("more", { panel: this.name }) }, "Show more");
+    this.table.addEventListener("click", (event) => this.clicked(event));
+    this.table.addEventListener("keydown", (event) => { if (event.key === "Enter") this.clicked(event); });
+    this.node = make("section", { class: "cdcwb-panel", "data-panel": this.name, "aria-busy": "true" },
+      make("div", { class: "cdcwb-box" }, this.title, about.help ? make("p", { class: "help" }, about.help) : null, this.headline), this.plot,
+      make("div", { class: "cdcwb-box" }, this.notes, this.table, this.more));
+  }
+
+  clicked(event) {
+    const head = event.target.closest("th");
+    if (head) return this.page.send("sort", { panel: this.name, column: [...head.parentNode.children].indexOf(head) });
+    const row = event.target.closest("tbody tr");
+    if (row && row.dataset.record) this.page.send("row", { panel: this.name, row: [...row.parentNode.children].indexOf(row) });
+  }
+
+  async show(told, buffer) {
+    this.headline.textContent = told.headline;
+    this.headline.hidden = !told.headline;
+    this.notes.replaceChildren(...told.notes.map((text) => make("p", { class: "cdcwb-note" }, text)));
+    this.table.innerHTML = told.table; // made by the kernel, everything captured escaped
+    this.more.hidden = !told.more;
+    for (const [place, row] of [...this.table.querySelectorAll("tbody tr")].entries())
+      if (told.records[place] !== null && told.records[place] !== undefined) { row.dataset.record = told.records[place]; row.tabIndex = 0; row.title = "show this record"; }
+    for (const [place, head] of [...this.table.querySelectorAll("th")].entries())
+      if (told.sortable[place]) { head.tabIndex = 0; head.classList.add("sortable"); if (told.sorted[0] === place) head.setAttribute("aria-sort", told.sorted[1] ? "descending" : "ascending"); }
+    try {
+      await this.draw(told, buffer);
+    } catch (wrong) {
+      this.plot.textContent = `The chart cannot be drawn: ${wrong.message}`;
+      throw wrong;
+    } finally {
+      if (this.version === told.version) this.node.setAttribute("aria-busy", "false");
+      this.node.dataset.version = told.version;
+    }
+  }
+
+  async draw(told, buffer) {
+    this.version = told.version;
+    if (!told.figure) {
+      if (this.Plotly) this.Plotly.purge(this.plot);
+      this.Plotly = null;
+      this.plot.hidden = true;
+      return;
+    }
+    this.plot.hidden = false;
+    const figure = JSON.parse(new TextDecoder().decode(buffer));
+    const loaded = await plotly(this.page.model);
+    if (this.version !== told.version) return; // a later one is on its way
+    const first = !this.Plotly;
+    this.Plotly = loaded;
+    this.quiet = true;
+    await loaded.react(this.plot, figure.data, figure.layout, figure.config);
+    this.quiet = false;
+    if (!first) return;
+    const { name } = this;
+    this.plot.on("plotly_selected", (event) => { if (event?.range?.x) this.page.send("brush", { panel: name, x: event.range.x.map(String) }); });
+    this.plot.on("plotly_deselect", () => this.page.send("brush", { panel: name, x: null }));
+    this.plot.on("plotly_relayout", (event) => {
+      if (this.quiet) return;
+      if ("xaxis.range[0]" in event) this.page.send("zoom", { panel: name, x: [String(event["xaxis.range[0]"]), String(event["xaxis.range[1]"])] });
+      else if (event["xaxis.autorange"]) this.page.send("zoom", { panel: name, x: null });
+    });
+    this.plot.on("plotly_click", (event) => {
+      const [point] = event.points;
+      this.page.send("point", { panel: name, id: point.id ?? null, x: String(point.x), custom: point.customdata ?? null });
+    });
+  }
+
+  close() { if (this.Plotly) this.Plotly.purge(this.plot); }
+}
+
+class Page {
+  constructor(model, el) {
+    this.model = model;
+    const about = model.get("about");
+    this.controls = about.controls ? new Controls(this) : null;
+    this.panels = new Map(about.panels.map((one) => [one.name, new Panel(this, one)]));
+    this.wrong = make("p", { class: "cdcwb-note wrong", role: "alert", hidden: true });
+    this.root = make("div", { class: "cdcwb-live" },
+      make("div", { class: "cdcwb-box" }, about.title ? make("h2", {}, about.title) : null, this.headline = make("p", { class: "answer" })),
+      this.controls?.node, make("div", { class: "cdcwb-box" }, this.wrong), ...[...this.panels.values()].map((panel) => panel.node));
+    el.append(this.root);
+    this.listen = (message, buffers) => this.hear(message, buffers);
+    model.on("msg:custom", this.listen);
+    this.themes = new MutationObserver(() => this.send("theme", { dark: isDark() }));
+    this.themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+    this.seen = new IntersectionObserver((entries) => {
+      for (const one of entries) this.send("seen", { panel: one.target.dataset.panel, on: one.isIntersecting });
+    }, { rootMargin: "200px" });
+    this.send("open", { dark: isDark() });
+    for (const panel of this.panels.values()) this.seen.observe(panel.node);
+  }
+
+  send(step, about = {}) { this.model.send({ do: step, ...about }); }
+
+  hear(message, buffers) {
+    if (message.wrong !== undefined) { this.wrong.textContent = message.wrong; this.wrong.hidden = !message.wrong; }
+    if (message.answer !== undefined) this.headline.textContent = message.answer;
+    if (message.controls) this.controls?.show(message.controls);
+    for (const name of message.stale ?? []) this.panels.get(name)?.node.setAttribute("aria-busy", "true");
+    if (message.panel) this.panels.get(message.panel)?.show(message, buffers[0]);
+  }
+
+  close() {
+    this.model.off("msg:custom", this.listen);
+    this.themes.disconnect();
+    this.seen.disconnect();
+    this.controls?.close();
+    for (const panel of this.panels.values()) panel.close();
+  }
+}
+
+function render({ model, el }) {
+  const page = new Page(model, el);
+  return () => page.close();
+}
+
+export default { render };

@@ -1,0 +1,201 @@
+"""A view: one or more questions about what is selected, each with its answer as a figure, a table and a sentence.
+
+In a live notebook a view is a widget that follows the selection and changes it; in a report, in papermill and in
+nbconvert it puts the same figures and tables on the page once. Which it is, is found out (:func:`is_live`).
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pyarrow as pa
+
+from cdcwb.errors import OptionError
+from cdcwb.report import show
+from cdcwb.views.bench import Bench
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+__all__ = ["DRAWN", "ROWS", "Answer", "Panel", "State", "View", "is_live"]
+
+ROWS: Final = 12
+"""Rows of a table that are shown first."""
+
+DRAWN: Final = {True: 800, False: 5_000}
+"""How many bars a live figure and one of a report have at most."""
+
+
+def is_live() -> bool:
+    """Is there somebody who can click? The environment variable ``CDCWB_VIEWS`` (live or static) decides, else whether
+    the cell is run by a page: pages name the cell, and what runs notebooks without one does not."""
+    given = os.environ.get("CDCWB_VIEWS")
+    if given in ("live", "static"):
+        return given == "live"
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    kernel = getattr(shell, "kernel", None)
+    if kernel is None:
+        return False
+    parent: Any = kernel.get_parent("shell")
+    return bool((parent or {}).get("metadata", {}).get("cellId"))
+
+
+@dataclass(slots=True)
+class State:
+    """What somebody asked of one panel besides the selection: the times it shows, the order and number of its rows."""
+
+    live: bool = False
+    window: tuple[datetime, datetime] | None = None
+    order: tuple[str, bool] | None = None
+    """The column that rows are ordered by, and whether the largest are first."""
+    rows: int = ROWS
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a panel shows.
+
+    ``rows`` are those that are shown, in order, ``columns`` their headings, ``total`` how many there are; a row with a
+    ``record`` leads to it. ``facts`` are for whoever goes on with the answer. ``none`` is said where there is nothing.
+    """
+
+    headline: str = ""
+    figure: go.Figure | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    total: int | None = None
+    notes: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    none: str = ""
+
+    def table(self) -> str:
+        """The rows as HTML."""
+        return show.table_html(self.rows, self.columns) if self.rows else ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The notes, what is outside the axis, and how many rows there are."""
+        outside = None if self.figure is None else (self.figure.layout.meta or {}).get("outside")
+        lines = [*self.notes, *([outside] if outside else [])]
+        if self.none and not self.rows and self.figure is None:
+            lines.append(self.none)
+        if self.total is not None and self.rows and self.total > len(self.rows):
+            lines.append(f"{len(self.rows):,} of {self.total:,} shown.")
+        return lines
+
+
+class Panel(ABC):
+    """One question. ``brush``: dragging over its figure selects times. ``sorts``: columns that rows can be ordered
+    by."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    help: ClassVar[str] = ""
+    brush: ClassVar[bool] = False
+    sorts: ClassVar[Sequence[str]] = ()
+
+    @abstractmethod
+    def ask(self, bench: Bench, state: State) -> Answer:
+        """The answer for what is selected."""
+
+    def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
+        """The record behind a point of the figure: ``id``, ``x`` (text) and ``custom`` as the figure has them."""
+        return None
+
+
+def ordered(rows: list[dict[str, Any]], state: State) -> list[dict[str, Any]]:
+    """All rows in the order that was asked for; those without a value last."""
+    if state.order is None:
+        return rows
+    name, descending = state.order
+    known = [row for row in rows if row[name] is not None]
+    known.sort(key=lambda row: row[name], reverse=descending)
+    return known + [row for row in rows if row[name] is None]
+
+
+class View:
+    """Panels of one capture under a title, shown by the last line of a cell.
+
+    ``figure`` (plotly), ``frame`` (pandas) and ``facts`` are what it shows now, to go on with; of a view of several
+    panels the first that has one, and the facts of all.
+    """
+
+    def __init__(self, bench: Bench, title: str, panels: Sequence[Panel], *, controls: bool = True) -> None:
+        self.bench = bench
+        self.title = title
+        self.panels = list(panels)
+        self.controls = controls
+
+    def answers(self, state: State | None = None) -> dict[str, Answer]:
+        """The answers of all panels by name."""
+        with self.bench.lock:
+            return {panel.name: panel.ask(self.bench, state or State()) for panel in self.panels}
+
+    @property
+    def figure(self) -> go.Figure:
+        """The first figure. Raises OptionError where there is none."""
+        for answer in self.answers().values():
+            if answer.figure is not None:
+                return answer.figure
+        raise OptionError("this view has no figure")
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows of the first table, with Arrow types: all of them."""
+        import pandas as pd
+
+        for answer in self.answers(State(rows=1 << 40)).values():
+            if answer.columns:
+                frame: pd.DataFrame = pa.Table.from_pylist(answer.rows).to_pandas(types_mapper=pd.ArrowDtype)
+                return frame
+        raise OptionError("this view has no table")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of all panels."""
+        return {name: value for answer in self.answers().values() for name, value in answer.facts.items()}
+
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence: that of the first panel that has one."""
+        return next((answer.headline for answer in self.answers().values() if answer.headline), "")
+
+    def __repr__(self) -> str:
+        return f"{self.title}: {self.headline}"
+
+    def _ipython_display_(self) -> None:
+        if is_live():
+            from cdcwb.views.widget import page
+
+            show.widget(page(self))
+        else:
+            self.put()
+
+    def put(self) -> None:
+        """Put the figures and tables on the page as they are now."""
+        show.style_once()
+        limits = self.bench.selection.sentence()
+        if limits:
+            show.note(f"Only a part is shown: {limits}.")
+        for panel in self.panels:
+            answer = panel.ask(self.bench, State())
+            show.heading(panel.title, answer.headline)
+            if answer.figure is not None:
+                show.chart(answer.figure, answer.table())
+                shown = [line for line in answer.lines if line != (answer.figure.layout.meta or {}).get("outside")]
+            else:
+                if answer.rows:
+                    show.table(answer.rows, answer.columns)
+                shown = answer.lines
+            for line in shown:
+                show.note(line)

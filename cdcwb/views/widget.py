@@ -1,0 +1,269 @@
+"""A view on a live page: an anywidget whose script draws and asks, while everything is decided here."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import ipywidgets
+import plotly
+import traitlets
+
+from cdcwb.analysis import indexed
+from cdcwb.charts.theme import CONFIG, darkened
+from cdcwb.errors import CaptureError
+from cdcwb.index.selected import TIME
+from cdcwb.report import show
+from cdcwb.views.bench import Bench
+from cdcwb.views.view import ROWS, Answer, Panel, State, View
+from cdcwb.words import moment, time_on_axis
+
+__all__ = ["PageWidget", "page"]
+
+_ASSETS: Final = resources.files("cdcwb.views")
+_VALUES: Final = 300  # of a field, in its menu
+_MORE: Final = 40
+_BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
+Message = dict[str, Any]
+
+
+@cache
+def _plotly() -> bytes:
+    script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    return gzip.compress(script.read_bytes(), 6)
+
+
+def page(view: View) -> ipywidgets.VBox:
+    """The widget of a view, with room below for an explorer."""
+    box = ipywidgets.VBox()
+    box.children = (PageWidget(view, box),)
+    return box
+
+
+class PageWidget(anywidget.AnyWidget):
+    """The panels of a view and the bar of controls above them. Panels out of sight are drawn when they come into it."""
+
+    _esm = _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
+    _css = show.asset("show.css") + _ASSETS.joinpath("page.css").read_text(encoding="utf-8")
+    about = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, view: View, box: ipywidgets.VBox) -> None:
+        panels = [{"name": panel.name, "title": panel.title, "help": panel.help} for panel in view.panels]
+        super().__init__(about={"title": view.title, "controls": view.controls, "panels": panels})
+        self.bench: Bench = view.bench
+        self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
+        self._states = {name: State(live=True) for name in self._panels}
+        self._answers: dict[str, Answer] = {}
+        self._seen: set[str] = set()
+        self._stale: set[str] = set(self._panels)
+        self._drawn = 0
+        self._dark = False
+        self._box = box
+        self.bench.followers.add(self)
+        self.on_msg(self._heard)
+
+    # --- following the selection --------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Draw what is in sight again, the bar first."""
+        self._stale = set(self._panels)
+        self.send({"stale": sorted(self._stale), "controls": self._controls(), "wrong": ""})
+        self._draw_seen()
+
+    def explorer(self, record: int) -> None:
+        """Show a record in an explorer below."""
+        widget = self.bench.explore()
+        self._box.children = (self, widget)
+        widget.show(record)
+
+    def _draw_seen(self) -> None:
+        for name in self._panels:
+            if name in self._stale and name in self._seen:
+                self._draw(name)
+
+    def _draw(self, name: str) -> None:
+        state = self._states[name]
+        answer = self._panels[name].ask(self.bench, state)
+        self._answers[name] = answer
+        self._stale.discard(name)
+        self._drawn += 1
+        names = list(answer.columns)
+        sorts = self._panels[name].sorts
+        message: Message = {
+            "panel": name,
+            "version": self._drawn,
+            "headline": answer.headline,
+            "notes": answer.lines,
+            "table": answer.table(),
+            "records": [row.get("record") for row in answer.rows],
+            "sortable": [column in sorts for column in names],
+            "sorted": [-1, True] if state.order is None else [names.index(state.order[0]), state.order[1]],
+            "more": answer.total is not None and answer.total > len(answer.rows),
+            "figure": answer.figure is not None,
+        }
+        if name == next(iter(self._panels)):
+            message["answer"] = answer.headline
+            message["headline"] = ""
+        self.send(message, [] if answer.figure is None else [self._figure(answer, self._panels[name])])
+
+    def _figure(self, answer: Answer, panel: Panel) -> bytes:
+        figure = answer.figure
+        assert figure is not None
+        if panel.brush:
+            figure.update_layout(dragmode="select", selectdirection="h")
+        content = json.loads(figure.to_json())
+        content["layout"]["template"]["layout"]["meta"] = "cdcwb-live"  # it is drawn here, and nowhere else again
+        content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if panel.brush else _BUTTONS[1:]}
+        return json.dumps(darkened(content) if self._dark else content, separators=(",", ":")).encode()
+
+    def _controls(self) -> Message | None:
+        if not self.about["controls"]:
+            return None
+        bench = self.bench
+        selection, changes = bench.selection, bench.changes
+        fields = []
+        for name, values in indexed.facets(bench.selected).items():
+            chosen = set(getattr(selection, name))
+            ranked = sorted(values, key=lambda one: one[0] not in chosen)[:_VALUES]
+            fields.append({"name": name, "values": [[text, number, text in chosen] for text, number in ranked]})
+        without = bench.selected.mask(TIME) & ~changes.timed
+        times = [selection.time_from, selection.time_to]
+        return {
+            "fields": fields,
+            "count": int(bench.selected.mask().sum()),
+            "total": len(changes),
+            "time": None if times == [None, None] else " to ".join(moment(one, "…") for one in times),
+            "without_time": int(without.sum()),
+            "with_those": selection.without_time,
+            "text": selection.text,
+            "steps": list(selection.steps),
+            "kept": selection.kept,
+            "python": repr(selection),
+        }
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        message: Message = content if isinstance(content, dict) else {}
+        step = _STEPS.get(str(message.get("do")))
+        if step is None:
+            return
+        with self.bench.lock:
+            try:
+                step(self, message)
+            except CaptureError as wrong:
+                self.send({"wrong": wrong.sentence})
+
+    def opened(self, message: Message) -> None:
+        """A page shows the widget, perhaps once more."""
+        self._dark = bool(message.get("dark"))
+        self._stale = set(self._panels)
+        self.send({"controls": self._controls()})
+        self._draw_seen()
+
+    def theme(self, message: Message) -> None:
+        """The page is dark now, or light."""
+        self._dark = bool(message.get("dark"))
+        self._stale = set(self._panels)
+        self._draw_seen()
+
+    def see(self, message: Message) -> None:
+        """A panel comes into sight, or leaves it."""
+        name = str(message.get("panel"))
+        if name in self._panels:
+            (self._seen.add if message.get("on") else self._seen.discard)(name)
+            self._draw_seen()
+
+    def brush(self, message: Message) -> None:
+        """Times are selected in a figure."""
+        times = _times(message.get("x"))
+        self.bench.selection.update(time_from=times[0], time_to=times[1])
+
+    def zoom(self, message: Message) -> None:
+        """A figure shows a part of its axis: it is drawn again with what is there."""
+        name = str(message["panel"])
+        first, last = _times(message.get("x"))
+        self._states[name].window = None if first is None or last is None else (first, last)
+        self._draw(name)
+
+    def point(self, message: Message) -> None:
+        """A point of a figure is clicked: its record is shown."""
+        name = str(message["panel"])
+        found = self._panels[name].record(self.bench, self._states[name], message)
+        if found is not None:
+            self._show(found)
+
+    def row(self, message: Message) -> None:
+        """A row of a table is clicked: its record is shown."""
+        rows = self._answers[str(message["panel"])].rows
+        place = int(message["row"])
+        if 0 <= place < len(rows) and rows[place].get("record") is not None:
+            self._show(int(rows[place]["record"]))
+
+    def _show(self, record: int) -> None:
+        if self.bench.selection.record == record:
+            self.bench.selection.record = None  # asked for again: it may have been left in the explorer
+        self.bench.selection.record = record
+
+    def sort(self, message: Message) -> None:
+        """The heading of a column is clicked."""
+        name = str(message["panel"])
+        column = list(self._answers[name].columns)[int(message["column"])]
+        if column in self._panels[name].sorts:
+            state = self._states[name]
+            state.order = (column, not state.order[1] if state.order and state.order[0] == column else True)
+            self._draw(name)
+
+    def more(self, message: Message) -> None:
+        """More rows of a table."""
+        state = self._states[str(message["panel"])]
+        state.rows += _MORE if state.rows > ROWS else _MORE - ROWS
+        self._draw(str(message["panel"]))
+
+    def change(self, message: Message) -> None:
+        """A control of the bar is used."""
+        selection, step = self.bench.selection, message["do"]
+        if step == "set":
+            selection.update(**{str(message["field"]): message["value"]})
+        elif step == "toggle":
+            selection.toggle(str(message["field"]), str(message["value"]))
+        elif step in ("keep", "use"):
+            getattr(selection, step)(str(message["name"]))
+        elif step == "time":
+            selection.update(time_from=None, time_to=None)
+        else:
+            {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
+
+    def plotly(self, _message: Message) -> None:
+        """The page needs plotly.js."""
+        self.send({"plotly": True}, [_plotly()])
+
+
+def _times(given: Any) -> tuple[datetime | None, datetime | None]:
+    """Two ends of an axis of time, the earlier first; the later is not included, and so comes after what it shows."""
+    if not given:
+        return None, None
+    first, last = sorted(time_on_axis(str(one)) for one in given[:2])
+    return first, last
+
+
+_STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
+    "open": PageWidget.opened,
+    "theme": PageWidget.theme,
+    "seen": PageWidget.see,
+    "brush": PageWidget.brush,
+    "zoom": PageWidget.zoom,
+    "point": PageWidget.point,
+    "row": PageWidget.row,
+    "sort": PageWidget.sort,
+    "more": PageWidget.more,
+    "plotly": PageWidget.plotly,
+    **dict.fromkeys(("set", "toggle", "keep", "use", "time", "undo", "redo", "reset"), PageWidget.change),
+}
