@@ -579,6 +579,12 @@ class Capture:
     def __repr__(self) -> str:
         return f"<{self.description}>"
 
+    def _repr_html_(self) -> str:
+        """The card that a notebook shows; the first time, the index of the capture is made for it."""
+        from cdcwb.views.card import card
+
+        return card(self)
+
 
 def _moment(name: str, value: str | dt.datetime | None) -> dt.datetime | None:
     if value is None or value == "":

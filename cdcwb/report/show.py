@@ -29,8 +29,10 @@ __all__ = [
     "STYLE",
     "asset",
     "cards",
+    "cards_html",
     "chart",
     "heading",
+    "look",
     "note",
     "records",
     "style",
@@ -77,8 +79,12 @@ def style(asked: Parameters | None = None) -> None:
     show_times_in(*((UTC, "UTC") if asked is None else (asked.zone, asked.time_zone)))
     about = {"cdcwb": STYLE, "theme": _look.theme}
     script = f"(() => {{\n{asset('dark.js')}{asset('lab.js')}follow({json.dumps(DARK)});\n}})();"
-    html = f'<style data-theme="{_look.theme}">{asset("show.css")}</style><script>{script}</script>'
-    display({"text/html": html, "text/plain": ""}, raw=True, metadata=about)
+    display({"text/html": f"{look()}<script>{script}</script>", "text/plain": ""}, raw=True, metadata=about)
+
+
+def look() -> str:
+    """The style sheet of what this module puts out."""
+    return f'<style data-theme="{_look.theme}">{asset("show.css")}</style>'
 
 
 def style_once() -> None:
@@ -109,14 +115,20 @@ def verdict(health: Health) -> None:
 
 def cards(values: Iterable[tuple[str, str, str]]) -> None:
     """A few figures side by side: title, value and a line below it each. All three are escaped."""
-    values = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
+    values = list(values)
+    _html(cards_html(values), "\n".join(f"{visible(t)}: {visible(v)} ({visible(n, 200)})" for t, v, n in values))
+
+
+def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
+    """:func:`cards` as HTML."""
+    shown = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
     parts = [
         f"<div{_BROAD if len(value) > _TWICE else ''}><dt>{escape(title)}</dt>"
         f"<dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
         f"<span>{escape(line)}</span></dd></div>"
-        for title, value, line in values
+        for title, value, line in shown
     ]
-    _html(f'<dl class="cdcwb-cards">{"".join(parts)}</dl>', "\n".join(f"{t}: {v} ({n})" for t, v, n in values))
+    return f'<dl class="cdcwb-cards">{"".join(parts)}</dl>'
 
 
 def note(text: str) -> None:

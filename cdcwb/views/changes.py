@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from cdcwb.analysis import indexed
 from cdcwb.index.columns import micros
 from cdcwb.index.selected import TIME
 from cdcwb.views.bench import Bench
-from cdcwb.views.view import Answer, Panel, State, ordered
-from cdcwb.words import count, local, plural, time_on_axis
+from cdcwb.views.view import Answer, Panel, State, ordered, show_times
+from cdcwb.words import count, plural, time_on_axis
 
 __all__ = ["Problems", "Tables", "When"]
 
@@ -36,7 +35,7 @@ class When(Panel):
         if found.rows:
             answer.figure = charts.done_over_time(found.rows, found.width_us, found.axis)
             answer.figure.update_layout(height=220)
-            _show_times(answer.figure, bench)
+            show_times(answer.figure, bench)
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
@@ -47,18 +46,6 @@ class When(Panel):
         changes = bench.changes
         rows = np.flatnonzero(bench.selected.mask(TIME) & (changes.at >= low) & (changes.at <= high))
         return int(changes.record[rows[0]]) if len(rows) else None
-
-
-def _show_times(figure: Any, bench: Bench) -> None:
-    """The selected times as a box."""
-    selection = bench.selection
-    span = bench.changes.span
-    if span is None or (selection.time_from is None and selection.time_to is None):
-        return
-    first = selection.time_from or indexed.time_of(span[0])
-    last = selection.time_to or indexed.time_of(span[1]) + timedelta(microseconds=1)
-    ends = [local(time).isoformat(sep=" ") for time in (first, last)]
-    figure.add_vrect(*ends, fillcolor="#1d4f91", opacity=0.14, line={"width": 1, "color": "#1d4f91"}, layer="below")
 
 
 class Tables(Panel):

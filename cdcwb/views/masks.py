@@ -11,7 +11,7 @@ from cdcwb import charts
 from cdcwb.analysis import indexed
 from cdcwb.index.columns import micros
 from cdcwb.views.bench import Bench
-from cdcwb.views.view import Answer, Panel, State
+from cdcwb.views.view import Answer, Panel, State, drawn, show_times
 from cdcwb.words import plural, time_on_axis
 
 __all__ = ["ChangedColumns", "ChangedOverTime", "Together"]
@@ -37,7 +37,7 @@ class ChangedOverTime(Panel):
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
         changes, mask = bench.changes, bench.selected.mask()
-        found, width, axis = indexed.changed_over_time(changes, mask)
+        found, width, axis = indexed.changed_over_time(changes, drawn(bench, state))
         sets = indexed.sets_of(changes, mask)
         updates = sum(sum(one.values()) for one in sets.values())
         idle = sum(n for one in sets.values() for code, n in one.items() if code >= 0 and not changes.sets[code])
@@ -54,11 +54,13 @@ class ChangedOverTime(Panel):
             names = list(found)
             answer.figure = charts.changed_over_time(found[names[0]], axis.first, axis.last, width, axis)
             answer.notes = _others(names)
+            if state.brushed:
+                show_times(answer.figure, bench)
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first update of a cell."""
-        changes, mask = bench.changes, bench.selected.mask()
+        changes, mask = bench.changes, drawn(bench, state)
         found, width, _axis = indexed.changed_over_time(changes, mask)
         middle = micros(time_on_axis(str(point["x"])))
         sets = [code for code, names in enumerate(changes.sets) if point["custom"] in names]

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from cdcwb import charts
 from cdcwb.analysis import indexed
+from cdcwb.analysis.indexed import Ints
 from cdcwb.index.columns import NO_TIME
 from cdcwb.views.bench import Bench
-from cdcwb.views.view import DRAWN, Answer, Panel, State
+from cdcwb.views.view import DRAWN, Answer, Panel, State, drawn, show_times
 from cdcwb.words import count, duration, local, moment, plural
 
 __all__ = ["OpenAtOnce", "Timeline", "TransactionTable", "Unfinished"]
@@ -50,6 +51,11 @@ def headline(facts: Mapping[str, Any]) -> str:
     return said + (f"; {count(still)} still open" if still else "")
 
 
+def _drawn(bench: Bench, state: State) -> Ints:
+    """The transactions that a figure shows."""
+    return bench.selected.transactions(drawn(bench, state) if state.brushed else None)
+
+
 class Timeline(Panel):
     """A bar for every transaction, of the longest ones; zooming in draws those of that time."""
 
@@ -64,8 +70,8 @@ class Timeline(Panel):
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
         transactions = bench.changes.transactions
-        numbers = bench.selected.transactions()
-        facts = indexed.transaction_overview(transactions, numbers)
+        facts = indexed.transaction_overview(transactions, bench.selected.transactions())
+        numbers = _drawn(bench, state)
         chosen = indexed.longest(transactions, numbers, DRAWN[state.live], state.window)
         answer = Answer(headline(facts), facts=facts, none="There is no transaction to draw.")
         if not len(transactions):
@@ -76,16 +82,18 @@ class Timeline(Panel):
         unit = bench.source.index.unit_of(0)
         last = None if transactions.last is None else indexed.time_of(transactions.last)
         answer.figure = charts.timeline(rows, capture_end=last, unit=unit)
-        drawn = answer.figure.layout.meta
-        if state.window is not None and drawn["on_time"]:
+        told = answer.figure.layout.meta
+        if state.brushed and told["on_time"]:
+            show_times(answer.figure, bench)
+        if state.window is not None and told["on_time"]:
             answer.figure.layout.xaxis.range = [local(one).isoformat(sep=" ") for one in state.window]
             inside = indexed.longest(transactions, numbers, len(numbers), state.window)
             if len(inside) > len(chosen):
                 answer.notes.append(f"{count(len(chosen))} longest of {count(len(inside))} of this time are drawn.")
         elif len(numbers) > len(chosen):
             answer.notes.append(f"{count(len(chosen))} longest of {count(len(numbers))} are drawn; zoom in for others.")
-        if drawn["drawn"] > drawn["on_time"]:
-            answer.notes.append(f"{plural(drawn['drawn'] - drawn['on_time'], 'transaction')} without any time.")
+        if told["drawn"] > told["on_time"]:
+            answer.notes.append(f"{plural(told['drawn'] - told['on_time'], 'transaction')} without any time.")
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
@@ -106,12 +114,14 @@ class OpenAtOnce(Panel):
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
         transactions = bench.changes.transactions
-        steps, most, at, exact = indexed.open_at_once(transactions, bench.selected.transactions())
+        steps, most, at, exact = indexed.open_at_once(transactions, _drawn(bench, state))
         facts = {"concurrency_most": most, "concurrency_at": at}
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
         if steps:
             answer.headline = f"At most {plural(most, 'transaction')} at once, from {moment(at)} on"
             answer.figure = charts.concurrency(steps, most, at, exact=exact)
+            if state.brushed:
+                show_times(answer.figure, bench)
         return answer
 
 

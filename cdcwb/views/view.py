@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
+from cdcwb.analysis.indexed import Bools, time_of
+from cdcwb.charts.theme import INK
 from cdcwb.errors import OptionError
+from cdcwb.index.selected import TIME
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
+from cdcwb.words import local
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,9 +56,12 @@ def is_live() -> bool:
 
 @dataclass(slots=True)
 class State:
-    """What somebody asked of one panel besides the selection: the times it shows, the order and number of its rows."""
+    """What somebody asked of one panel besides the selection: the times it shows, the order and number of its rows.
+
+    ``brushed``: times were selected in its own figure, which goes on showing all of them."""
 
     live: bool = False
+    brushed: bool = False
     window: tuple[datetime, datetime] | None = None
     order: tuple[str, bool] | None = None
     """The column that rows are ordered by, and whether the largest are first."""
@@ -111,6 +118,23 @@ class Panel(ABC):
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The record behind a point of the figure: ``id``, ``x`` (text) and ``custom`` as the figure has them."""
         return None
+
+
+def drawn(bench: Bench, state: State) -> Bools:
+    """The changes that a figure shows: those that are selected; whatever times are, where they were selected in it."""
+    return bench.selected.mask(TIME if state.brushed else ())
+
+
+def show_times(figure: go.Figure, bench: Bench) -> None:
+    """The selected times as a box in a figure."""
+    selection, span = bench.selection, bench.changes.span
+    if span is None or (selection.time_from is None and selection.time_to is None):
+        return
+    first = selection.time_from or time_of(span[0])
+    last = selection.time_to or time_of(span[1])
+    ends = [local(time).isoformat(sep=" ") for time in (first, last)]
+    look = {"fillcolor": INK, "opacity": 0.12, "line": {"width": 1, "color": INK}}
+    figure.add_shape(type="rect", xref="x", yref="y domain", x0=ends[0], x1=ends[1], y0=0, y1=1, **look)
 
 
 def ordered(rows: list[dict[str, Any]], state: State) -> list[dict[str, Any]]:

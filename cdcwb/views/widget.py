@@ -184,6 +184,8 @@ class PageWidget(anywidget.AnyWidget):
     def brush(self, message: Message) -> None:
         """Times are selected in a figure."""
         times = _times(message.get("x"))
+        for name, state in self._states.items():
+            state.brushed = name == message.get("panel") and times[0] is not None
         self.bench.selection.update(time_from=times[0], time_to=times[1])
 
     def zoom(self, message: Message) -> None:
@@ -237,6 +239,8 @@ class PageWidget(anywidget.AnyWidget):
         elif step in ("keep", "use"):
             getattr(selection, step)(str(message["name"]))
         elif step == "time":
+            for state in self._states.values():
+                state.brushed = False
             selection.update(time_from=None, time_to=None)
         else:
             {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()

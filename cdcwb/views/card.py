@@ -1,0 +1,64 @@
+"""What a notebook shows of a capture itself: what it is, in figures, and what to look at next."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from cdcwb.analysis import indexed
+from cdcwb.report import show
+from cdcwb.views.transactions import headline
+from cdcwb.words import count, duration, moment, plural, size, tally
+
+if TYPE_CHECKING:
+    from cdcwb.capture import Capture
+
+__all__ = ["card"]
+
+_NAMED: Final = 4
+
+
+def card(capture: Capture) -> str:
+    """Format, files, tables, changes, times, transactions, problems, and the views that have something to show."""
+    bench = capture.view.bench
+    changes, index = bench.changes, bench.source.index
+    everything = np.ones(len(changes), np.bool_)
+    tables = indexed.tables(changes, everything)
+    named = ", ".join(row["table"] for row in tables[:_NAMED])
+    more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
+    transactions = changes.transactions
+    numbers = np.arange(len(transactions))
+    facts = indexed.transaction_overview(transactions, numbers)
+    operations: dict[str, int] = {}
+    for row in tables:
+        for name, number in row["operations"]:
+            operations[name] = operations.get(name, 0) + number
+    held = [entry["size"] for entry in capture.files]
+    known = all(one is not None for one in held)
+    codes: dict[str, int] = {}
+    for problem in index.problem_list:
+        codes[problem["code"]] = codes.get(problem["code"], 0) + 1
+    worst = sorted(codes.items(), key=lambda one: -one[1])[:_NAMED]
+    figures = [
+        ("format", capture.format, plural(index.records, "record")),
+        ("files", count(len(capture.files)), size(sum(held)) if known and held else ""),
+        ("tables", count(len(tables)), named + more),
+        ("changes", count(len(changes)), tally(operations)),
+    ]
+    if changes.span is not None:
+        first, last = (indexed.time_of(time) for time in changes.span)
+        figures.append(
+            ("time covered", duration(changes.span[1] - changes.span[0]), f"{moment(first)} to {moment(last)}")
+        )
+    if len(transactions):
+        figures.append(("transactions", count(len(transactions)), headline(facts)))
+    figures.append(("problems", count(index.problems), ", ".join(f"{code} {count(n)}" for code, n in worst)))
+    views = ["capture.view.capture()"]
+    views += ["capture.view.transactions()"] if len(transactions) else []
+    views += ["capture.view.masks()"] if any(changes.sets) else []
+    views += ["capture.view.problems()"] if index.problems else []
+    views += ["capture.view.explore()"]
+    links = " · ".join(f"<code>{escape(view)}</code>" for view in views)
+    return f'{show.look()}{show.cards_html(figures)}<div class="cdcwb-box"><p>To look at next: {links}</p></div>'
