@@ -71,6 +71,18 @@ def _counted(codes: npt.NDArray[Any], texts: list[str], mask: Bools) -> list[tup
     return sorted(zip(texts, numbers.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
 
 
+def _tallied(keys: Ints) -> tuple[Ints, Ints]:
+    """The different numbers, and how often each occurs: what ``np.unique`` gives, without sorting where they are near
+    each other."""
+    least, most = (int(keys.min()), int(keys.max())) if len(keys) else (0, 0)
+    if most - least > 4 * len(keys) + 1000:
+        found, counts = np.unique(keys, return_counts=True)
+        return found, counts
+    numbers = np.bincount(keys - least)
+    there = np.flatnonzero(numbers)
+    return there + least, numbers[there]
+
+
 def _by_code(codes: npt.NDArray[Any], mask: Bools) -> dict[int, int]:
     numbers = np.bincount(codes[mask] + 1)[1:]
     return {int(code): int(numbers[code]) for code in np.flatnonzero(numbers)}
@@ -101,7 +113,7 @@ def over_time(selected: Selected, bins: int = 120) -> Bins:
     start -= start % width if width < 86_400_000_000 else 0
     number = (changes.at[timed] - start) // width
     texts = changes.texts["operation"]
-    keys, counts = np.unique(number * (len(texts) + 1) + changes.codes["operation"][timed] + 1, return_counts=True)
+    keys, counts = _tallied(number * (len(texts) + 1) + changes.codes["operation"][timed] + 1)
     rows = [
         {
             "began_at": time_of(start + int(key) // (len(texts) + 1) * width),
@@ -243,9 +255,7 @@ def sets_of(changes: Changes, mask: Bools) -> dict[str, dict[int, int]]:
     known) and the number."""
     chosen = updates(changes, mask)
     size = len(changes.sets) + 1
-    keys, counts = np.unique(
-        changes.codes["table"][chosen].astype(np.int64) * size + changes.set[chosen] + 1, return_counts=True
-    )
+    keys, counts = _tallied(changes.codes["table"][chosen].astype(np.int64) * size + changes.set[chosen] + 1)
     found: dict[str, dict[int, int]] = defaultdict(dict)
     for key, number in zip(keys.tolist(), counts.tolist(), strict=True):
         found[changes.texts["table"][key // size]][key % size - 1] = number
@@ -284,7 +294,7 @@ def changed_over_time(
     group = changes.codes["table"][chosen].astype(np.int64) * size + changes.set[chosen]
     low = int(number.min())
     span = int(number.max()) - low + 1
-    keys, counts = np.unique(group * span + number - low, return_counts=True)
+    keys, counts = _tallied(group * span + number - low)
     cells: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for key, times in zip(keys.tolist(), counts.tolist(), strict=True):
         table, code = divmod(key // span, size)

@@ -35,6 +35,7 @@ class When(Panel):
         if found.rows:
             answer.figure = charts.done_over_time(found.rows, found.width_us, found.axis)
             answer.figure.update_layout(height=220)
+            answer.numbers = (found.rows, {"began_at": "from", "operation": "operation", "changes": "changes"})
             show_times(answer.figure, bench)
         return answer
 

@@ -53,6 +53,7 @@ class ChangedOverTime(Panel):
         if found and axis is not None:
             names = list(found)
             answer.figure = charts.changed_over_time(found[names[0]], axis.first, axis.last, width, axis)
+            answer.numbers = (found[names[0]], {"began_at": "from", "column": "column", "changed": "updates"})
             answer.notes = _others(names)
             if state.brushed:
                 show_times(answer.figure, bench)
@@ -102,7 +103,10 @@ class Together(Panel):
         names = [name for name in order if any(row["table"] == name for row in rows)]
         answer = Answer(none="No selected update changes more than one column.")
         if names:
-            answer.figure = charts.together([row for row in rows if row["table"] == names[0]])
+            mine = [row for row in rows if row["table"] == names[0]]
+            answer.figure = charts.together(mine)
+            heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
+            answer.numbers = (mine, heads)
             answer.notes = _others(names)
         answer.facts = {"pairs": [[row["table"], row["column"], row["other"], row["together"]] for row in rows[:50]]}
         return answer

@@ -79,6 +79,7 @@ class Timeline(Panel):
         if not len(chosen):
             return answer
         rows = transactions.records(chosen)
+        answer.numbers = (rows, _columns(bench))
         unit = bench.source.index.unit_of(0)
         last = None if transactions.last is None else indexed.time_of(transactions.last)
         answer.figure = charts.timeline(rows, capture_end=last, unit=unit)
@@ -119,6 +120,7 @@ class OpenAtOnce(Panel):
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
         if steps:
             answer.headline = f"At most {plural(most, 'transaction')} at once, from {moment(at)} on"
+            answer.numbers = (steps, {"at": "from", "open": "open transactions"})
             answer.figure = charts.concurrency(steps, most, at, exact=exact)
             if state.brushed:
                 show_times(answer.figure, bench)

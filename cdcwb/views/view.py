@@ -21,7 +21,7 @@ from cdcwb.errors import OptionError
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
-from cdcwb.words import local
+from cdcwb.words import local, tally
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,8 @@ __all__ = ["DRAWN", "ROWS", "Answer", "Panel", "State", "View", "is_live"]
 
 ROWS: Final = 12
 """Rows of a table that are shown first."""
+
+_INSTEAD: Final = 40
 
 DRAWN: Final = {True: 800, False: 5_000}
 """How many bars a live figure and one of a report have at most."""
@@ -84,10 +86,16 @@ class Answer:
     notes: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     none: str = ""
+    numbers: tuple[Sequence[Mapping[str, Any]], Mapping[str, str]] | None = None
+    """Rows and headings that say the same as the figure, for pages on which no script runs."""
 
     def table(self) -> str:
         """The rows as HTML."""
         return show.table_html(self.rows, self.columns) if self.rows else ""
+
+    def instead(self) -> str:
+        """The numbers of the figure as HTML."""
+        return "" if self.numbers is None else show.table_html(self.numbers[0][:_INSTEAD], self.numbers[1])
 
     @property
     def lines(self) -> list[str]:
@@ -147,6 +155,11 @@ def ordered(rows: list[dict[str, Any]], state: State) -> list[dict[str, Any]]:
     return known + [row for row in rows if row[name] is None]
 
 
+def _plain(value: Any) -> Any:
+    """What a column of a frame can hold: pairs of a name and a number are text."""
+    return tally(value) if isinstance(value, list) and value and isinstance(value[0], tuple) else value
+
+
 class View:
     """Panels of one capture under a title, shown by the last line of a cell.
 
@@ -180,7 +193,8 @@ class View:
 
         for answer in self.answers(State(rows=1 << 40)).values():
             if answer.columns:
-                frame: pd.DataFrame = pa.Table.from_pylist(answer.rows).to_pandas(types_mapper=pd.ArrowDtype)
+                rows = [{name: _plain(row[name]) for name in answer.columns} for row in answer.rows]
+                frame: pd.DataFrame = pa.Table.from_pylist(rows).to_pandas(types_mapper=pd.ArrowDtype)
                 return frame
         raise OptionError("this view has no table")
 
@@ -215,7 +229,7 @@ class View:
             answer = panel.ask(self.bench, State())
             show.heading(panel.title, answer.headline)
             if answer.figure is not None:
-                show.chart(answer.figure, answer.table())
+                show.chart(answer.figure, answer.instead())
                 shown = [line for line in answer.lines if line != (answer.figure.layout.meta or {}).get("outside")]
             else:
                 if answer.rows:

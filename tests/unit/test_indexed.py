@@ -1,0 +1,223 @@
+"""What the local index answers is what a plain count over the changes gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.saved import write_saved
+from cdcwb.analysis import indexed
+from cdcwb.index.columns import NO_TIME
+from cdcwb.index.selected import Selected
+from cdcwb.index.selection import Selection
+from cdcwb.index.source import Source, open_source
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_saved(tmp_path_factory.mktemp("made") / "capture", changes=1500, transactions=200)
+
+
+@pytest.fixture(scope="module")
+def source(folder: Path) -> Source:
+    return open_source(folder)
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> Rows:
+    """The changes, with the user and a name for the table."""
+    users = {one["transaction_id"]: one["user"] for one in _table(folder, "transactions")}
+    found = [
+        {
+            **row,
+            "table": f"{row['schema_name']}.{row['table_name']}",
+            "user": users[row["transaction_id"]],
+            "at": row["changed_at"] or row["committed_at"],
+        }
+        for row in _table(folder, "changes")
+    ]
+    return sorted(found, key=lambda row: (row["file_index"], row["offset"]))
+
+
+def _table(folder: Path, name: str) -> Rows:
+    found: Rows = pq.ParquetDataset(folder / name).read().to_pylist()
+    return found
+
+
+FIELDS: list[dict[str, Any]] = [
+    {},
+    {"tables": ["shop.orders"]},
+    {"tables": ["customer", "shop.audit"], "operations": ["UPDATE"]},
+    {"users": ["ana", "ben"], "outcomes": ["committed"]},
+    {"columns": ["city"], "time_from": "2026-02-02T03:00:00"},
+    {"text": "TX00001"},
+]
+
+
+def fits(row: dict[str, Any], selection: Selection) -> bool:
+    chosen = selection.chosen()
+    tests = {
+        "tables": lambda value: row["table"] in value or row["table_name"] in value,
+        "operations": lambda value: row["operation"] in value,
+        "users": lambda value: row["user"] in value,
+        "outcomes": lambda value: row["outcome"] in value,
+        "columns": lambda value: not set(value).isdisjoint(row["changed_columns"] or ()),
+        "time_from": lambda value: row["at"] is not None and row["at"] >= value,
+        "text": lambda value: value.lower() in row["transaction_id"],
+    }
+    return all(tests[name](value) for name, value in chosen.items())
+
+
+@pytest.fixture(params=range(len(FIELDS)), ids=lambda number: "+".join(FIELDS[number]) or "everything")
+def case(request: pytest.FixtureRequest, source: Source, rows: Rows) -> tuple[Selected, Rows]:
+    selection = Selection(**FIELDS[request.param])
+    return Selected(source.changes, selection), [row for row in rows if fits(row, selection)]
+
+
+def test_the_index_holds_every_change_at_its_record(source: Source, rows: Rows) -> None:
+    changes, places = source.changes, source.index
+    assert len(changes) == len(rows)
+    for number, row in enumerate(rows):
+        assert places.number("offset", int(changes.record[number])) == row["offset"]
+        assert changes.texts["table"][changes.codes["table"][number]] == row["table"]
+        code = changes.set[number]
+        assert (changes.sets[code] if code >= 0 else None) == row["changed_columns"]
+        assert (changes.at[number] == NO_TIME) == (row["at"] is None)
+        assert changes.bytes[number] == 100
+
+
+def test_the_selected_changes_are_those_that_fit(case: tuple[Selected, Rows]) -> None:
+    selected, rows = case
+    places, changes = selected.changes.places, selected.changes
+    offsets = [places.number("offset", int(record)) for record in changes.record[selected.mask()]]
+    assert offsets == [row["offset"] for row in rows]
+
+
+def test_every_value_is_counted_as_if_its_field_were_not_set(source: Source, rows: Rows) -> None:
+    selection = Selection(tables=["shop.orders"], operations=["UPDATE"])
+    found = indexed.facets(Selected(source.changes, selection))
+    of_updates = Counter(row["table"] for row in rows if row["operation"] == "UPDATE")
+    assert {name: number for name, number in found["tables"] if number} == of_updates
+    of_orders = Counter(row["operation"] for row in rows if row["table"] == "shop.orders")
+    assert dict(found["operations"]) == of_orders
+    both = [row for row in rows if row["table"] == "shop.orders" and row["operation"] == "UPDATE"]
+    assert dict(found["columns"]) == Counter(name for row in both for name in row["changed_columns"] or ())
+
+
+def test_changes_over_time_are_all_there(case: tuple[Selected, Rows], rows: Rows) -> None:
+    selected, _ = case
+    found = indexed.over_time(selected)
+    others = Selection(**{name: value for name, value in selected.selection.values().items() if "time" not in name})
+    wanted = [row for row in rows if fits(row, others)]
+    assert found.without_time == sum(row["at"] is None for row in wanted)
+    expected: Counter[tuple[datetime, str]] = Counter()
+    width = timedelta(microseconds=found.width_us)
+    starts = sorted({row["began_at"] for row in found.rows})
+    for row in wanted:
+        if row["at"] is not None:
+            began = starts[0] + (row["at"] - starts[0]) // width * width
+            expected[began, row["operation"]] += 1
+    assert {(row["began_at"], row["operation"]): row["changes"] for row in found.rows} == expected
+
+
+def test_transactions_are_counted_and_ranked(case: tuple[Selected, Rows], folder: Path) -> None:
+    selected, rows = case
+    ids = {row["transaction_id"] for row in rows}
+    known = _table(folder, "transactions")
+    wanted = known if not selected.selection.chosen() else [one for one in known if one["transaction_id"] in ids]
+    transactions, numbers = selected.changes.transactions, selected.transactions()
+    facts = indexed.transaction_overview(transactions, numbers)
+    assert facts["transactions"] == len(wanted)
+    assert facts["transactions_committed"] == sum(one["outcome"] == "committed" for one in wanted)
+    end = max(time for one in known for time in (one["began_at"], one["ended_at"]) if time is not None)
+    lasted = {one["transaction_id"]: (one["ended_at"] or end) - one["began_at"] for one in wanted}
+    top = transactions.records(indexed.longest(transactions, numbers, 5))
+    assert [row["lasted_us"] for row in top] == [
+        one // timedelta(microseconds=1) for one in sorted(lasted.values(), reverse=True)[:5]
+    ]
+    assert all(row["changes_total"] == row["changes"][0][1] for row in top)
+
+
+def test_the_longest_of_a_window_reach_into_it(source: Source) -> None:
+    transactions = source.changes.transactions
+    window = (indexed.time_of(transactions.began[100]), indexed.time_of(transactions.began[110]))
+    found = transactions.records(indexed.longest(transactions, np.arange(200), 200, window))
+    end = indexed.time_of(transactions.last or 0)
+    expected = {
+        row["transaction_id"]
+        for row in transactions.records(np.arange(200))
+        if row["began_at"] <= window[1] and (row["ended_at"] or end) >= window[0]
+    }
+    assert {row["transaction_id"] for row in found} == expected
+
+
+@pytest.mark.parametrize("points", [10_000, 20])
+def test_as_many_are_open_as_at_any_begin(source: Source, points: int) -> None:
+    transactions = source.changes.transactions
+    steps, most, at, exact = indexed.open_at_once(transactions, np.arange(200), points)
+    rows = [row for row in transactions.records(np.arange(200)) if row["lasted_us"]]
+    ends = {row["transaction_id"]: row["began_at"] + timedelta(microseconds=row["lasted_us"]) for row in rows}
+    at_begin = {
+        row["began_at"]: sum(one["began_at"] <= row["began_at"] < ends[one["transaction_id"]] for one in rows)
+        for row in rows
+    }
+    assert most == max(at_begin.values())
+    assert at == min(time for time, number in at_begin.items() if number == most)
+    assert exact == (points == 10_000)
+    assert max(step["open"] for step in steps) == most
+    assert steps[-1]["open"] == 0
+    if exact:
+        assert all(at_begin.get(step["at"], step["open"]) == step["open"] for step in steps)
+
+
+def test_columns_are_counted_by_table(case: tuple[Selected, Rows]) -> None:
+    selected, rows = case
+    mask = selected.mask()
+    updates = [row for row in rows if row["operation"] == "UPDATE" and row["changed_columns"] is not None]
+    expected = Counter((row["table"], name) for row in updates for name in row["changed_columns"])
+    found = indexed.changed_columns(selected.changes, mask)
+    assert {(row["table"], row["column"]): row["changed"] for row in found} == expected
+    by_table = Counter(row["table"] for row in updates)
+    assert all(row["updates"] == by_table[row["table"]] for row in found)
+    pairs = Counter(
+        (row["table"], *pair) for row in updates for pair in combinations(sorted(row["changed_columns"]), 2)
+    )
+    told = indexed.together(selected.changes, mask, limit=10_000)
+    assert {(row["table"], row["column"], row["other"]): row["together"] for row in told} == pairs
+    timed = Counter((row["table"], name) for row in updates if row["at"] for name in row["changed_columns"])
+    cells, _width, _axis = indexed.changed_over_time(selected.changes, mask)
+    summed = Counter({(table, c["column"]): 0 for table, one in cells.items() for c in one})
+    for table, one in cells.items():
+        for cell in one:
+            summed[table, cell["column"]] += cell["changed"]
+    assert summed == timed
+
+
+def test_tables_are_told_with_their_first_change(case: tuple[Selected, Rows]) -> None:
+    selected, rows = case
+    found = indexed.tables(selected.changes, selected.mask())
+    assert {row["table"]: row["changes"] for row in found} == Counter(row["table"] for row in rows)
+    for row in found:
+        mine = [one for one in rows if one["table"] == row["table"]]
+        assert selected.changes.places.number("offset", row["record"]) == mine[0]["offset"]
+        assert dict(row["operations"]) == Counter(one["operation"] for one in mine)
+        assert row["first_time"] == min((one["at"] for one in mine if one["at"]), default=None)
+
+
+def test_an_index_of_nothing_answers(tmp_path: Path) -> None:
+    source = open_source(write_saved(tmp_path / "capture", changes=0, transactions=1))
+    selected = Selected(source.changes, Selection(text="x"))
+    assert indexed.over_time(selected).rows == []
+    assert indexed.changed_over_time(source.changes, selected.mask()) == ({}, 1, None)
+    assert indexed.tables(source.changes, selected.mask()) == []
+    assert selected.transactions().tolist() == []
+    assert selected.problems() == []

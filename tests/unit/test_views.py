@@ -1,0 +1,261 @@
+"""What a view shows, live and on paper, and what its widget does when somebody drags, clicks and types."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+import pytest
+
+from benchmarks.saved import write_saved
+from cdcwb.analysis import indexed
+from cdcwb.errors import OptionError
+from cdcwb.index.source import Source, open_source
+from cdcwb.views import PAGES, Views
+from cdcwb.views.card import card
+from cdcwb.views.view import State, View, is_live
+from cdcwb.views.widget import PageWidget, page
+
+SCRIPT = resources.files("cdcwb.views").joinpath("page.js").read_text(encoding="utf-8")
+
+
+class Capture:
+    """What a view asks of a capture beside its index."""
+
+    format = "qlik-kafka"
+    files = ({"file": "made-up.bin", "size": 1000},)
+    view: Views
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return open_source(write_saved(tmp_path_factory.mktemp("made") / "capture", changes=1500, transactions=200))
+
+
+@pytest.fixture
+def views(source: Source) -> Views:
+    capture = Capture()
+    found = Views(capture)  # type: ignore[arg-type]
+    found.bench.__dict__["source"] = source
+    capture.view = found
+    return found
+
+
+class Page:
+    """A live page without a browser: what the kernel sends to it, by panel and in order."""
+
+    def __init__(self, view: View) -> None:
+        (self.widget,) = page(view).children
+        assert isinstance(self.widget, PageWidget)
+        self.heard: list[dict[str, Any]] = []
+        self.figures: dict[str, dict[str, Any]] = {}
+        self.widget.send = self.hear
+        self.do("open", dark=False)
+        for name in self.widget._panels:
+            self.do("seen", panel=name, on=True)
+
+    def hear(self, content: dict[str, Any], buffers: Any = None) -> None:
+        self.heard.append(json.loads(json.dumps(content)))
+        if content.get("figure"):
+            self.figures[content["panel"]] = json.loads(buffers[0])
+
+    def do(self, step: str, **about: Any) -> list[dict[str, Any]]:
+        self.heard.clear()
+        self.widget._heard(None, {"do": step, **about}, [])
+        return self.heard
+
+    def panel(self, name: str) -> dict[str, Any]:
+        return [one for one in self.heard if one.get("panel") == name][-1]
+
+    @property
+    def controls(self) -> dict[str, Any]:
+        return next(one["controls"] for one in self.heard if one.get("controls"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_panel_of_a_page_answers(views: Views, name: str) -> None:
+    view = getattr(views, name)()
+    for panel, answer in view.answers().items():
+        assert answer.figure is not None or answer.rows or answer.none, panel
+        json.dumps(answer.facts, default=str)
+        assert all(set(answer.columns) <= set(row) for row in answer.rows)
+    assert view.headline
+
+
+def test_a_panel_is_asked_for_alone_and_gone_on_with(views: Views) -> None:
+    timeline = views.transactions.timeline()
+    assert [panel.name for panel in timeline.panels] == ["timeline"]
+    assert timeline.figure.layout.meta["drawn"] == 200
+    assert timeline.facts["transactions"] == 200
+    frame = views.transactions.transactions().frame
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == 200
+    assert "timeline" in dir(views.transactions)
+    assert {"transactions", "masks", "explore"} <= set(dir(views))
+    with pytest.raises(AttributeError, match="this page has no panel 'lanes'; there are: timeline"):
+        views.transactions.lanes()
+    with pytest.raises(OptionError, match="no figure"):
+        _ = views.problems().figure
+
+
+def test_views_share_the_selection(views: Views) -> None:
+    before = views.masks().facts["updates"]
+    views.bench.selection.update(tables=["shop.orders"])
+    assert 0 < views.masks().facts["updates"] < before
+    assert list(views.capture.tables().facts["tables"]) == ["shop.orders"]
+    assert len(views.transactions().answers()["timeline"].figure.data[0].ids) > 1
+
+
+def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> None:
+    live = Page(views.transactions())
+    whole = live.figures["timeline"]
+    spans = views.bench.changes.span
+    assert spans is not None
+    low, high = (indexed.time_of(int(spans[0] + (spans[1] - spans[0]) * part)) for part in (0.4, 0.5))
+    live.do("brush", panel="timeline", x=[str(low.replace(tzinfo=None)), str(high.replace(tzinfo=None))])
+    selection = views.bench.selection
+    assert (selection.time_from, selection.time_to) == (low, high)
+    assert live.controls["count"] == int(views.bench.selected.mask().sum()) < live.controls["total"]
+    bars = [len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"]]
+    assert bars == [len(trace.get("ids", ())) for trace in whole["data"]]
+    assert live.figures["timeline"]["layout"]["shapes"][-1]["type"] == "rect"
+    assert live.panel("transactions")["table"].count("<tr") < 200
+    live.do("brush", panel="timeline", x=None)
+    assert selection.chosen() == {}
+    assert live.controls["count"] == live.controls["total"] == 1500
+
+
+def test_a_zoom_draws_the_transactions_of_that_time_and_selects_nothing(views: Views) -> None:
+    live = Page(views.transactions())
+    began = views.bench.changes.transactions.began
+    window = [str(indexed.time_of(began[n]).replace(tzinfo=None)) for n in (50, 60)]
+    live.do("zoom", panel="timeline", x=window)
+    drawn = sum(len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"])
+    assert 5 < drawn < 200
+    assert views.bench.selection.chosen() == {}
+    live.do("zoom", panel="timeline", x=None)
+    assert live.figures["timeline"]["layout"]["meta"]["drawn"] == 200
+
+
+def test_the_bar_of_controls_counts_and_takes_back(views: Views) -> None:
+    live = Page(views.capture())
+    live.do("toggle", field="operations", value="UPDATE")
+    updates = live.controls["count"]
+    (operations,) = [field for field in live.controls["fields"] if field["name"] == "operations"]
+    assert operations["values"][0] == ["UPDATE", updates, True]
+    live.do("set", field="text", value="tx00001")
+    assert live.controls["count"] < updates
+    assert live.controls["python"] == "Selection(operations=['UPDATE'], text='tx00001')"
+    live.do("keep", name="mine")
+    assert live.controls["kept"] == ["mine"]
+    live.do("undo")
+    assert (live.controls["count"], live.controls["steps"]) == (updates, [1, 1])
+    live.do("reset")
+    assert live.controls["count"] == 1500
+    live.do("use", name="mine")
+    assert live.controls["text"] == "tx00001"
+    (answer,) = live.do("set", field="nothing", value="x")
+    assert "no field 'nothing'" in answer["wrong"]
+
+
+def test_a_row_a_bar_and_a_cell_lead_to_their_record(views: Views) -> None:
+    shown: list[int] = []
+    with patch.object(PageWidget, "explorer", lambda _self, record: shown.append(record)):
+        live = Page(views.transactions())
+        live.do("row", panel="transactions", row=2)
+        first = live.widget._answers["transactions"].rows[2]
+        assert shown == [first["record"]]
+        live.do("point", panel="timeline", id=first["transaction_id"], x="", custom=None)
+        assert shown == [first["record"]] * 2
+        bar = live.figures["when"]["data"][0]
+        live.do("point", panel="when", id=None, x=bar["x"][3], custom=None)
+        masks = Page(views.masks())
+        cell = masks.figures["changed_over_time"]["data"][0]
+        row, column = next((r, c) for r, line in enumerate(cell["z"]) for c, z in enumerate(line) if z)
+        masks.do(
+            "point", panel="changed_over_time", id=None, x=cell["x"][column], custom=cell["customdata"][row][column]
+        )
+    changes = views.bench.changes
+    number = changes.record.tolist().index(shown[-1])
+    assert cell["customdata"][row][column] in changes.sets[changes.set[number]]
+    assert shown[-2] in changes.record
+    assert len(shown) == 4
+
+
+def test_rows_are_ordered_and_more_are_shown(views: Views) -> None:
+    live = Page(views.transactions())
+    columns = list(live.widget._answers["transactions"].columns)
+    live.do("sort", panel="transactions", column=columns.index("bytes"))
+    assert live.panel("transactions")["sorted"] == [columns.index("bytes"), True]
+    sizes = [row["bytes"] for row in live.widget._answers["transactions"].rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == views.bench.changes.transactions.bytes.max()
+    live.do("sort", panel="transactions", column=columns.index("bytes"))
+    assert live.widget._answers["transactions"].rows[0]["bytes"] == views.bench.changes.transactions.bytes.min()
+    live.do("more", panel="transactions")
+    assert len(live.panel("transactions")["records"]) == 40
+    assert live.do("sort", panel="transactions", column=columns.index("tables")) == []
+
+
+def test_only_what_is_in_sight_is_drawn_again(views: Views) -> None:
+    live = Page(views.transactions())
+    live.do("seen", panel="open_at_once", on=False)
+    live.do("toggle", field="operations", value="UPDATE")
+    assert "open_at_once" not in {one.get("panel") for one in live.heard}
+    live.do("seen", panel="open_at_once", on=True)
+    assert live.panel("open_at_once")["figure"]
+
+
+def test_a_dark_page_has_dark_figures(views: Views) -> None:
+    live = Page(views.capture.when())
+    assert live.figures["when"]["layout"]["template"]["layout"]["paper_bgcolor"] == "white"
+    live.do("theme", dark=True)
+    assert live.figures["when"]["layout"]["template"]["layout"]["paper_bgcolor"] != "white"
+
+
+def test_a_page_that_opens_again_is_shown_everything(views: Views) -> None:
+    live = Page(views.capture())
+    live.do("toggle", field="operations", value="UPDATE")
+    live.do("open", dark=False)
+    assert live.controls["python"] == "Selection(operations=['UPDATE'])"
+    assert {one["panel"] for one in live.heard if "panel" in one} == {"when", "tables", "problems"}
+
+
+@pytest.mark.parametrize(("given", "expected"), [("live", True), ("static", False), ("", False)])
+def test_whether_somebody_can_click_is_found_out(given: str, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDCWB_VIEWS", given)
+    assert is_live() == expected
+
+
+def test_on_paper_a_view_puts_its_figures_and_tables(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+    put: list[dict[str, Any]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_about: put.append(data))
+    views.bench.selection.update(operations=["UPDATE"])
+    views.transactions()._ipython_display_()
+    told = [str(one["text/html"]) for one in put]
+    assert any("Only a part is shown: operations: UPDATE." in html for html in told)
+    assert sum("application/vnd.plotly.v1+json" in one for one in put) == 3
+    assert sum('<table class="cdcwb">' in html for html in told) >= 4
+
+
+def test_the_card_says_what_a_capture_is_and_what_to_look_at(views: Views) -> None:
+    html = card(views.bench.capture)
+    text = re.sub(r"<style.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)
+    for said in ("qlik-kafka", "1,500", "200", "of 200 transactions committed", "capture.view.masks()"):
+        assert said in text
+
+
+def test_the_script_puts_captured_text_on_the_page_as_text() -> None:
+    markup = re.findall(r"\.(innerHTML|outerHTML|insertAdjacentHTML)\b", SCRIPT)
+    assert markup == ["innerHTML"]  # tables, which the kernel escapes
+    assert not re.search(r"\beval\(|document\.write|new Function|https?:", SCRIPT)
+
+
+def test_hostile_names_are_escaped_in_tables(views: Views) -> None:
+    answer = views.capture().answers(State())["tables"]
+    answer.rows[0]["table"] = "<img src=x onerror=alert(1)>"
+    assert "<img" not in answer.table()
