@@ -62,13 +62,15 @@ def timeline(
     capture_end: datetime | None = None,
     last_position: str | None = None,
     unit: str = OffsetUnit.BYTE,
+    named: bool = False,
 ) -> go.Figure:
     """A bar for every transaction from begin to end; above on the axis of time, below on the axis of log positions.
 
     Bars that overlap are in different lanes. A bar is at least :func:`~cdcwb.charts.spans.least_share` of its axis wide
     where the next one in its lane leaves room; the hover text has the true duration. Transactions without an end reach
     to ``capture_end`` and ``last_position`` (default: the last that the records know) and have a mark there; so do
-    those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes. What
+    those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes. ``named``: bars have their transaction as
+    plotly's id. What
     has no place on an axis is not drawn on it, and counted in the figure's ``layout.meta``: ``drawn``, ``on_time``,
     ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they are, on the axis of time).
     """
@@ -100,6 +102,8 @@ def timeline(
         "position_lanes": position_lanes,
         "widened": widened,
     }
+    if not named:
+        figure.update_traces(ids=None)
     if not rows:
         figure.add_annotation(text="no transactions", showarrow=False, font={"color": theme.MUTED, "size": 14})
         figure.update_xaxes(visible=False).update_yaxes(visible=False)

@@ -82,7 +82,7 @@ class Timeline(Panel):
         answer.numbers = (rows, _columns(bench))
         unit = bench.source.index.unit_of(0)
         last = None if transactions.last is None else indexed.time_of(transactions.last)
-        answer.figure = charts.timeline(rows, capture_end=last, unit=unit)
+        answer.figure = charts.timeline(rows, capture_end=last, unit=unit, named=state.live)
         told = answer.figure.layout.meta
         if state.brushed and told["on_time"]:
             show_times(answer.figure, bench)

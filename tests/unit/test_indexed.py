@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.saved import write_saved
+from tests.saved_capture import write_saved
 from cdcwb.analysis import indexed
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selected import Selected

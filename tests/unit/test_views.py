@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pandas as pd
 import pytest
 
-from benchmarks.saved import write_saved
+from tests.saved_capture import write_saved
 from cdcwb.analysis import indexed
 from cdcwb.errors import OptionError
 from cdcwb.index.source import Source, open_source
@@ -107,7 +107,7 @@ def test_views_share_the_selection(views: Views) -> None:
     views.bench.selection.update(tables=["shop.orders"])
     assert 0 < views.masks().facts["updates"] < before
     assert list(views.capture.tables().facts["tables"]) == ["shop.orders"]
-    assert len(views.transactions().answers()["timeline"].figure.data[0].ids) > 1
+    assert views.transactions().facts["transactions"] < 200
 
 
 def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> None:
