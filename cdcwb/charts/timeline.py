@@ -69,10 +69,10 @@ def timeline(
     Bars that overlap are in different lanes. A bar is at least :func:`~cdcwb.charts.spans.least_share` of its axis wide
     where the next one in its lane leaves room; the hover text has the true duration. Transactions without an end reach
     to ``capture_end`` and ``last_position`` (default: the last that the records know) and have a mark there; so do
-    those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes. ``named``: bars have their transaction as
-    plotly's id. What
-    has no place on an axis is not drawn on it, and counted in the figure's ``layout.meta``: ``drawn``, ``on_time``,
-    ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they are, on the axis of time).
+    those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes.
+    ``named``: bars have their transaction as plotly's id. What has no place on an axis is not drawn on it, and counted
+    in the figure's ``layout.meta``: ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``,
+    ``widened`` (drawn wider than they are, on the axis of time).
     """
     rows = list(records)
     times = on_time(rows, capture_end)

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.saved_capture import write_saved
 from cdcwb.analysis import indexed
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
+from tests.saved_capture import write_saved
 
 Rows = list[dict[str, Any]]
 

@@ -31,7 +31,8 @@ LAYERS = (
     ("formats",),
     ("model",),
     ("standard_input", "time_axis"),
-    ("errors", "machine", "unique_names", "words"),
+    ("errors", "machine", "unique_names"),
+    ("words",),
 )
 # Inside formats: each format has a room of its own. These are shared by some of them alone.
 SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}

@@ -11,7 +11,6 @@ from unittest.mock import patch
 import pandas as pd
 import pytest
 
-from tests.saved_capture import write_saved
 from cdcwb.analysis import indexed
 from cdcwb.errors import OptionError
 from cdcwb.index.source import Source, open_source
@@ -19,6 +18,7 @@ from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
 from cdcwb.views.view import State, View, is_live
 from cdcwb.views.widget import PageWidget, page
+from tests.saved_capture import write_saved
 
 SCRIPT = resources.files("cdcwb.views").joinpath("page.js").read_text(encoding="utf-8")
 
