@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis.frames import NO_TABLE, table_name, time_axis, when
 from cdcwb.analysis.order import ordered
-from cdcwb.analysis.transactions import bin_width
+from cdcwb.analysis.transactions import bins_of
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined, plural
@@ -76,9 +76,8 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
     axis = None
     if first is not None and last is not None:
         axis = time_axis(capture.change_headers, when(), first=first, last=last)
-    start = 0 if axis is None else (axis.first - _EPOCH) // MICROSECOND
-    span = 0 if axis is None else (axis.last - axis.first) // MICROSECOND
-    width = bin_width(span, BINS)
+    since, width = (_EPOCH, 1) if axis is None else bins_of(axis.first, axis.last, BINS)
+    start = (since - _EPOCH) // MICROSECOND
     number = F.floor((F.unix_micros("when") - F.lit(start)) / F.lit(width))
     rows = capture.change_headers.select(
         table_name().alias("table"),

@@ -14,6 +14,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from cdcwb.analysis.frames import small, table_name, time_axis, when
+from cdcwb.analysis.transactions import bins_of
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.model import Operation, Problem
 from cdcwb.time_axis import TimeAxis
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LISTED",
+    "MOST_MASKS",
     "axis",
     "columns",
     "disagreements",
@@ -44,6 +46,9 @@ LISTED: Final = (
     "before is recorded and differs."
 )
 """What a reader has to know where compressed updates have no images to compare."""
+
+MOST_MASKS: Final = 30
+"""Masks that are shown: the most frequent ones."""
 
 _MOST_PAIRED: Final = 64  # changed columns of one update that are counted in pairs
 
@@ -155,11 +160,11 @@ def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis:
 
 def over_time(capture: Tables, first: datetime, last: datetime, bins: int = 60) -> tuple[pd.DataFrame, int]:
     """How often each column was changed when: ``table``, ``column``, ``bin`` (from 0), ``began_at`` (start of the
-    bin), ``changed``; only what is not zero; and the width of a bin in microseconds. At most ``bins`` bins cover
-    ``first`` to ``last``; times outside have bins of the same width, below 0 or beyond."""
-    start = F.unix_micros(F.lit(first))
-    span = int((last - first).total_seconds() * 1_000_000) + 1
-    width = max(1, -(-span // bins))
+    bin), ``changed``; only what is not zero; and the width of a bin in microseconds. At most ``bins`` bins of a round
+    width, which begin at round times, cover ``first`` to ``last``; times outside have bins of the same width, below 0
+    or beyond."""
+    since, width = bins_of(first, last, bins)
+    start = F.unix_micros(F.lit(since))
     number = F.floor((F.unix_micros("_when") - start) / F.lit(width)).cast("long")
     rows = (
         _timed(capture)
@@ -255,7 +260,7 @@ def key_changes(capture: Tables, limit: int = 50) -> pd.DataFrame:
     return small(rows.orderBy("file_index", "offset").limit(limit).drop("file_index"))
 
 
-def masks(capture: Tables, limit: int = 30) -> pd.DataFrame:
+def masks(capture: Tables, limit: int = MOST_MASKS) -> pd.DataFrame:
     """The masks that occur: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
     ``changed_columns`` (what it means), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
     first; the most frequent ``limit`` of all."""

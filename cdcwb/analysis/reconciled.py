@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.frames import small, time_axis
+from cdcwb.analysis.transactions import bins_of
 from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
@@ -76,9 +77,12 @@ class Reconciled:
     @property
     def width_us(self) -> int:
         """How long a span of :meth:`over_time` is, in microseconds."""
-        if self.axis is None:
-            return 1
-        return max(1, -(-((self.axis.last - self.axis.first) // timedelta(microseconds=1) + 1) // _SPANS))
+        return self._spans[1]
+
+    @cached_property
+    def _spans(self) -> tuple[datetime, int]:
+        """Where the spans of time begin, and how long they are."""
+        return (_EPOCH, 1) if self.axis is None else bins_of(self.axis.first, self.axis.last, _SPANS)
 
     @cached_property
     def axis(self) -> TimeAxis | None:
@@ -92,7 +96,7 @@ class Reconciled:
         """How many changes of each kind, table, span of delay and span of time there are: one query for four
         answers."""
         at = F.coalesce("source.at", "target.at")
-        since = 0 if self.first is None else (self.first - _EPOCH) // timedelta(microseconds=1)
+        since = (self._spans[0] - _EPOCH) // timedelta(microseconds=1)
         span = F.floor((F.unix_micros(at) - F.lit(since)) / self.width_us).cast("long")
         names = {"delay": _delay_span("delay_us"), "span": span}
         rows = (
@@ -160,7 +164,7 @@ class Reconciled:
                 one = spans.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
                 one[what] += group["n"]
         width = timedelta(microseconds=self.width_us)
-        return [{"began_at": self.first + number * width} | one for number, one in sorted(spans.items())]
+        return [{"began_at": self._spans[0] + number * width} | one for number, one in sorted(spans.items())]
 
     def by_column(self) -> pd.DataFrame:
         """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the

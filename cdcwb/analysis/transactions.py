@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from cdcwb.analysis.frames import small, time_axis
 from cdcwb.model import Completeness, Outcome, Problem, Severity
 from cdcwb.time_axis import TimeAxis
+from cdcwb.words import local
 
 __all__ = [
     "BANDS",
@@ -24,6 +25,7 @@ __all__ = [
     "Histogram",
     "axis",
     "bin_width",
+    "bins_of",
     "changes",
     "histogram",
     "largest",
@@ -41,6 +43,7 @@ DRAWN_AT_MOST: Final = 5_000
 
 _SECOND: Final = 1_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
+_MONDAY: Final = datetime(1970, 1, 5)
 _DURATIONS: Final = (
     (0, "ends before it begins"),
     (_SECOND, "under 1 s"),
@@ -185,12 +188,12 @@ def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120,
     """How many transactions began when, by how long they took or what became of them: all of them, however many there
     are.
 
-    At most ``bins`` bins of a round width of at least ``least_us`` microseconds, counted from ``first``, reach to
-    ``last``; transactions that began outside have bins of the same width.
+    At most ``bins`` bins of a round width of at least ``least_us`` microseconds, which begin at round times, reach from
+    ``first`` to ``last``; transactions that began outside have bins of the same width.
     Transactions without a time of begin are left out.
     """
-    start = F.unix_micros(F.lit(first))
-    width = bin_width((last - first) // _MICROSECOND, bins, least_us)
+    since, width = bins_of(first, last, bins, least_us)
+    start = F.unix_micros(F.lit(since))
     band = F.lit(_LONGEST)
     for below, name in reversed(_DURATIONS):
         band = F.when(F.col("duration_us") < below, name).otherwise(band)
@@ -210,6 +213,18 @@ def bin_width(span_us: int, bins: int, least_us: int = 1) -> int:
     """A round width in microseconds, at least ``least_us``, of which at most ``bins`` cover ``span_us``, its end
     included."""
     return next((width for width in _WIDTHS if width >= least_us and span_us < width * bins), span_us // bins + 1)
+
+
+def bins_of(first: datetime, last: datetime, bins: int, least_us: int = 1) -> tuple[datetime, int]:
+    """Where at most ``bins`` bins of a round width that cover ``first`` to ``last`` begin, and their width in
+    microseconds. They begin at round times of the page's zone: bins of 5 min at a multiple of 5 min, of days at
+    midnight, of weeks on a Monday."""
+    width = bin_width((last - first) // _MICROSECOND, bins - 1, least_us)
+    clock = (local(first) - _MONDAY) // _MICROSECOND
+    try:
+        return first - clock % width * _MICROSECOND, width
+    except OverflowError:  # at the beginning of the calendar
+        return first, width
 
 
 def changes(capture: Tables) -> pd.DataFrame:

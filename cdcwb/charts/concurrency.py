@@ -52,12 +52,7 @@ def concurrency(
         )
     figure.update_layout(
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
-        yaxis={
-            "title": {"text": "open transactions"},
-            "range": [0, most * 1.18 + 0.2],
-            "tickformat": ",d",
-            **({"dtick": 1} if most < 6 else {}),
-        },
+        yaxis=theme.counts(most, "open transactions") | {"range": [0, most * 1.18 + 0.2]},
     )
     theme.limit_time(figure, axis, "begin or end")
     return figure

@@ -59,8 +59,7 @@ def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | No
     figure.update_layout(
         showlegend=True,
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()}), {duration(width_us)} a bar"}},
-        yaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"}
-        | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
+        yaxis=theme.counts(max(totals.values(), default=0), "changes"),
     )
     theme.limit_time(figure, axis, "change")
     return figure
@@ -82,7 +81,7 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
         figure.add_bar(
             orientation="h",
             name=f"{look.title} ({told(sum(numbers))})",
-            x=numbers,
+            x=theme.lengths(numbers),
             y=list(range(len(drawn))),
             marker=look.bar(),
             customdata=[[theme.label(name), told(number)] for (_, name), number in zip(drawn, numbers, strict=True)],
@@ -90,7 +89,7 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
         )
     figure.update_layout(
         showlegend=True,
-        xaxis={"title": {"text": f"{unit}s"}, "rangemode": "tozero", "tickformat": ",d"},
+        xaxis=theme.counts(max((_sum(row) for row, _ in drawn), default=0), f"{unit}s"),
         yaxis={
             "tickvals": list(range(len(drawn))),
             "ticktext": [theme.label(name, 40) for _, name in drawn],
@@ -100,6 +99,10 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
         },
     )
     return figure
+
+
+def _sum(row: Record) -> int:
+    return sum(max(0, row[part] or 0) for part, _ in _PARTS)
 
 
 def _middle(row: Record, width_us: int) -> str:

@@ -75,15 +75,14 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
         figure.add_bar(
             orientation="h",
             name=f"{look.title} ({count(sum(r['rows'] for r in these))})",
-            x=[r["rows"] for r in these],
+            x=theme.lengths(r["rows"] for r in these),
             y=[places[r[kind]] for r in these],
             marker=look.bar(),
             customdata=[[words[r[kind]], f"{count(r['rows'])} of {plural(totals[r[kind]], unit)}"] for r in these],
             hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
         )
     figure.update_layout(
-        xaxis={"title": {"text": f"{unit}s"}, "rangemode": "tozero", "tickformat": ",d"}
-        | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
+        xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"),
         yaxis={
             "tickvals": list(places.values()),
             "ticktext": [f"{words[name]}  {count(totals[name])}" for name in places],
@@ -125,7 +124,7 @@ def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
         ticks = _ticks(ids)
         figure.update_xaxes(tickvals=[at[number] for number in ticks], ticktext=[count(number) for number in ticks])
     else:
-        figure.update_xaxes(tickformat=",d")
+        figure.update_xaxes(tickformat=",~f", **theme.whole_step(ids[-1] - ids[0] if ids else 0))
     figure.layout.meta["in_order"] = in_order
     return figure
 
@@ -167,9 +166,9 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     figure.update_xaxes(
         title={"text": "rows of the object, in order"},
         range=[0.3, max(longest, 24) + (3.5 if more else 0.8)],
-        tickformat=",d",
+        tickformat=",~f",
         showgrid=False,
-        **({"dtick": 1} if longest <= 30 else {}),
+        **({"dtick": 1} if longest <= 30 else theme.whole_step(longest)),
     )
     return figure
 

@@ -130,7 +130,7 @@ def _draw_times(figure: go.Figure, bars: list[_Bar], name: str, _: PositionScale
     days = first if first == last else f"{first} to {last}"
     look = {"type": "date", "title": {"text": f"time, {days} ({zone_name()})"}, "anchor": f"y{name}"}
     figure.update_layout({f"xaxis{name}": look})
-    theme.limit_time(figure, axis, "begin or end of a version")
+    theme.limit_time(figure, axis if axis.outside else None, "begin or end of a version")
 
 
 def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: PositionScale) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.words import count, duration, plural
+from cdcwb.words import count, duration, joined, plural
 
 __all__ = ["latency"]
 
 Record = Mapping[str, Any]
+
+_SLOT: Final = 0.4  # in powers of ten: the place of what has none on a logarithmic axis, 0 and below
+_LEVEL: Final = 15  # pixels between the names of lines
+_NEAR: Final = 0.2  # of the axis: names of lines nearer than this are at different levels
+_FEW: Final = 12  # bins that are all named
 
 
 def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, title: str) -> go.Figure:
@@ -20,26 +27,34 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
     (``{"p95": 20090050}``, in microseconds; None is not drawn).
 
     Bins: ``bin`` (words), ``from_us`` (int; None: below 0), ``count`` (int), from short to long and without gaps but
-    after 0. ``title`` names the axis. A line is where its value is within its bin, also in the last one.
+    after 0. ``title`` names the axis, which is logarithmic: a line is where its value is, and lines of one value are
+    one. What is 0, or below, has a place of its own before it.
     """
     rows = list(bins)
-    look = theme.OUTCOMES["committed"]
     total = sum(row["count"] for row in rows)
-    margin = {"l": 12, "r": 16, "t": 84, "b": 12}  # the names of the lines stand below the buttons
-    figure = theme.figure(height=320, bargap=0.12, showlegend=False, margin=margin)
+    ends = _ends(rows, max((value for value in marks.values() if value is not None), default=0))
+    low, high = (ends[0][0], ends[-1][1]) if ends else (0.0, 1.0)
+    lines: dict[int, list[str]] = {}
+    for name, value in marks.items():
+        if value is not None and rows:
+            lines.setdefault(value, []).append(name)
+    levels = _levels([_place(value, low, rows) for value in lines], high - low)
+    margin = {"l": 12, "r": 16, "t": 46 + _LEVEL * (max(levels, default=0) + 1), "b": 12}  # below the buttons
+    height = 260 + margin["t"]
+    figure = theme.figure(height=height, showlegend=False, margin=margin)
     figure.add_bar(
-        x=list(range(len(rows))),
-        y=[row["count"] for row in rows],
-        marker=look.bar(),
+        x=[(left + right) / 2 for left, right in ends],
+        width=[0.94 * (right - left) for left, right in ends],
+        y=theme.lengths(row["count"] for row in rows),
+        marker=theme.OUTCOMES["committed"].bar(),
         customdata=[
             [_range(rows, number), plural(row["count"], what), f"{row['count'] / total:.1%} of {count(total)}"]
             for number, row in enumerate(rows)
         ],
         hovertemplate="%{customdata[1]}, %{customdata[2]}<br>%{customdata[0]}<extra></extra>",
     )
-    highest = max((row["count"] for row in rows), default=0)
-    for step, (name, value) in enumerate((name, value) for name, value in marks.items() if value is not None):
-        place = _place(rows, value)
+    for (value, names), level in zip(lines.items(), levels, strict=True):
+        place = _place(value, low, rows)
         figure.add_shape(
             type="line",
             x0=place,
@@ -51,28 +66,30 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
         )
         figure.add_annotation(
             x=place,
-            y=1 + 0.09 * (step % 3),
+            y=1,
             yref="y domain",
-            text=theme.label(name),
+            yshift=_LEVEL * level,
+            text=theme.label(joined(names)),
+            hovertext=duration(value),
             showarrow=False,
             xanchor="center",
             yanchor="bottom",
             font={"color": theme.INK, "size": 11},
         )
+    named = [
+        (left if row["from_us"] else (left + right) / 2, row["bin"])
+        for row, (left, right) in zip(rows, ends, strict=True)
+        if len(rows) <= _FEW or not row["from_us"] or str(row["from_us"]).startswith("1")
+    ]
     figure.update_layout(
         xaxis={
-            "tickvals": [number - 0.5 if row["from_us"] else number for number, row in enumerate(rows)],
-            "ticktext": [theme.label(row["bin"]) for row in rows],
-            "range": [-0.7, len(rows) - 0.3],
+            "tickvals": [place for place, _ in named],
+            "ticktext": [theme.label(name) for _, name in named],
+            "range": [low - 0.02 * (high - low), high + 0.02 * (high - low)],
             "title": {"text": title},
             "showgrid": False,
         },
-        yaxis={
-            "title": {"text": f"{what}s"},
-            "rangemode": "tozero",
-            "tickformat": ",d",
-            **({"dtick": 1} if highest < 6 else {}),
-        },
+        yaxis=theme.counts(max((row["count"] for row in rows), default=0), f"{what}s"),
     )
     return figure
 
@@ -89,14 +106,31 @@ def _range(rows: list[Record], number: int) -> str:
     return words + (f" to less than {duration(high)}" if high is not None else " on")
 
 
-def _place(rows: list[Record], value: int) -> float:
-    """Where a value stands on the axis of bins."""
-    for number in reversed(range(len(rows))):
-        low = rows[number]["from_us"]
-        if low is None or low <= value:
-            if not low:
-                return float(number)
-            following = low * 5 // 2 if str(low).startswith("2") else low * 2  # 1, 2, 5, 10
-            high = rows[number + 1]["from_us"] if number + 1 < len(rows) else following
-            return number - 0.5 + min(1.0, (value - low) / (high - low))
-    return 0.0
+def _ends(rows: list[Record], most: int) -> list[tuple[float, float]]:
+    """Where each bin begins and ends on the axis; the last one has room for ``most``."""
+    known = [row["from_us"] for row in rows if row["from_us"]]
+    places = [math.log10(us) for us in known]
+    if known:
+        following = known[-1] * 5 // 2 if str(known[-1]).startswith("2") else known[-1] * 2  # 1, 2, 5, 10
+        places.append(math.log10(max(following, most)))
+    apart = len(rows) - len(known)
+    first = places[0] if places else 0.0
+    slots = [(first - _SLOT * (apart - n), first - _SLOT * (apart - n - 1)) for n in range(apart)]
+    return [*slots, *pairwise(places)]
+
+
+def _place(value: int, low: float, rows: list[Record]) -> float:
+    """Where a value is on an axis that begins at ``low``."""
+    if value > 0:
+        return math.log10(value)
+    has_both = value == 0 and rows[0]["from_us"] is None
+    return low + _SLOT * (1.5 if has_both else 0.5)
+
+
+def _levels(places: list[float], width: float) -> list[int]:
+    """How high above the bars the name of each line is, so that those of neighbours do not meet."""
+    levels: list[int] = []
+    for number, place in enumerate(places):
+        taken = {levels[n] for n in range(number) if abs(places[n] - place) < _NEAR * width}
+        levels.append(next(level for level in range(number + 1) if level not in taken))
+    return levels

@@ -76,7 +76,8 @@ def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
                 font={"size": 11, "color": theme.INK},
             )
     figure.update_layout(
-        xaxis={"title": {"text": "records of the log, in order"}, "showgrid": False, "tickformat": ",d"},
+        xaxis={"title": {"text": "records of the log, in order"}, "showgrid": False, "tickformat": ",~f"}
+        | theme.whole_step(max((row["number"] for row in rows), default=0)),
         yaxis={
             "tickvals": list(range(len(lanes))),
             "ticktext": [theme.label(lane, 30) for lane in lanes],

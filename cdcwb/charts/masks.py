@@ -30,7 +30,8 @@ def changed_over_time(
 ) -> go.Figure:
     """How often each column of one table was changed when: a row for every column, most changed at the top.
 
-    Records: ``column``, ``bin`` (0 begins at ``first``), ``changed`` (int). Bins are ``width_us`` microseconds wide.
+    Records: ``column``, ``began_at`` (aware datetime, start of a bin), ``changed`` (int). Bins are ``width_us``
+    microseconds wide.
     There are columns from ``first`` to ``last`` at least; ``axis`` is what the axis of time shows. Colour is linear
     from 0 to the largest number; the hover text has the number.
     """
@@ -40,13 +41,15 @@ def changed_over_time(
         totals[cell["column"]] = totals.get(cell["column"], 0) + cell["changed"]
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
-    bins = {first + cell["bin"] * width for cell in cells}
+    bins = {cell["began_at"] for cell in cells}
     if axis is not None:  # that of all tables
-        end = (axis.last - first) // width
-        before = sum(cell["changed"] for cell in cells if cell["bin"] < 0)
-        axis = replace(axis, before=before, after=sum(cell["changed"] for cell in cells if cell["bin"] > end))
-    times, x = theme.time_columns([first, first + (last - first) // width * width, *bins], width, axis)
-    by_place = {(cell["column"], first + cell["bin"] * width): cell["changed"] for cell in cells}
+        before = sum(cell["changed"] for cell in cells if cell["began_at"] + width <= axis.first)
+        after = sum(cell["changed"] for cell in cells if cell["began_at"] > axis.last)
+        axis = replace(axis, before=before, after=after)
+    start = min(bins, default=first)
+    ends = [start + (time - start) // width * width for time in (first, last)]
+    times, x = theme.time_columns([*ends, *bins], width, axis)
+    by_place = {(cell["column"], cell["began_at"]): cell["changed"] for cell in cells}
     z = [[by_place.get((name, time)) for time in times] for name in names]
     largest = max((cell["changed"] for cell in cells), default=1)
     words = [
@@ -72,7 +75,7 @@ def changed_over_time(
         xgap=1,
         ygap=1,
         colorbar={"title": {"text": "updates", "side": "right"}, "thickness": 12, "outlinewidth": 0}
-        | ({"dtick": 1} if largest < 6 else {}),
+        | theme.whole_step(largest),
     )
     figure = theme.figure(
         height=_ROW * max(2, len(names)) + 110,
@@ -101,7 +104,7 @@ def often(records: Iterable[Record]) -> go.Figure:
         figure.add_bar(
             orientation="h",
             name=title,
-            x=numbers,
+            x=theme.lengths(numbers),
             y=list(range(len(rows))),
             marker=look.bar(),
             customdata=[
@@ -111,7 +114,7 @@ def often(records: Iterable[Record]) -> go.Figure:
             hovertemplate="%{customdata[0]}<br>" + title + " in %{customdata[1]} of %{customdata[2]}<extra></extra>",
         )
     figure.update_layout(
-        xaxis={"title": {"text": "updates that changed the column"}, "rangemode": "tozero", "tickformat": ",d"},
+        xaxis=theme.counts(rows[-1]["changed"] if rows else 0, "updates that changed the column"),
         yaxis={
             "tickvals": list(range(len(rows))),
             "ticktext": [f"{theme.label(row['column'], 30)}  {count(row['changed'])}" for row in rows],
@@ -124,7 +127,7 @@ def often(records: Iterable[Record]) -> go.Figure:
 
 def together(records: Iterable[Record], most: int = 24) -> go.Figure:
     """Which columns of a table change in the same update: colour is the share of updates that changed both among those
-    that changed either.
+    that changed either, from 0 to the largest share there is.
 
     Records: ``column``, ``other``, ``together``, ``column_changed``, ``other_changed``, ``likeness`` (0 to 1).
     """
@@ -144,6 +147,8 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
         z.append(line)
         words.append(texts)
     labels = [theme.label(name, 24) for name in names]
+    largest = max((share for line in z for share in line if share), default=1.0)
+    step = next(step for step in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if largest <= 6 * step)
     trace = go.Heatmap(
         x=labels,
         y=labels,
@@ -153,10 +158,11 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
         hoverongaps=False,
         colorscale=theme.SCALE,
         zmin=0,
-        zmax=1,
+        zmax=largest,
         xgap=1,
         ygap=1,
-        colorbar={"title": {"text": "share", "side": "right"}, "thickness": 12, "outlinewidth": 0, "tickformat": ".0%"},
+        colorbar={"title": {"text": "share", "side": "right"}, "thickness": 12, "outlinewidth": 0}
+        | {"tickformat": ".1~%", "tick0": 0, "dtick": step},
     )
     return theme.figure(
         height=_ROW * max(4, len(names)) + 170,
@@ -176,24 +182,33 @@ def _pair_text(pair: Record) -> str:
 
 
 def bits(masks: Sequence[Any]) -> go.Figure:
-    """Masks of one table bit by bit, a row for each: bit 0 at the left, as the bytes are numbered, with the column that
-    a bit stands for above it.
+    """Masks of one table bit by bit, a row for each: bit 0 at the left, as the bytes are numbered, with the column of a
+    bit above it. Of wide masks, bits that are set nowhere and follow each other share a column of the chart: every bit
+    that is set has its name.
 
     Masks have ``mask`` (text), ``changes`` (int) and ``bits`` with ``number``, ``column``, ``kind`` (data, header or
     beyond) and ``is_set``. The hover text names byte, bit and column.
     """
     width = max((len(mask.bits) for mask in masks), default=0)
     names = {bit.number: bit for mask in masks for bit in mask.bits}
+    runs = _runs(width, {bit.number for mask in masks for bit in mask.bits if bit.is_set})
     z, words, marks = [], [], []
     for mask in masks:
-        states = [_state(bit) for bit in mask.bits] + [0] * (width - len(mask.bits))
+        by_number = {bit.number: bit for bit in mask.bits}
+        firsts = [by_number.get(first) for first, _ in runs]
+        states = [0 if bit is None else _state(bit) for bit in firsts]
         z.append(states)
         marks.append(["●" if state in (1, 3, 4) else "" for state in states])
-        words.append([_bit_text(mask, bit) for bit in mask.bits] + [""] * (width - len(mask.bits)))
+        words.append(
+            [
+                f"bits {first} to {last}: set in no mask" if last > first else _bit_text(mask, bit) if bit else ""
+                for (first, last), bit in zip(runs, firsts, strict=True)
+            ]
+        )
     steps = len(_COLOURS)
     scale = [[edge / steps, colour] for at, colour in enumerate(_COLOURS) for edge in (at, at + 1)]
     trace = go.Heatmap(
-        x=list(range(width)),
+        x=list(range(len(runs))),
         y=[f"{theme.label(mask.mask, 20)}  {count(mask.changes)}×" for mask in masks],
         z=z,
         text=marks,
@@ -208,13 +223,12 @@ def bits(masks: Sequence[Any]) -> go.Figure:
         xgap=1,
         ygap=2,
     )
-    shown = [at for at in range(width) if width <= MOST_COLUMNS or at % (width // MOST_COLUMNS + 1) == 0]
     return theme.figure(
         height=(_ROW + 4) * max(2, len(masks)) + 190,
         traces=[trace],
         xaxis={
-            "tickvals": shown,
-            "ticktext": [_tick(at, names.get(at)) for at in shown],
+            "tickvals": list(range(len(runs))),
+            "ticktext": [f"{a} to {b}" if b > a else _tick(a, names.get(a)) for a, b in runs],
             "tickangle": -60,
             "side": "top",
             "showgrid": False,
@@ -223,6 +237,20 @@ def bits(masks: Sequence[Any]) -> go.Figure:
         yaxis={"type": "category", "showgrid": False, "ticks": "", "autorange": "reversed"},
         margin={"l": 12, "r": 16, "t": 12, "b": 12},
     )
+
+
+def _runs(width: int, are_set: set[int]) -> list[tuple[int, int]]:
+    """The columns of a chart of ``width`` bits: the first and the last bit of each, which is one bit where it is set,
+    and where all have room."""
+    if width <= MOST_COLUMNS:
+        return [(number, number) for number in range(width)]
+    runs: list[tuple[int, int]] = []
+    for number in range(width):
+        if runs and number not in are_set and runs[-1][1] not in are_set:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
 
 
 def _state(bit: Any) -> int:

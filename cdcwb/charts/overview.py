@@ -96,15 +96,14 @@ def operations(records: Iterable[Record]) -> go.Figure:
         figure.add_bar(
             orientation="h",
             name=f"{look.title} ({count(sum(r['changes'] for r in these))})",
-            x=[r["changes"] for r in these],
+            x=theme.lengths(r["changes"] for r in these),
             y=[places[r["operation"]] for r in these],
             marker=look.bar(),
             customdata=[[theme.label(r["operation"]), count(r["changes"])] for r in these],
             hovertemplate="%{customdata[0]}, " + look.title + ": %{customdata[1]}<extra></extra>",
         )
     figure.update_layout(
-        xaxis={"title": {"text": "changes"}, "rangemode": "tozero", "tickformat": ",d"}
-        | ({"dtick": 1} if max(totals.values(), default=0) < 6 else {}),
+        xaxis=theme.counts(max(totals.values(), default=0), "changes"),
         yaxis={
             "tickvals": list(places.values()),
             "ticktext": [f"{theme.label(n)}  {count(totals[n])}" for n in names],

@@ -58,15 +58,10 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
         height=300,
         traces=[trace],
         xaxis={"type": "date", "title": {"text": f"time of the commit ({zone_name()})"}},
-        yaxis={"title": {"text": "rows"}} | _whole(max(numbers)),
+        yaxis=theme.counts(max(numbers), "rows"),
     )
     theme.limit_time(figure, axis_of([end for end, _ in steps]), "step")
     return figure
-
-
-def _whole(largest: int) -> dict[str, Any]:
-    """An axis of numbers from 0 to ``largest`` whose ticks are whole."""
-    return {"rangemode": "tozero", "tickformat": ",d"} | ({"dtick": 1} if largest < 6 else {})
 
 
 def row_life(changes: Sequence[Record]) -> go.Figure:
@@ -182,7 +177,7 @@ def delays(records: Sequence[Record]) -> go.Figure:
         figure.add_bar(
             name=title,
             x=list(range(len(records))),
-            y=[number or None for number in numbers],  # a bar of no height would have an outline
+            y=theme.lengths(numbers),
             marker=look.bar(),
             customdata=[[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)],
             hovertemplate="%{customdata[0]} " + title + "<br>%{customdata[1]}<extra></extra>",
@@ -196,7 +191,7 @@ def delays(records: Sequence[Record]) -> go.Figure:
             "showgrid": False,
             "ticks": "",
         },
-        yaxis={"title": {"text": "matched changes"}} | _whole(max((row["changes"] for row in records), default=0)),
+        yaxis=theme.counts(max((row["changes"] for row in records), default=0), "matched changes"),
     )
     return figure
 
@@ -250,7 +245,7 @@ def differences_over_time(
             "range": [local(first).isoformat(sep=" "), local(last + width).isoformat(sep=" ")],
             "showgrid": False,
         },
-        yaxis={"title": {"text": "changes"}} | _whole(most),
+        yaxis=theme.counts(most, "changes"),
     )
     theme.limit_time(figure, axis, "change")
     return figure

@@ -31,14 +31,17 @@ __all__ = [
     "OUTCOMES",
     "SCALE",
     "Look",
+    "counts",
     "darkened",
     "domains",
     "figure",
     "label",
+    "lengths",
     "limit_time",
     "look",
     "nice_ticks",
     "time_columns",
+    "whole_step",
 ]
 
 SAFE: Final[list[str]] = [*qualitative.Safe]
@@ -77,6 +80,10 @@ DARK: Final[dict[str, str]] = {
     **{edge: colour for colour, edge in EDGES.items()},
 }
 """What takes the place of a colour on a dark page. Patterns stay as they are."""
+
+_MARGIN: Final = 20
+"""What an axis of time shows is so many times the margin at either end. Bins fit into it: they are at most 2.5 times as
+wide as a 60th of the axis."""
 
 CONFIG: Final[dict[str, Any]] = {
     "displaylogo": False,
@@ -200,14 +207,39 @@ def darkened(value: Any, key: str = "") -> Any:
     return DARK.get(value, value) if coloured else value
 
 
+def whole_step(largest: int) -> dict[str, Any]:
+    """The step of ticks from 0 to ``largest`` where plotly's own might be a fraction; else it is left to plotly."""
+    step = next((step for step in (1, 2, 5, 10) if largest <= 10 * step), None)
+    return {} if step is None else {"dtick": step, "tick0": 0}
+
+
+def counts(largest: int, title: str) -> dict[str, Any]:
+    """An axis of numbers of something, from 0 to ``largest``: its ticks are whole numbers."""
+    return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",~f", **whole_step(largest)}
+
+
+def lengths(numbers: Iterable[int]) -> list[int | None]:
+    """The lengths of bars. A bar of no length is not drawn: it would have an outline."""
+    return [number or None for number in numbers]
+
+
 def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
-    """Limits the figure's first axis to what ``axis`` shows, with a small margin, and notes in ``layout.meta`` how many
-    of ``what`` are ``outside``; an axis that shows all times is left to plotly."""
-    if axis is None or not axis.outside:
+    """Limits the figure's first axis to what ``axis`` shows, with room for the bins at its ends, so that all charts of
+    a page have one axis of time; notes in ``layout.meta`` how many of ``what`` are ``outside``."""
+    if axis is None:
         return
-    margin = max((axis.last - axis.first) / 50, timedelta(seconds=1))
-    figure.layout.xaxis.range = [local(end).isoformat(sep=" ") for end in (axis.first - margin, axis.last + margin)]
+    margin = max((axis.last - axis.first) / _MARGIN, timedelta(seconds=1))
+    figure.layout.xaxis.range = [_beyond(axis.first, -margin), _beyond(axis.last, margin)]
+    if not axis.outside:
+        return
     figure.layout.meta = {**(figure.layout.meta or {}), "outside": axis.note(what)}
+
+
+def _beyond(time: datetime, margin: timedelta) -> str:
+    try:
+        return local(time + margin).isoformat(sep=" ")
+    except OverflowError:  # at the ends of the calendar
+        return local(time).isoformat(sep=" ")
 
 
 def time_columns(

@@ -63,6 +63,7 @@ def timeline(
     last_position: str | None = None,
     unit: str = OffsetUnit.BYTE,
     named: bool = False,
+    axis: TimeAxis | None = None,
 ) -> go.Figure:
     """A bar for every transaction from begin to end; above on the axis of time, below on the axis of log positions.
 
@@ -70,15 +71,16 @@ def timeline(
     where the next one in its lane leaves room; the hover text has the true duration. Transactions without an end reach
     to ``capture_end`` and ``last_position`` (default: the last that the records know) and have a mark there; so do
     those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes.
-    ``named``: bars have their transaction as plotly's id. What has no place on an axis is not drawn on it, and counted
-    in the figure's ``layout.meta``: ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``,
-    ``widened`` (drawn wider than they are, on the axis of time).
+    ``named``: bars have their transaction as plotly's id. ``axis``: what the axis of time shows (default: the bulk of
+    these times). What has no place on an axis is not drawn on it, and counted in the figure's ``layout.meta``:
+    ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they
+    are, on the axis of time).
     """
     rows = list(records)
     times = on_time(rows, capture_end)
     scale = PositionScale(p for r in rows for p in (r["first_position"], r["end_position"], last_position))
     places = on_positions(rows, scale)
-    shown = time_axis(times)
+    shown = axis or time_axis(times)
     time_lanes, widened = lay_out(times, 1_000_000, shown)
     position_lanes, _ = lay_out(places, 1)
 
@@ -87,12 +89,13 @@ def timeline(
     heights = [min(max(_LANE * lanes, _PANEL[0]), _PANEL[1]) for lanes in (time_lanes, position_lanes) if lanes]
     domains = theme.domains(heights, _ROOM)
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 60, barmode="overlay", bargap=0.2)
-    axis = 0
+    panel = 0
     if times:
-        _draw_time(figure, times, domains[axis], time_lanes, shown)
-        axis += 1
+        limits = shown if axis is not None or (shown is not None and shown.outside) else None
+        _draw_time(figure, times, domains[panel], time_lanes, limits)
+        panel += 1
     if places:
-        _draw_positions(figure, places, scale, domains[axis], position_lanes, "2" if axis else "")
+        _draw_positions(figure, places, scale, domains[panel], position_lanes, "2" if panel else "")
     figure.layout.meta = {
         **(figure.layout.meta or {}),
         "drawn": len(rows),

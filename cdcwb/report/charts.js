@@ -7,16 +7,28 @@
   const draw = (light) => {
     const wanted = root.dataset.theme;
     const night = !light && (wanted === "dark" || (wanted !== "light" && system.matches));
-    for (const box of document.querySelectorAll("figure.chart")) {
+    const drawing = [...document.querySelectorAll("figure.chart")].map((box) => {
       const failed = (error) => { box.classList.add("failed"); console.error(error); };
       try {
         const content = JSON.parse(box.querySelector("script").textContent);
         const figure = night ? darkened(content, dark) : content;
-        Plotly.react(box.querySelector(".drawing"), figure.data, figure.layout, figure.config)
+        return Plotly.react(box.querySelector(".drawing"), figure.data, figure.layout, figure.config)
           .then(() => box.classList.add("drawn"), failed);
       } catch (error) {
         failed(error);
       }
+    });
+    Promise.allSettled(drawing).then(align);
+  };
+  // Charts of times have the same margins, so that one time is at one place of the page. Where there is little room, each
+  // has its own.
+  const align = () => {
+    const boxes = [...document.querySelectorAll("figure.chart.drawn .drawing")].filter((box) => box._fullLayout?.xaxis?.type === "date");
+    const own = boxes.map((box) => box._fullLayout._size);
+    const [l, r] = ["l", "r"].map((side) => Math.max(...own.map((size) => size[side])));
+    if (boxes.length < 2 || innerWidth < 700) return;
+    for (const [at, box] of boxes.entries()) {
+      if (own[at].l < l - 1 || own[at].r < r - 1) Plotly.relayout(box, { "margin.l": l, "margin.r": r });
     }
   };
   draw(false);

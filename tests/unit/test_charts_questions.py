@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from cdcwb import charts
+from cdcwb.analysis.transactions import bins_of
 from cdcwb.charts import theme
+from cdcwb.words import show_times_in
 
 START = datetime(2026, 3, 23, 10, 0, 0, tzinfo=UTC)
 
@@ -54,28 +59,40 @@ def places(figure: Any) -> dict[str, float]:
     return {note.text: note.x for note in figure.layout.annotations}
 
 
-def test_latencies_are_bars_and_marks_stand_where_their_value_is() -> None:
+def test_latencies_are_bars_on_an_axis_on_which_every_value_has_its_place() -> None:
     marks = {"p50": 1_500_000, "p95": 2_000_000, "p99": -1, "longest": 0, "none": None}
     figure = charts.latency(BINS, marks, "change", "commit less change")
     (bars,) = figure.data
     assert list(bars.y) == [2, 1, 4, 1]
+    assert list(bars.x[2:]) == pytest.approx([6 + math.log10(2) / 2, (math.log10(2e6) + math.log10(5e6)) / 2])
     assert bars.customdata[2][0] == "from 1 s to less than 2 s"
     assert bars.customdata[3][0] == "from 2 s on"
     assert bars.customdata[0][0].startswith("below 0")
     assert bars.customdata[2][2] == "50.0% of 8"
-    assert places(figure) == {"p50": pytest.approx(2.0), "p95": 2.5, "p99": 0.0, "longest": 1.0}
-    assert [line.x0 for line in figure.layout.shapes] == list(places(figure).values())
+    found = places(figure)
+    known = {"p50": math.log10(1_500_000), "p95": math.log10(2_000_000)}
+    assert found == pytest.approx(known | {"p99": bars.x[0], "longest": bars.x[1]})
+    assert [line.x0 for line in figure.layout.shapes] == list(found.values())
+    assert list(figure.layout.xaxis.tickvals) == [bars.x[0], bars.x[1], 6, math.log10(2_000_000)]
     assert figure.layout.xaxis.title.text == "commit less change"
 
 
-def test_percentiles_in_the_last_bin_stand_at_their_values() -> None:
-    marks = {"p50": 2_000_000, "p95": 3_500_000, "p99": 4_850_000, "longest": 4_999_999}
-    found = places(charts.latency(BINS, marks, "change", "commit latency"))
-    assert found == {
-        "p50": 2.5, "p95": 3.0, "p99": pytest.approx(3.45), "longest": pytest.approx(3.5, abs=1e-6),
+def test_percentiles_are_at_their_values_apart_from_the_longest() -> None:
+    marks = {"p50": 2_000_000, "p95": 20_090_050, "p99": 20_090_050, "longest": 90_000_000}
+    bins = [{"bin": f"{n} s", "from_us": n * 1_000_000, "count": n % 3} for n in (2, 5, 10, 20, 50)]
+    figure = charts.latency(bins, marks, "transaction", "duration")
+    assert places(figure) == {
+        "p50": math.log10(2_000_000), "p95 and p99": math.log10(20_090_050), "longest": math.log10(90_000_000),
     }  # fmt: skip
-    days = [{"bin": "11 d and more", "from_us": 10**12, "count": 1}]
-    assert places(charts.latency(days, {"p99": 10**13}, "change", ""))["p99"] == 0.5, "inside the picture"
+    assert {note.text: note.hovertext for note in figure.layout.annotations}["longest"] == "1 min 30 s"
+    days = charts.latency([{"bin": "11 d and more", "from_us": 10**12, "count": 1}], {"p99": 10**13}, "change", "")
+    assert days.layout.xaxis.range[1] > places(days)["p99"] == 13
+
+
+def test_names_of_lines_that_are_near_each_other_are_at_different_heights() -> None:
+    marks = {"p50": 2_000_000, "p95": 2_100_000, "p99": 2_200_000, "longest": 90_000_000}
+    notes = charts.latency(BINS, marks, "change", "").layout.annotations
+    assert [note.yshift for note in notes] == [0, 15, 30, 0]
 
 
 def test_operations_over_time_are_stacked_in_the_colours_of_the_house() -> None:
@@ -108,7 +125,7 @@ def test_the_ledger_shows_what_became_of_the_bytes_of_each_file() -> None:
     assert [trace.name for trace in figure.data] == [
         *("understood (140 bytes)", "filler (10 bytes)", "malformed (7 bytes)"),
     ]
-    assert [list(trace.x) for trace in figure.data] == [[90, 50], [10, 0], [0, 7]]
+    assert [list(trace.x) for trace in figure.data] == [[90, 50], [10, None], [None, 7]], "no bar is of no length"
     assert list(figure.layout.yaxis.ticktext) == ["a", "&lt;i&gt;b"]
 
 
@@ -139,3 +156,80 @@ def test_many_bars_are_drawn_in_traces_of_a_few_hundred_under_one_entry_of_the_l
         assert {trace.legendgroup for trace in bars} == {"outcome committed"}
         assert {trace.name for trace in bars} == {"committed (1,001)"}
         assert {trace.width for trace in bars} == {0.8}
+
+
+COUNTED: dict[str, Any] = {
+    "changes": lambda n: charts.done_over_time([{"began_at": START, "operation": "UPDATE", "changes": n}], 1_000_000),
+    "operations": lambda n: charts.operations([{"operation": "UPDATE", "outcome": None, "changes": n}]),
+    "concurrency": lambda n: charts.concurrency([{"at": START, "open": n}], n, START),
+    "latency": lambda n: charts.latency([{"bin": "1 s", "from_us": 1_000_000, "count": n}], {}, "change", ""),
+    "ledger": lambda n: charts.ledger([entry(n)], ["a"], "row"),
+    "often": lambda n: charts.often([{"column": "a", "changed": n, "became_null": 0, "updates": n}]),
+    "decisions": lambda n: charts.decisions([{"operation": "a", "decision": "skipped", "rows": n}], "operation", {}),
+    "rows": lambda n: charts.rows_over_time([(None, 0), (START, n)], START, START),
+}
+
+
+@pytest.mark.parametrize("largest", [1, 3, 7, 13, 24, 47, 99])
+@pytest.mark.parametrize("name", COUNTED)
+def test_ticks_of_counts_are_whole_numbers_however_wide_the_page(name: str, largest: int) -> None:
+    layout = COUNTED[name](largest).layout
+    axis = next(one for one in (layout.xaxis, layout.yaxis) if one.rangemode == "tozero")
+    assert axis.dtick in (1, 2, 5, 10)
+    assert axis.tick0 == 0
+    assert 4 <= max(largest / axis.dtick, 4) <= 10
+
+
+def test_no_bar_of_no_length_is_drawn() -> None:
+    rows = [{"column": name, "changed": 3, "became_null": nulls, "updates": 9} for name, nulls in (("a", 0), ("b", 3))]
+    assert [list(trace.x) for trace in charts.often(rows).data] == [[3, None], [None, 3]]
+    assert list(charts.latency([BINS[2], BINS[3] | {"count": 0}], {}, "change", "").data[0].y) == [4, None]
+
+
+def bit(number: int, is_set: bool) -> SimpleNamespace:
+    return SimpleNamespace(number=number, column=f"c{number}", kind="data", is_set=is_set)
+
+
+def mask(width: int, are_set: set[int]) -> SimpleNamespace:
+    bits = [bit(number, number in are_set) for number in range(width)]
+    return SimpleNamespace(mask="FF", changes=3, order="big", bits=bits)
+
+
+def test_a_small_mask_names_all_of_its_bits() -> None:
+    figure = charts.bits([mask(5, {1}), mask(3, {2})])
+    assert list(figure.layout.xaxis.ticktext) == ["0 c0", "1 c1", "2 c2", "3 c3", "4 c4"]
+    assert [list(row) for row in figure.data[0].z] == [[0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
+
+
+def test_a_wide_mask_names_every_bit_that_is_set() -> None:
+    figure = charts.bits([mask(1024, {7, 8, 1000}), mask(1024, {1023})])
+    assert list(figure.layout.xaxis.ticktext) == [
+        *("0 to 6", "7 c7", "8 c8", "9 to 999", "1000 c1000", "1001 to 1022", "1023 c1023"),
+    ]
+    assert [list(row) for row in figure.data[0].text] == [["", "●", "●", "", "●", "", ""], [*[""] * 6, "●"]]
+    assert figure.data[0].customdata[0][3] == "bits 9 to 999: set in no mask"
+
+
+def test_the_scale_of_columns_that_change_together_ends_at_the_largest_share() -> None:
+    pair = {"column": "a", "other": "b", "together": 3, "column_changed": 40, "other_changed": 30}
+    (trace,) = charts.together([pair | {"likeness": 3 / 67}]).data
+    assert (trace.zmin, trace.zmax) == (0, 3 / 67)
+    assert trace.colorbar.dtick == 0.01
+    (trace,) = charts.together([pair | {"likeness": 1.0}]).data
+    assert (trace.zmax, trace.colorbar.dtick) == (1, 0.2)
+
+
+def test_bins_have_round_widths_and_begin_at_round_times_of_the_page() -> None:
+    begin = datetime(2026, 2, 3, 8, 3, 47, 250_000, tzinfo=UTC)
+    start, width = bins_of(begin, begin + timedelta(minutes=50), 60)
+    assert (start, width) == (begin.replace(second=0, microsecond=0), 60_000_000)
+    show_times_in(ZoneInfo("Asia/Kolkata"), "Asia/Kolkata")
+    try:
+        start, width = bins_of(begin, begin + timedelta(days=50), 60)
+    finally:
+        show_times_in()
+    assert width == 86_400_000_000
+    assert start == datetime(2026, 2, 2, 18, 30, tzinfo=UTC), "midnight there"
+    start, width = bins_of(begin, begin + timedelta(days=300), 60)
+    assert (start, width) == (datetime(2026, 2, 2, tzinfo=UTC), 7 * 86_400_000_000), "a Monday"
+    assert bins_of(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), 60)[1] > 0

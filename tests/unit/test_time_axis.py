@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 import pytest
 
 from cdcwb import charts
-from cdcwb.charts import theme
 from cdcwb.time_axis import TimeAxis, axis_of
 from tests.unit.test_charts_drift import version
 from tests.unit.test_charts_timeline import SECOND, START, transaction
@@ -59,7 +58,7 @@ def years(figure: go.Figure) -> set[str]:
 
 AXIS = TimeAxis(BULK[0], BULK[-1], after=1)
 BINS = [{"began_at": at, "operation": "UPDATE", "changes": 1, "row": "a", "transactions": 1} for at in [*BULK, FAR]]
-CELLS = [{"column": "a", "bin": (at - START) // timedelta(seconds=1), "changed": 1} for at in [*BULK, FAR]]
+CELLS = [{"column": "a", "began_at": at, "changed": 1} for at in [*BULK, FAR]]
 STEPS = [{"at": at, "open": 1} for at in [*BULK, FAR]]
 DIFFERENCES = [row | {"missing": 1, "extra": 0, "different": 0, "late": 0} for row in BINS]
 LIFE = [
@@ -91,20 +90,23 @@ def test_every_axis_of_time_shows_the_bulk_and_says_what_is_outside(name: str) -
 
 def test_a_table_without_changes_outside_has_all_of_its_changes_on_the_axis() -> None:
     figure = charts.changed_over_time(CELLS[:60], AXIS.first, AXIS.last, SECOND, AXIS)
-    assert (figure.layout.meta, figure.layout.xaxis.range) == (None, None)
+    assert figure.layout.meta is None
     assert len(figure.data[0].x) == 60
 
 
-def test_an_axis_without_anything_outside_is_left_alone() -> None:
-    figure = charts.done_over_time(BINS[:60], SECOND, TimeAxis(BULK[0], BULK[-1]))
-    assert figure.layout.xaxis.range is None
-    assert figure.layout.meta is None
-
-
-def test_bins_that_are_far_apart_have_one_empty_column_between_them() -> None:
-    width = timedelta(seconds=1)
-    starts, edges = theme.time_columns([*BULK, FAR], width, AXIS)
-    assert starts == [*BULK, BULK[-1] + width, FAR]
-    assert (len(edges), edges[-1][:19]) == (len(starts) + 1, "2099-01-01 00:00:01")
-    assert theme.time_columns([], width) == ([], [])
-    assert len(charts.heatmap(BINS, ["a"], SECOND, AXIS).data[0].x) == 63
+def test_all_charts_of_a_page_have_one_axis_of_time() -> None:
+    """Bins begin before the first time, bars end at the last one: the axis is the same, and has room for both."""
+    axis = TimeAxis(BULK[0], BULK[-1])
+    figures = [
+        charts.done_over_time(BINS[:60], SECOND, axis),
+        charts.heatmap(BINS[5:50], ["a"], SECOND, axis),
+        charts.changed_over_time(CELLS[:60], axis.first, axis.last, SECOND, axis),
+        charts.concurrency(STEPS[:60], 1, START, axis=axis),
+        charts.differences_over_time(DIFFERENCES[:60], BULK[0], BULK[-1], SECOND, axis),
+        charts.timeline([transaction(n, n * SECOND) for n in range(40)], axis=axis),
+    ]
+    (ends,) = {figure.layout.xaxis.range for figure in figures}
+    first, last = (datetime.fromisoformat(end).replace(tzinfo=UTC) for end in ends)
+    assert first < BULK[0] - timedelta(seconds=1)
+    assert last > BULK[-1] + timedelta(seconds=1)
+    assert not any((figure.layout.meta or {}).get("outside") for figure in figures)
