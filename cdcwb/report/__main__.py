@@ -22,7 +22,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.facts import monitored
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.runner import Wanted, make_report, notebook_path, version
-from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite
+from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite, siblings_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _reports(
     made |= {label: "" for label, _ in captures}
     waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
     for label, path in reversed(captures):
-        waiting.append((label, partial(_suite, path, to / label, names)))
+        waiting.append((label, partial(_suite, path, to, label, names)))
     if lesson is not None:
         waiting.append((LESSON, partial(_lesson, lesson, to)))
 
@@ -118,8 +118,8 @@ def _reports(
     return made
 
 
-def _suite(path: Path, to: Path, names: Sequence[str], kernel: Kernel, say: Callable[[str], None]) -> Suite:
-    return run_suite(path, to, say=say, names=names, kernel=kernel)
+def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kernel, say: Callable[[str], None]) -> Suite:
+    return run_suite(path, to / label, say=say, names=names, kernel=kernel, shared=to.absolute())
 
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
@@ -127,7 +127,8 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
     notebook, wanted = notebook_path(LESSON), Wanted.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
     try:
-        facts = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel)
+        siblings = siblings_of(target.parent, target.parent)
+        facts = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel, siblings).facts
     except CaptureError:
         for old in (target, target.with_suffix(".json")):
             old.unlink(missing_ok=True)

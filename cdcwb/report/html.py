@@ -1,7 +1,11 @@
-"""An executed notebook as one HTML file that opens offline, sends nothing and shows its charts without a kernel.
+"""An executed notebook as an HTML page that opens offline, sends nothing and shows its charts without a kernel.
 
-The page holds everything it needs, plotly.js once. Its content security policy names the scripts it came with by their
-hashes and allows nothing else: no other script, no connection, no form, no frame. So even text that slipped through the
+A page that is made alone holds everything it needs, plotly.js once. The pages of a suite share one script file, which
+is beside them and whose name has the hash of its content: pages of another version keep theirs.
+
+The content security policy of a page names its scripts by their hashes and allows nothing else: no other script, no
+connection, no form, no frame. The scripts of a suite are loaded by one that is named so ('strict-dynamic', since a hash
+or 'self' does not allow a file beside a page that was opened from a disk). So even text that slipped through the
 escaping of :mod:`cdcwb.report.show` could not run or call home.
 """
 
@@ -16,8 +20,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
@@ -25,12 +31,15 @@ from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.show import FIGURE_MIME, STYLE, asset
 from cdcwb.words import moment, size
 
-__all__ = ["SIZE_LIMIT", "Page", "page", "render", "title_of", "write_whole"]
+__all__ = ["SIZE_LIMIT", "Page", "Siblings", "page", "render", "title_of", "write_scripts", "write_whole"]
 
 SIZE_LIMIT = 8_000_000
 """No report is larger, in bytes; plotly.js is the greater part of it."""
 
 _BEFORE = 'document.documentElement.className = "script";'
+_CHARTS = ("dark.js", "charts.js")
+_COMPLETE = 'document.documentElement.classList.add("complete");\n'
+"""The last line of the shared scripts: a file of which a part is missing does not run, or not to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +52,37 @@ class Page:
     version: str
 
 
-def page(notebook: Mapping[str, Any], about: Page) -> str:
-    """The HTML of an executed notebook: its markdown and its outputs, no code.
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """What a page of a suite refers to: the file of the scripts that the pages of a suite share, the index, and the
+    other reports by the name of their notebook. All are addresses relative to the page; ``integrity`` is the hash of
+    the scripts as browsers check it."""
+
+    scripts: str
+    integrity: str
+    index: str
+    reports: Mapping[str, tuple[str, str]]
+    """By the name of the notebook (``02_transactions``): title and address."""
+
+
+def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = None) -> str:
+    """The HTML of an executed notebook: its markdown and its outputs, no code. ``siblings``: the suite that it is part
+    of; None: it is complete by itself.
 
     Raises CaptureError where it would be larger than :data:`SIZE_LIMIT`. Shown are charts, HTML, markdown and images;
     text only where there is nothing richer. What went to standard error is left out.
     """
-    blocks = list(_blocks(notebook))
+    reports = {} if siblings is None else {name: address for name, (_, address) in siblings.reports.items()}
+    blocks = list(_blocks(notebook, reports))
+    has_charts = any(block["kind"] == "chart" for block in blocks)
+    has_tables = any('<table class="cdcwb">' in block.get("html", "") for block in blocks)
     scripts = [_BEFORE]
-    if any(block["kind"] == "chart" for block in blocks):
-        scripts += [_plotly(), asset("dark.js") + asset("charts.js")]
+    if siblings is not None:
+        scripts += [asset("suite.js")] if has_charts or has_tables else []
+    else:
+        scripts += [_plotly()] if has_charts else []
+        own = [_CHARTS] * has_charts + [("tables.js",)] * has_tables
+        scripts += ["".join(asset(name) for names in own for name in names)] if own else []
     html = render(
         "report.html",
         title=title_of(notebook),
@@ -61,14 +91,32 @@ def page(notebook: Mapping[str, Any], about: Page) -> str:
         blocks=blocks,
         contents=[block for block in blocks if block["kind"] == "heading"],
         theme=_theme(notebook),
-        dark=_script_json(DARK),
+        dark=_script_json(DARK) if has_charts else "",
+        siblings=siblings,
+        shared="" if siblings is None else _script_json({"file": siblings.scripts, "integrity": siblings.integrity}),
         before=_BEFORE,
         scripts=scripts[1:],
-        policy=_policy(scripts),
+        policy=_policy(scripts, siblings is not None),
     )
     if len(html.encode()) > SIZE_LIMIT:
         raise CaptureError(f"the report would be larger than {size(SIZE_LIMIT)}; choose fewer tables or a shorter time")
     return html
+
+
+def write_scripts(folder: Path) -> tuple[Path, str]:
+    """Write the scripts that the pages of a suite share into ``folder``, unless they are there: the file, and the hash
+    of its content as browsers check it. Files of other versions stay for the pages that refer to them."""
+    text = _shared()
+    digest = hashlib.sha256(text.encode()).digest()
+    path = folder / f"cdcwb-{digest.hex()[:16]}.js"
+    if not path.is_file() or path.read_bytes() != text.encode():
+        write_whole(path, text)
+    return path, f"sha256-{base64.b64encode(digest).decode()}"
+
+
+@cache
+def _shared() -> str:
+    return "\n".join([_plotly(), *(asset(name) for name in (*_CHARTS, "tables.js")), _COMPLETE])
 
 
 def _theme(notebook: Mapping[str, Any]) -> str:
@@ -114,7 +162,7 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-def _blocks(notebook: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     charts = 0
     first = True
     for cell in notebook["cells"]:
@@ -123,7 +171,7 @@ def _blocks(notebook: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if first:
                 source = re.sub(r"^# +.+\n*", "", source, count=1, flags=re.MULTILINE)  # it is the page's title
                 first = False
-            yield from _markdown(source)
+            yield from _markdown(source, reports)
         for output in cell.get("outputs", ()):
             if output["output_type"] == "stream" and output["name"] == "stdout":
                 yield {"kind": "text", "text": _text(output["text"])}
@@ -142,16 +190,16 @@ def _blocks(notebook: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             elif FACTS_MIME in data:
                 continue
             elif "text/html" in data:
-                yield {"kind": "html", "html": _text(data["text/html"])}
+                yield {"kind": "html", "html": _led(_text(data["text/html"]), reports)}
             elif "text/markdown" in data:
-                yield from _markdown(_text(data["text/markdown"]))
+                yield from _markdown(_text(data["text/markdown"]), reports)
             elif "image/png" in data:
                 yield {"kind": "image", "data": _text(data["image/png"]).replace("\n", "")}
             elif "text/plain" in data:
                 yield {"kind": "text", "text": _text(data["text/plain"])}
 
 
-def _markdown(source: str) -> Iterator[dict[str, Any]]:
+def _markdown(source: str, reports: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Markdown as blocks: headings of the second level on their own, for the table of contents."""
     from nbconvert.filters.markdown import markdown2html
 
@@ -160,7 +208,25 @@ def _markdown(source: str) -> Iterator[dict[str, Any]]:
             heading = part[3:].strip()
             yield {"kind": "heading", "text": heading, "id": re.sub(r"\W+", "-", heading.lower()).strip("-")}
         elif part.strip():
-            yield {"kind": "html", "html": str(markdown2html(part))}
+            yield {"kind": "html", "html": _led(str(markdown2html(part)), reports)}
+
+
+_LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
+
+
+def _led(html: str, reports: Mapping[str, str]) -> str:
+    """HTML of a notebook with its links as a page has them: within the page, and from notebooks to the reports of the
+    suite; of others the text stays."""
+
+    def link(found: re.Match[str]) -> str:
+        target, text = found.groups()
+        if target.startswith("#"):
+            return found.group()
+        notebook = re.fullmatch(r"(?:.*/)?([^/]+)\.ipynb", target)
+        address = reports.get(notebook.group(1)) if notebook else None
+        return text if address is None else f'<a href="{quote(address)}">{text}</a>'
+
+    return _LINK.sub(link, html)
 
 
 def _plotly() -> str:
@@ -169,9 +235,9 @@ def _plotly() -> str:
     return re.sub("</(script)", r"<\\/\1", str(get_plotlyjs()), flags=re.IGNORECASE)
 
 
-def _policy(scripts: list[str]) -> str:
+def _policy(scripts: list[str], loads: bool) -> str:
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    allowed = " ".join([*(f"'sha256-{value}'" for value in hashes), *(["'strict-dynamic'"] if loads else [])])
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"

@@ -89,10 +89,12 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     Raises CaptureError (or a child) as :func:`cdcwb.load` does.
     """
     import cdcwb
+    from cdcwb.analysis.contents import readers
     from cdcwb.analysis.snapshot import Snapshot
     from cdcwb.analysis.together import Together
 
     captures = {name: cdcwb.load(one.path, one.format, **one.options) for name, one in asked.captures.items()}
+    show.read_by(readers(captures, {name: one.options for name, one in asked.captures.items()}))
     parts = captures
     if asked.limits:
         parts = {

@@ -21,7 +21,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
 from cdcwb.report.headlines import headline
-from cdcwb.report.html import Page, page, write_whole
+from cdcwb.report.html import Page, Siblings, page, write_whole
 from cdcwb.words import joined, plural, size, visible
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Opened",
+    "Report",
     "Wanted",
     "check_page",
     "execute",
@@ -103,7 +104,7 @@ def run_report(
     values = dict(parameters or {})
     with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
         opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
-        return make_report(notebook, wanted, opened, target, values, say, kernel)
+        return make_report(notebook, wanted, opened, target, values, say, kernel).facts
 
 
 def check_page(target: Path) -> list[str]:
@@ -197,6 +198,25 @@ class _Redacted(Page):
     redacted: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report that was made: its ``target``, the ``facts`` of its notebook, and what its page is written from."""
+
+    target: Path
+    facts: dict[str, Any]
+    executed: NotebookNode
+    about: Page
+
+    def write(self, siblings: Siblings | None = None) -> int:
+        """Write the page, and return its size in bytes. Raises CaptureError where that is not possible."""
+        html = standard_input.named(page(self.executed, self.about, siblings))
+        try:
+            write_whole(self.target, html)
+        except OSError as error:
+            raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(self.target)) from None
+        return len(html.encode())
+
+
 def make_report(
     notebook: Path,
     wanted: Wanted,
@@ -205,8 +225,10 @@ def make_report(
     parameters: Mapping[str, Any],
     say: Callable[[str], None],
     kernel: Kernel,
-) -> dict[str, Any]:
-    """One report in a kernel that stays: as :func:`run_report`, with ``opened`` in the place of the capture."""
+    siblings: Siblings | None = None,
+) -> Report:
+    """One report in a kernel that stays: as :func:`run_report`, with ``opened`` in the place of the capture.
+    ``siblings``: the suite that it is part of."""
     made = datetime.now(UTC)
     started = time.monotonic()
     given: dict[str, Any] = {"path": opened.path, "format": opened.format, "options": opened.options}
@@ -219,19 +241,19 @@ def make_report(
         given["snapshot"] = str(beside) if beside.is_dir() and not wanted.redact else ""
     executed = execute(notebook, {**given, **parameters}, say, kernel)
     about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), wanted.redact)
-    html = page(executed, about)
     facts = read_facts(executed)
+    report = Report(target, facts, executed, about)
     known = monitored(facts)
     which = {"notebook": notebook.stem, "capture": wanted.name, "made_at": made.isoformat(timespec="seconds")}
     which["headline"] = headline(notebook.stem, known)
     text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
+    written = report.write(siblings)
     try:
-        write_whole(target, standard_input.named(html))
         write_whole(target.with_suffix(".json"), standard_input.named(text) + "\n")
     except OSError as error:
         raise CaptureError(f"the report cannot be written: {error.strerror}", path=str(target)) from None
-    say(f"{target}: {size(len(html.encode()))} in {time.monotonic() - started:.0f} s")
-    return facts
+    say(f"{target}: {size(written)} in {time.monotonic() - started:.0f} s")
+    return report
 
 
 def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]) -> Opened:

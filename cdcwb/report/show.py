@@ -5,8 +5,8 @@ escaped. The same outputs are shown by JupyterLab and become the report.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from cdcwb.analysis.contents import Readers
     from cdcwb.analysis.health import Health
     from cdcwb.report.parameters import Parameters
 
@@ -34,6 +35,7 @@ __all__ = [
     "heading",
     "look",
     "note",
+    "read_by",
     "records",
     "style",
     "style_once",
@@ -55,16 +57,21 @@ _WORDS: Final = ("outcome", "completeness", "severity")
 _SENTENCES: Final = ("evidence", "sentence")
 _NAMED: Final = ("file", "scope", "table")
 _NAMES: Final = 3  # of a list of names, unless only one more would be left out
+_TIMES: Final = ("time", "clock", "moment")
+_BROKEN: Final = ("text", "path", "reason", "sentence")
+_WORD: Final = 48  # characters of a word that is not broken
+_KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")
 _TEXTS: Final = ("position", "transaction_id", "code", "setting")
 
 
 @dataclass(slots=True)
 class _Look:
-    """How the page that is being made looks."""
+    """How the page that is being made looks, and how the files of its captures are read."""
 
     theme: str = "auto"
     styled: bool = False
+    readers: Readers = field(default_factory=dict)
 
 
 _look: Final = _Look()
@@ -76,6 +83,7 @@ def style(asked: Parameters | None = None) -> None:
     from IPython.display import display
 
     _look.theme, _look.styled = "auto" if asked is None else asked.theme, True
+    _look.readers = {}
     show_times_in(*((UTC, "UTC") if asked is None else (asked.zone, asked.time_zone)))
     about = {"cdcwb": STYLE, "theme": _look.theme}
     script = f"(() => {{\n{asset('dark.js')}{asset('lab.js')}follow({json.dumps(DARK)});\n}})();"
@@ -97,6 +105,11 @@ def heading(title: str, answer: str = "") -> None:
     """The title of what follows, and the answer in a sentence."""
     said = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
     _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{said}</div>', f"{title}: {answer}")
+
+
+def read_by(readers: Readers) -> None:
+    """From here on, rows of tables that have the file and offset of a record name the command that shows it."""
+    _look.readers = readers
 
 
 def asset(name: str) -> str:
@@ -146,15 +159,24 @@ def table(
     in the place of an empty table. ``folder`` is where the capture is: files in it are named without it.
     """
     rows = rows if isinstance(rows, list) else records(rows)
+    commands = [{name: _inspect(row, name) for name in columns if name.endswith("offset")} for row in rows]
     if folder and "file" in columns:
         rows = [row | {"file": _beneath(row["file"], folder)} for row in rows]
     if not rows:
         note(none)
         return
-    html = table_html(rows, columns)
+    html = table_html(rows, columns, commands)
     if total is not None and total > len(rows):
         html += f'<p class="cdcwb-note">{escape(count(len(rows)))} of {escape(count(total))} shown.</p>'
     _html(html, f"a table of {plural(len(rows), 'row')}")
+
+
+def _inspect(row: Mapping[str, Any], offset: str) -> str | None:
+    """The command that shows the record whose offset a column has; None where its file is not read by bytes."""
+    from cdcwb.analysis.contents import command  # imports Spark
+
+    file = row.get(f"{offset.removesuffix('offset')}file")
+    return command(file, row[offset], _look.readers) if file in _look.readers else None
 
 
 def _beneath(file: str | None, folder: str) -> str | None:
@@ -191,24 +213,31 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def table_html(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+def table_html(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    commands: Sequence[Mapping[str, str | None]] | None = None,
+) -> str:
     """Rows as an HTML table: numbers with separators and to the right, times in the zone of the page (it and a day that
     all of a column share are in its heading), counts by name largest first.
 
     The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place. A fraction
-    from 0 to 1 (float) is shown in percent.
+    from 0 to 1 (float) is shown in percent. A cell that is shown in words has its value in ``data-value``, for
+    ``tables.js``. ``commands``: for each row, by column, what the cell has as its title.
     """
     rows = list(rows)
+    titles = commands or [{} for _ in rows]
     kinds = {name: _kind(name, [row[name] for row in rows]) for name in columns}
     heads = {name: _when([row[name] for row in rows]) for name in columns if kinds[name] == "time"}
     kinds |= {name: kind for name, (kind, _) in heads.items()}
     head = "".join(
-        f'<th scope="col"{_class(kinds[name])}>{escape(visible(heading))}{heads.get(name, ("", ""))[1]}</th>'
+        f'<th scope="col"{_class(kinds[name])}{_kept(kinds[name], heading)}>'
+        f"{escape(visible(heading))}{heads.get(name, ('', ''))[1]}</th>"
         for name, heading in columns.items()
     )
     body = "".join(
-        "<tr>" + "".join(f"<td{_class(kinds[n])}>{_cell(row[n], kinds[n])}</td>" for n in columns) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(_cell(row[name], kinds[name], title.get(name)) for name in columns) + "</tr>"
+        for row, title in zip(rows, titles, strict=True)
     )
     table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="cdcwb-scroll">{table}</div>'
@@ -250,51 +279,78 @@ def _kind(name: str, values: list[Any]) -> str:
     return "mono" if name.endswith(_TEXTS) else "sentence" if name in _SENTENCES else "text"
 
 
-def _class(kind: str) -> str:
+def _class(kind: str, breaks: bool = False) -> str:
+    """The class of a cell; ``breaks``: a word in it is so long that it may be broken."""
     if kind in _NUMBERS:
-        return ' class="number"'
-    return {
-        "mono": ' class="mono"',
-        "hex": ' class="mono"',
-        "word": ' class="word"',
-        "tally": ' class="text tally"',
-        "time": ' class="mono"',
-        "clock": ' class="mono"',
-        "moment": ' class="mono"',
-        "path": ' class="text path"',
-        "reason": ' class="text reason"',
-        "flag": "",
-        "list": ' class="text list"',
-        "sentence": ' class="text sentence"',
-    }.get(kind, ' class="text"')
+        names = "number"
+    elif kind in (*_TIMES, "mono", "hex"):
+        names = "mono"
+    else:
+        names = {"word": "word", "flag": ""}.get(kind, "text" if kind == "text" else f"text {kind}")
+    names += " breaks" if breaks else ""
+    return f' class="{names}"' if names else ""
 
 
-def _cell(value: Any, kind: str) -> str:
-    if value is None:
-        return '<span class="null">—</span>'
-    if kind in ("time", "clock", "moment"):
+def _kept(kind: str, heading: str) -> str:
+    """What ``tables.js`` has to know of a column: the kind of its values, their unit, its heading alone."""
+    if kind in _TIMES:
+        return f' data-kind="time" data-title="{escape(visible(heading))}"'
+    unit = {"duration": "µs", "size": "bytes"}.get(kind)
+    return (' data-kind="number"' if kind in _NUMBERS else "") + (f' data-unit="{unit}"' if unit else "")
+
+
+def _cell(value: Any, kind: str, title: str | None = None) -> str:
+    shown = '<span class="null">—</span>' if value is None else escape(_words(value, kind)) or "none"
+    held = "" if value is None else escape(_value(value, kind))
+    attributes = f' data-value="{held}"' if value is not None and held != shown else ""
+    attributes += f' title="{escape(title)}"' if title else ""
+    text = value if isinstance(value, str) else ""
+    breaks = kind in _BROKEN and max(map(len, text.split()), default=0) > _WORD
+    return f"<td{_class(kind, breaks)}{attributes}>{shown}</td>"
+
+
+def _value(value: Any, kind: str) -> str:
+    """A value as a program reads it: in full, times in UTC."""
+    if isinstance(value, datetime):
+        aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return aware.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    if kind in _NUMBERS:
+        return repr(value)
+    return visible(_text(value, kind), _KEPT)
+
+
+def _words(value: Any, kind: str) -> str:
+    """A value as it is shown."""
+    if kind in _TIMES:
         text, offset = clock(value)
         if not value.microsecond % 1000 and value.microsecond:
             text = text[:-3]
-        text = f"{text} {offset}" if kind == "moment" else text.rpartition(" " if kind == "clock" else "\0")[2]
-    elif kind == "duration":
-        text = duration(value)
-    elif kind == "size":
-        text = size(value)
-    elif kind == "number":
-        text = count(value)
-    elif kind == "share":
-        text = f"{value:.1%}"
-    elif kind == "flag":
-        text = "yes" if value else "no"
-    elif kind == "tally":
-        text = tally(value)
-    elif kind == "list":
+        return f"{text} {offset}" if kind == "moment" else text.rpartition(" " if kind == "clock" else "\0")[2]
+    if kind == "duration":
+        return duration(value)
+    if kind == "size":
+        return size(value)
+    if kind == "number":
+        return count(value)
+    if kind == "share":
+        return f"{value:.1%}"
+    if kind == "list":
         more = len(value) - _NAMES if len(value) > _NAMES + 1 else 0
         text = ", ".join(visible(v, 60) for v in value[: len(value) - more]) + (f" and {more} more" if more else "")
     else:
-        text = str(value).replace("_", " ") if kind == "word" else str(value)
-    return escape(visible(text, {"sentence": _SENTENCE, "hex": _HEX}.get(kind, _CELL))) or "none"
+        text = _text(value, kind)
+    return visible(text, {"sentence": _SENTENCE, "hex": _HEX}.get(kind, _CELL))
+
+
+def _text(value: Any, kind: str) -> str:
+    """A value as text, in full."""
+    if kind == "flag":
+        return "yes" if value else "no"
+    if kind == "tally":
+        return tally(value)
+    if kind == "list":
+        return ", ".join(map(str, value))
+    return str(value).replace("_", " ") if kind == "word" else str(value)
 
 
 def _html(html: str, text: str) -> None:

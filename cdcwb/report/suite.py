@@ -7,6 +7,7 @@ The notebooks share the start of Python, its imports and Spark, and open what :f
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +26,12 @@ from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import declared_facts, monitored
 from cdcwb.report.headlines import headline, is_answered
+from cdcwb.report.html import Siblings, title_of, write_scripts
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.parameters import check_parameters
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
+    Report,
     Wanted,
     check_page,
     keep,
@@ -45,7 +48,7 @@ from cdcwb.words import count, joined, size
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
 
-__all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite"]
+__all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
 LESSON: Final = "start_here"
 """The notebook that is about a folder of captures and all that is in it."""
@@ -99,10 +102,12 @@ def run_suite(
     names: Sequence[str] = (),
     kernel: Kernel | None = None,
     files: Sequence[str] = (),
+    shared: Path | None = None,
 ) -> Suite:
-    """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each, and
-    ``index.html``. Where the files of ``path`` are of different formats, a suite for those of each is made in a folder
-    below, and the index leads to all of their reports.
+    """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each,
+    ``index.html`` and the scripts that the pages share. ``shared``: the folder with the scripts and index of several
+    suites, where this is one of them. Where the files of ``path`` are of different formats, a suite for those of each
+    is made in a folder below, and the index leads to all of their reports.
 
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
     are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: one
@@ -124,13 +129,15 @@ def run_suite(
     if contents is not None:
         suites: dict[str, Suite | str] = {}
         for name, one in each.items():
-            suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel))
+            suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel, shared or folder))
         return _together(suites, folder, thresholds, chosen, [one.file for one in contents.files if one.format is None])
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     entries: list[Entry] = []
+    reports: dict[str, Report] = {}
+    siblings = siblings_of(folder, shared or folder, chosen.values())
     with (
         tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
         nullcontext(kernel) if kernel is not None else Kernel(quick=wanted.small) as running,
@@ -142,18 +149,41 @@ def run_suite(
             for name in sorted(set(parameters or {}) - set(given)):
                 say(f"{notebook.stem} has no parameter '{name}' and goes without")
             try:
-                found = make_report(notebook, wanted, opened, target, given, say, running)
+                report = make_report(notebook, wanted, opened, target, given, say, running, siblings)
             except CaptureError as error:
                 failed[notebook.stem] = str(error)
                 say(f"{notebook.stem} was not made: {error}")
                 for old in (target, target.with_suffix(".json")):
                     old.unlink(missing_ok=True)
                 continue
-            facts[notebook.stem] = monitored(found)
+            reports[notebook.stem] = report
+            facts[notebook.stem] = monitored(report.facts)
             entries.append(entry_of(notebook.stem, wanted.name, target.name, facts[notebook.stem]))
+    if failed:  # no page leads to one that is not there
+        there = {name: siblings.reports[name] for name in reports}
+        for report in reports.values():
+            report.write(replace(siblings, reports=there))
     suite = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
     write_index(folder, entries, datetime.now(UTC), version(), suite.judgement.broken, failed)
     return suite
+
+
+def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Siblings:
+    """What the pages in ``folder`` refer to, the ``reports`` of some notebooks among it; the scripts are written into
+    the folder ``shared``, where the index will be.
+
+    Raises CaptureError where they cannot be written.
+    """
+    try:
+        scripts, integrity = write_scripts(shared)
+    except OSError as error:
+        raise CaptureError(
+            f"the scripts of the reports cannot be written: {error.strerror}", path=str(shared)
+        ) from None
+    way = Path(os.path.relpath(shared, folder))
+    titles = {path.stem: title_of(json.loads(path.read_text(encoding="utf-8"))) for path in reports}
+    named = {stem: (title, f"{stem}.html") for stem, title in titles.items()}
+    return Siblings((way / scripts.name).as_posix(), integrity, (way / "index.html").as_posix(), named)
 
 
 def _mixed(path: str | Path, format: str, options: Mapping[str, Any]) -> Contents | None:
@@ -188,7 +218,7 @@ def _of_each_format(
 
 def _suite_below(name: str, wanted: Wanted, folder: Path, shared: Any) -> Suite | str:
     """The suite of the files of one format; the sentence that says why there is none."""
-    parameters, say, names, kernel = shared
+    parameters, say, names, kernel, root = shared
 
     def told(text: str) -> None:
         say(f"{name}: {text}")
@@ -199,6 +229,7 @@ def _suite_below(name: str, wanted: Wanted, folder: Path, shared: Any) -> Suite 
             names=names,
             kernel=kernel,
             files=wanted.files,
+            shared=root,
         )
     except CaptureError as error:
         told(f"not made: {error}")

@@ -14,7 +14,7 @@ import pytest
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
-from cdcwb.report.html import SIZE_LIMIT, Page, page, render, title_of, write_whole
+from cdcwb.report.html import SIZE_LIMIT, Page, Siblings, page, render, title_of, write_scripts, write_whole
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.show import FIGURE_MIME, STYLE
 
@@ -63,7 +63,7 @@ def test_plotly_is_in_the_file_once_and_from_nowhere_else(whole: str) -> None:
 def test_a_report_without_charts_has_no_use_for_plotly() -> None:
     html = made(code(output(**{"text/html": "<p>only words</p>"})))
     assert "plotly" not in html
-    assert len(html) < 20_000
+    assert len(html) < 24_000
 
 
 def test_the_file_is_well_below_its_limit(whole: str) -> None:
@@ -168,3 +168,53 @@ def test_a_page_has_the_theme_that_its_notebook_was_asked_for(whole: str) -> Non
     assert '<html lang="en" data-theme="dark">' in dark
     (colours,) = re.findall(r'<script type="application/json" id="dark">(.*?)</script>', whole)
     assert json.loads(colours) == DARK
+
+
+SIBLINGS = Siblings("../cdcwb-0.js", "sha256-0", "../index.html", {"01_capture": ("Capture", "01_capture.html")})
+
+
+def test_pages_of_a_suite_share_one_file_that_is_named_by_its_content(tmp_path: Path) -> None:
+    path, integrity = write_scripts(tmp_path / "reports")
+    content = path.read_bytes()
+    digest = hashlib.sha256(content)
+    assert path.name == f"cdcwb-{digest.hexdigest()[:16]}.js"
+    assert integrity == f"sha256-{base64.b64encode(digest.digest()).decode()}"
+    assert content.count(b"* plotly.js v") == 1
+    before = path.stat().st_mtime_ns
+    assert write_scripts(tmp_path / "reports") == (path, integrity)
+    assert path.stat().st_mtime_ns == before, "what is there is not written again"
+    path.write_bytes(content[:1000])  # a copy that was interrupted
+    write_scripts(tmp_path / "reports")
+    assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_page_of_a_suite_is_small_and_names_its_scripts_by_their_hash() -> None:
+    html = page({"cells": [markdown("# T"), code(figure())]}, ABOUT, SIBLINGS)
+    assert len(html) < 60_000
+    assert "plotly.js v" not in html
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    assert policy is not None
+    allowed = re.findall(r"&#39;sha256-([^&]+)&#39;", policy.group(1))
+    there = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts(html)]
+    assert sorted(allowed) == sorted(there)
+    assert "&#39;strict-dynamic&#39;" in policy.group(1)
+    (shared,) = re.findall(r'<script type="application/json" id="shared">(.*?)</script>', html)
+    assert json.loads(shared) == {"file": "../cdcwb-0.js", "integrity": "sha256-0"}
+    assert "strict-dynamic" not in made(code(figure()))
+
+
+def test_links_lead_to_sibling_reports_and_to_nothing_outside() -> None:
+    source = (
+        "[one](../notebooks/01_capture.ipynb) [two](02_transactions.ipynb) [three](https://example.org/x) "
+        "[four](../docs/formats/x.md) [five](#part)"
+    )
+    link = output(**{"text/html": '<p><a class="x" href="../docs/y.md">six</a></p>'})
+    html = page({"cells": [markdown("# T"), markdown(source), code(link)]}, ABOUT, SIBLINGS)
+    assert re.findall(r'<a href="([^"]+)">(\w[\w ]*)</a>', html) == [
+        *(("../index.html", "All reports"), ("01_capture.html", "Capture")),
+        *(("01_capture.html", "one"), ("#part", "five")),
+    ]
+    assert "two" in html
+    assert "<p>six</p>" in html
+    assert "example.org" not in made(markdown(source))

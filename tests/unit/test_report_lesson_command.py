@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nbformat import NotebookNode
 
 from cdcwb.errors import CaptureError
 from cdcwb.report import __main__ as command
 from cdcwb.report import kernel
+from cdcwb.report.html import Page, now
+from cdcwb.report.runner import Report
 from cdcwb.report.suite import Suite, entry_of
 from cdcwb.report.thresholds import judge
 
@@ -28,11 +31,12 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         (to / "02_transactions.html").touch()
         return Suite({}, {}, [entry_of("02_transactions", str(path), "02_transactions.html", {})], judge([], {}))
 
-    def lesson(notebook: Path, wanted: Any, opened: Any, target: Path, *_: Any) -> dict[str, Any]:
+    def lesson(notebook: Path, wanted: Any, opened: Any, target: Path, *_: Any) -> Report:
         calls.append((notebook.stem, opened.path))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-        return {"title": "Start here", "what": "what", "verdict": "all agree", "tone": "good"}
+        facts = {"title": "Start here", "what": "what", "verdict": "all agree", "tone": "good"}
+        return Report(target, facts, NotebookNode(cells=[]), Page("data", now(), notebook.stem, "1"))
 
     monkeypatch.setattr(command, "run_suite", suite)
     monkeypatch.setattr(command, "make_report", lesson)

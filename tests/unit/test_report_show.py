@@ -153,3 +153,56 @@ def test_a_dark_page_has_dark_charts(shown: list[dict[str, Any]], monkeypatch: p
     assert (bar["name"], bar["y"]) == ("white", ["white"])  # texts stay
     assert content["layout"]["template"]["layout"]["paper_bgcolor"] == theme.DARK["white"]
     assert not set(theme.DARK) & set(theme.DARK.values())  # so that a chart may be darkened twice
+
+
+def test_a_cell_in_words_has_its_value_for_sorting_and_saving() -> None:
+    row = {
+        "began_at": datetime(2025, 3, 23, 10, 57, 19, tzinfo=ZoneInfo("Europe/Berlin")),
+        "duration_us": -90_000_001,
+        "bytes": 1536,
+        "changes": 12345,
+        "few": 12,
+        "share": 5 / 108,
+        "tables": list("abcdefg"),
+        "note": "x" * 200,
+        "user": None,
+    }
+    html = show.table_html([row], {name: name for name in row})
+    held = dict(zip(row, re.findall(r"<td([^>]*)>", html), strict=True))
+    values = {name: re.search(r'data-value="([^"]*)"', text) for name, text in held.items()}
+    assert {name: found and found.group(1) for name, found in values.items()} == {
+        "began_at": "2025-03-23T09:57:19.000000Z",
+        "duration_us": "-90000001",
+        "bytes": "1536",
+        "changes": "12345",
+        "few": None,
+        "share": repr(5 / 108),
+        "tables": "a, b, c, d, e, f, g",
+        "note": "x" * 200,
+        "user": None,
+    }
+    heads = re.findall(r'<th scope="col"(?: class="[^"]*")?([^>]*)>', html)
+    assert heads[:4] == [
+        *(' data-kind="time" data-title="began_at"', ' data-kind="number" data-unit="µs"'),
+        *(' data-kind="number" data-unit="bytes"', ' data-kind="number"'),
+    ]
+
+
+def test_a_row_with_a_record_names_the_command_that_shows_it(shown: list[dict[str, Any]]) -> None:
+    show.read_by({"/in/a b.bin": ("gbase8s", {"byte_order": "big"})})
+    rows = [
+        {"file": "/in/a b.bin", "offset": 4000},
+        {"file": "/in/a b.bin", "offset": None},
+        {"file": "t", "offset": 1},
+    ]
+    show.table(rows, {"file": "file", "offset": "at offset"}, folder="/in")
+    show.table([{"again_file": "/in/a b.bin", "again_offset": 7}], {"again_offset": "at offset"})
+    show.read_by({})
+    command = "cdcwb inspect &#x27;/in/a b.bin&#x27; --offset {} --format gbase8s -o byte_order=big"
+    assert re.findall(r'<td[^>]* title="([^"]*)"', shown[0]["text/html"]) == [command.format(4000)]
+    assert re.findall(r'<td[^>]* title="([^"]*)"', shown[1]["text/html"]) == [command.format(7)]
+
+
+def test_only_words_longer_than_any_name_may_break() -> None:
+    html = show.table_html([{"a": "shop.customer_address", "b": f"{'x' * 60} y"}], {"a": "a", "b": "b"})
+    assert re.findall(r'<td class="([^"]*)"', html) == ["text", "text breaks"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report import notebooks, run_suite, suite
-from cdcwb.report.runner import Opened, Wanted
+from cdcwb.report.html import Page, now
+from cdcwb.report.runner import Opened, Report, Wanted
 
 DATA = Path(__file__).parents[2] / "data"
 FACTS: dict[str, dict[str, Any]] = {
@@ -30,7 +32,8 @@ class Made:
         self.redacted: tuple[str, ...] = ()
         self.wanted: list[Wanted] = []
         for name in (*FACTS, "explore", "start_here"):
-            (folder / f"{name}.ipynb").touch()
+            title = [{"cell_type": "markdown", "source": f"# {name.capitalize()}"}]
+            (folder / f"{name}.ipynb").write_text(json.dumps({"cells": title}))
 
     def keep(self, wanted: Wanted, *_: Any) -> Opened:
         self.redacted = wanted.redact
@@ -38,15 +41,17 @@ class Made:
         return Opened("/kept", "auto", "{}")
 
     def make(
-        self, notebook: Path, wanted: Wanted, opened: Opened, target: Path, given: dict[str, Any], *_: Any
-    ) -> dict[str, Any]:
+        self, notebook: Path, wanted: Wanted, opened: Opened, target: Path, given: dict[str, Any], *rest: Any
+    ) -> Report:
         self.given.append((notebook.stem, opened, given))
         if notebook.stem in self.failing:
             raise CaptureError("the notebook stopped")
         target.parent.mkdir(exist_ok=True, parents=True)
-        target.write_text(f"report on {wanted.name}")
+        content: Any = json.loads(notebook.read_text()) | {"metadata": {}}
+        report = Report(target, FACTS[notebook.stem], content, Page(wanted.name, now(), notebook.stem, "1"))
+        report.write(rest[-1])
         target.with_suffix(".json").write_text(json.dumps(FACTS[notebook.stem]))
-        return FACTS[notebook.stem]
+        return report
 
 
 @pytest.fixture
@@ -125,6 +130,24 @@ def test_files_of_different_formats_have_a_suite_for_each_and_one_index(made: Ma
     assert found.judgement.broken == ["open_transactions > 0: it is 1 (goldengate/transactions, gbase8s/transactions)"]
 
 
+def links(page: Path) -> list[str]:
+    return re.findall(r'<a href="([^#"]+)"', page.read_text())
+
+
+def test_pages_of_a_suite_lead_to_each_other_and_to_nothing_else(made: Made, tmp_path: Path) -> None:
+    run_suite(tmp_path, tmp_path / "out")
+    assert links(tmp_path / "out" / "transactions.html") == ["index.html", "change_masks.html"]
+    assert links(tmp_path / "out" / "change_masks.html") == ["index.html", "transactions.html"]
+    assert len(list((tmp_path / "out").glob("*.js"))) == 1
+
+
+def test_suites_side_by_side_share_one_file_of_scripts(made: Made, tmp_path: Path) -> None:
+    run_suite(mixed(tmp_path / "in"), tmp_path / "out")
+    assert len(list((tmp_path / "out").rglob("*.js"))) == 1
+    page = tmp_path / "out" / "gbase8s" / "transactions.html"
+    assert links(page) == ["../index.html", "change_masks.html"]
+
+
 def test_some_notebooks_alone_go_into_a_folder_as_well(made: Made, tmp_path: Path) -> None:
     folder = mixed(tmp_path / "in")
     assert set(run_suite(folder, tmp_path / "out", "goldengate", names=["transactions"]).facts) == {"transactions"}
@@ -150,10 +173,12 @@ def test_a_notebook_that_fails_leaves_the_others_and_nothing_of_another_day(made
     found = run_suite(tmp_path, tmp_path / "out")
     assert found.failed == {"transactions": "the notebook stopped"}
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *(path.name for path in (tmp_path / "out").glob("cdcwb-*.js")),
         "change_masks.html",
         "change_masks.json",
         "index.html",
     ]
+    assert "transactions.html" not in (tmp_path / "out" / "change_masks.html").read_text()
     assert "Not made: transactions" in (tmp_path / "out" / "index.html").read_text()
 
 
