@@ -58,7 +58,7 @@ _SENTENCES: Final = ("evidence", "sentence")
 _NAMED: Final = ("file", "scope", "table")
 _NAMES: Final = 3  # of a list of names, unless only one more would be left out
 _TIMES: Final = ("time", "clock", "moment")
-_BROKEN: Final = ("text", "path", "reason", "sentence")
+_BROKEN: Final = ("text", "path", "reason", "sentence", "list", "tally")
 _WORD: Final = 48  # characters of a word that is not broken
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")
@@ -300,12 +300,12 @@ def _kept(kind: str, heading: str) -> str:
 
 
 def _cell(value: Any, kind: str, title: str | None = None) -> str:
-    shown = '<span class="null">—</span>' if value is None else escape(_words(value, kind)) or "none"
+    words = "" if value is None else _words(value, kind)
+    shown = '<span class="null">—</span>' if value is None else escape(words) or "none"
     held = "" if value is None else escape(_value(value, kind))
     attributes = f' data-value="{held}"' if value is not None and held != shown else ""
     attributes += f' title="{escape(title)}"' if title else ""
-    text = value if isinstance(value, str) else ""
-    breaks = kind in _BROKEN and max(map(len, text.split()), default=0) > _WORD
+    breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
     return f"<td{_class(kind, breaks)}{attributes}>{shown}</td>"
 
 

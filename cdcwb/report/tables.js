@@ -71,9 +71,9 @@
       const field = make("input", { type: "search", placeholder: "Filter rows", "aria-label": "Filter rows", spellcheck: "false" });
       const words = new Map(all.map((row) => [row, [...row.cells].map((cell) => `${cell.textContent}\n${value(cell)}`).join("\n").toLowerCase()]));
       field.addEventListener("input", () => {
-        const wanted = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-        for (const row of all) row.hidden = !wanted.every((word) => words.get(row).includes(word));
-        say(wanted.length ? `${shown().length.toLocaleString("en")} of ${count(total)}` : "");
+        const wanted = field.value.trim().toLowerCase();
+        for (const row of all) row.hidden = !words.get(row).includes(wanted);
+        say(wanted ? `${shown().length.toLocaleString("en")} of ${count(total)}` : "");
       });
       field.addEventListener("keydown", (event) => {
         if (event.key !== "Escape" || !field.value) return;

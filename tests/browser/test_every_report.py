@@ -40,6 +40,7 @@ def browser() -> Iterator[Chrome]:
 
 def check_pages(browser: Chrome, folder: Path) -> None:
     """Every page of a suite, and its index."""
+    (scripts,) = folder.glob("cdcwb-*.js")
     for stem in STEMS:
         page = folder / f"{stem}.html"
         text = page.read_text(encoding="utf-8")
@@ -49,7 +50,7 @@ def check_pages(browser: Chrome, folder: Path) -> None:
         errors(browser), requests(browser)
         settled(browser, page, charts=charts)
         assert errors(browser) == [], stem
-        assert requests(browser) == [page.as_uri()], stem
+        assert requests(browser) == [page.as_uri(), scripts.as_uri()], stem
         assert browser.execute_script("return document.querySelectorAll('figure.chart.failed').length") == 0, stem
         assert "owned" not in browser.title, stem
         assert browser.execute_script("return document.images.length") == 0, stem
