@@ -60,6 +60,7 @@ _NAMES: Final = 3  # of a list of names, unless only one more would be left out
 _TIMES: Final = ("time", "clock", "moment")
 _BROKEN: Final = ("text", "path", "reason", "sentence", "list", "tally")
 _WORD: Final = 48  # characters of a word that is not broken
+_NAME: Final = 40  # characters of a cell that is one line where it has a hyphen
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")
 _TEXTS: Final = ("position", "transaction_id", "code", "setting")
@@ -279,15 +280,16 @@ def _kind(name: str, values: list[Any]) -> str:
     return "mono" if name.endswith(_TEXTS) else "sentence" if name in _SENTENCES else "text"
 
 
-def _class(kind: str, breaks: bool = False) -> str:
-    """The class of a cell; ``breaks``: a word in it is so long that it may be broken."""
+def _class(kind: str, breaks: bool = False, whole: bool = False) -> str:
+    """The class of a cell; ``breaks``: a word in it is so long that it may be broken; ``whole``: it is a name with a
+    hyphen, at which a browser would break it."""
     if kind in _NUMBERS:
         names = "number"
     elif kind in (*_TIMES, "mono", "hex"):
         names = "mono"
     else:
         names = {"word": "word", "flag": ""}.get(kind, "text" if kind == "text" else f"text {kind}")
-    names += " breaks" if breaks else ""
+    names += (" breaks" if breaks else "") + (" whole" if whole else "")
     return f' class="{names}"' if names else ""
 
 
@@ -306,7 +308,8 @@ def _cell(value: Any, kind: str, title: str | None = None) -> str:
     attributes = f' data-value="{held}"' if value is not None and held != shown else ""
     attributes += f' title="{escape(title)}"' if title else ""
     breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
-    return f"<td{_class(kind, breaks)}{attributes}>{shown}</td>"
+    whole = kind in _BROKEN and "-" in words and len(words) <= _NAME
+    return f"<td{_class(kind, breaks, whole)}{attributes}>{shown}</td>"
 
 
 def _value(value: Any, kind: str) -> str:

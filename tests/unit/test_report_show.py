@@ -206,3 +206,5 @@ def test_a_row_with_a_record_names_the_command_that_shows_it(shown: list[dict[st
 def test_only_words_longer_than_any_name_may_break() -> None:
     html = show.table_html([{"a": "shop.customer_address", "b": f"{'x' * 60} y"}], {"a": "a", "b": "b"})
     assert re.findall(r'<td class="([^"]*)"', html) == ["text", "text breaks"]
+    html = show.table_html([{"a": "orders-1.txt, partition 1", "b": f"well-known {'x ' * 30}"}], {"a": "a", "b": "b"})
+    assert re.findall(r'<td class="([^"]*)"', html) == ["text whole", "text"]
