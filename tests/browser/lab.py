@@ -16,12 +16,12 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.browser.chrome import WAIT
 
-__all__ = ["PANES", "TOKEN", "lab", "run_all"]
+__all__ = ["PANES", "READY", "TOKEN", "lab", "run_all"]
 
 PANES = ".cdcwb-explorer"
 ROOT = Path(__file__).parents[2]
 TOKEN = "explorer-of-the-tests"
-_READY = (
+READY = (
     "return (() => { const app = window.jupyterapp; const open = app && app.shell && app.shell.currentWidget;"
     " const session = open && open.sessionContext && open.sessionContext.session;"
     " return open && open.context && open.context.isReady && session && session.kernel.status === 'idle' })()"
@@ -71,7 +71,7 @@ def run_all(chrome: Chrome, url: str, notebook: str) -> None:
     """Open a notebook in JupyterLab, run all its cells, and wait until the explorer in it has lines."""
     chrome.get(f"{url}lab/tree/{notebook}?token={TOKEN}")
     wait = WebDriverWait(chrome, WAIT)
-    wait.until(lambda c: c.execute_script(_READY))
+    wait.until(lambda c: c.execute_script(READY))
     chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
     chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
     wait.until(lambda c: c.execute_script(f"return document.querySelectorAll('{PANES} .list .line').length > 5"))

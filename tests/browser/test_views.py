@@ -1,0 +1,210 @@
+"""Views in JupyterLab: the mouse narrows what is shown, and a click leads to the record and its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import nbformat
+import pytest
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.support.wait import WebDriverWait
+
+from cdcwb.index.selected import Selected
+from cdcwb.index.selection import Selection
+from cdcwb.index.source import Source, open_source
+from tests.browser.chrome import WAIT, opened, requests
+from tests.browser.lab import READY, TOKEN, lab
+from tests.saved_capture import write_saved
+
+CELLS = (
+    'import cdcwb\n\ncapture = cdcwb.load("capture")\ncapture',
+    "capture.view.transactions()",
+    "capture.view.masks()",
+)
+_BUSY = (
+    "return [...document.querySelectorAll('.cdcwb-panel')].filter(node => { const box = node.getBoundingClientRect();"
+    " const area = document.querySelector('.jp-WindowedPanel-outer, .jp-Notebook').getBoundingClientRect();"
+    " return box.top < area.bottom - 20 && box.bottom > area.top + 20; })"
+    ".some(node => node.getAttribute('aria-busy') !== 'false')"
+)
+
+
+class Page:
+    """A notebook with two pages of views, in JupyterLab."""
+
+    def __init__(self, chrome: Chrome, source: Source) -> None:
+        self.chrome = chrome
+        self.source = source
+        self.wait = WebDriverWait(chrome, WAIT)
+
+    def one(self, selector: str) -> Any:
+        return self.chrome.find_element("css selector", selector)
+
+    def text(self, selector: str) -> str:
+        return str(
+            self.chrome.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+        )
+
+    def until(self, python: str) -> None:
+        """Wait until the bar of controls writes the selection in this way, and what is in sight is drawn."""
+        self.wait.until(lambda _: re.fullmatch(python, self.text(".python")))
+        self.wait.until(lambda chrome: not chrome.execute_script(_BUSY))
+
+    def counted(self) -> int:
+        return int(self.text(".count").partition(" ")[0].replace(",", ""))
+
+    def expected(self, **fields: Any) -> int:
+        return int(Selected(self.source.changes, Selection(**fields)).mask().sum())
+
+    def see(self, panel: str) -> Any:
+        node = self.one(f'[data-panel="{panel}"]')
+        self.chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", node)
+        self.wait.until(lambda chrome: not chrome.execute_script(_BUSY))
+        return node
+
+    def press(self, selector: str) -> None:
+        """Click what may be out of sight."""
+        self.chrome.execute_script("arguments[0].click()", self.one(selector))
+
+    def drag(self, panel: str) -> None:
+        """Drag over the middle of a figure."""
+        area = self.see(panel).find_element("css selector", ".plot .nsewdrag")
+        steps = ActionChains(self.chrome).move_to_element_with_offset(area, -120, 0).click_and_hold()
+        steps.move_by_offset(60, 0).move_by_offset(60, 0).move_by_offset(60, 0).release().perform()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    folder, home = tmp_path_factory.mktemp("folder"), tmp_path_factory.mktemp("home")
+    capture: Path = write_saved(folder / "capture", changes=3000, transactions=400)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, folder / "views.ipynb")
+    with lab(folder, home) as url, opened(1280, 1400) as chrome:
+        chrome.get(f"{url}lab/tree/views.ipynb?token={TOKEN}")
+        wait = WebDriverWait(chrome, WAIT)
+        wait.until(lambda c: c.execute_script(READY))
+        chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
+        chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        found = Page(chrome, open_source(capture))
+        wait.until(lambda c: len(c.find_elements("css selector", ".cdcwb-live")) == 2)
+        found.see("timeline")
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def everything(page: Page) -> None:
+    """Each test begins with nothing selected."""
+    if page.text(".python") != "Selection()":
+        page.chrome.execute_script("document.querySelector('button[data-do=reset]').click()")
+    page.until(r"Selection\(\)")
+
+
+def test_the_card_and_both_pages_are_drawn(page: Page) -> None:
+    assert "of 400 transactions committed" in page.text(".cdcwb-cards")
+    assert page.counted() == 3000
+    assert "of 400 transactions committed" in page.text(".answer")
+    for panel in ("timeline", "when", "changed_over_time", "together"):
+        assert page.see(panel).find_elements("css selector", ".plot .main-svg"), panel
+
+
+@pytest.mark.parametrize("panel", ["timeline", "when", "changed_over_time"])
+def test_dragging_over_a_figure_selects_its_time_everywhere(page: Page, panel: str) -> None:
+    page.drag(panel)
+    page.until(r"Selection\(time_from=.*time_to=.*\)")
+    times = dict(re.findall(r"(time_from|time_to)='([^']+)'", page.text(".python")))
+    assert datetime.fromisoformat(times["time_from"]) < datetime.fromisoformat(times["time_to"])
+    assert 0 < page.counted() == page.expected(**times) < 3000
+    page.see("changed_columns")
+    rows = page.chrome.find_elements("css selector", '[data-panel="changed_columns"] tbody tr')
+    assert rows
+    page.press("button.time")
+    page.until(r"Selection\(\)")
+    assert page.counted() == 3000
+
+
+def test_a_value_is_ticked_and_taken_back(page: Page) -> None:
+    page.see("timeline")
+    page.press('details[data-field="operations"] summary')
+    page.press('details[data-field="operations"] label[data-value="UPDATE"] input')
+    page.until(r"Selection\(operations=\['UPDATE'\]\)")
+    assert page.counted() == page.expected(operations=["UPDATE"])
+    assert page.text('details[data-field="operations"] summary') == "operations: UPDATE"
+    page.press('button[data-do="undo"]')
+    page.until(r"Selection\(\)")
+    page.press('button[data-do="redo"]')
+    page.until(r"Selection\(operations=\['UPDATE'\]\)")
+
+
+def test_text_is_looked_for_while_it_is_typed(page: Page) -> None:
+    page.see("timeline")
+    page.one('.cdcwb-controls input[aria-label="text"]').send_keys("TX00000")
+    page.until(r"Selection\(text='TX00000'\)")
+    assert page.counted() == page.expected(text="tx00000")
+    assert page.text('[data-panel="transactions"] tbody tr td').startswith("tx00000") or page.see("transactions")
+
+
+def test_a_zoom_shows_the_bars_of_a_time_and_selects_nothing(page: Page) -> None:
+    panel = page.see("timeline")
+    panel.find_element("css selector", '.modebar-btn[data-val="zoom"]').click()
+    before = panel.get_attribute("data-version")
+    page.drag("timeline")
+    page.wait.until(lambda _: panel.get_attribute("data-version") != before)
+    assert page.text(".python") == "Selection()"
+    assert len(panel.find_elements("css selector", ".xaxislayer-above .xtick")) > 1
+
+
+def explorer_shows(page: Page, record: int) -> None:
+    chosen = f".cdcwb-explorer .line.chosen[data-row='{record}']"
+    page.wait.until(lambda chrome: chrome.find_elements("css selector", chosen))
+    page.wait.until(lambda chrome: chrome.find_elements("css selector", ".cdcwb-explorer[aria-busy='false'] .body *"))
+
+
+def test_a_row_leads_to_its_record_and_another_to_another(page: Page) -> None:
+    rows = page.see("transactions").find_elements("css selector", "tbody tr[data-record]")
+    for row in rows[:2]:
+        record = int(row.get_attribute("data-record") or "")
+        page.chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
+        row.click()
+        explorer_shows(page, record)
+    assert len(page.chrome.find_elements("css selector", ".cdcwb-explorer")) == 1
+
+
+def test_a_bar_leads_to_the_first_record_of_its_transaction(page: Page) -> None:
+    """After the explorer is open: it stays the one that follows."""
+    panel = page.see("timeline")
+    bars = panel.find_elements("css selector", ".plot .point path")
+    widest = max(bars, key=lambda bar: bar.rect["width"])
+    transactions = page.source.changes.transactions
+
+    def clicked(chrome: Chrome) -> bool:
+        ActionChains(chrome).move_to_element_with_offset(widest, 3, 0).move_to_element(widest).click().perform()
+        row = "return document.querySelector('.cdcwb-explorer .line.chosen')?.dataset.row"
+        return bool(chrome.execute_script(row) == str(transactions.record[longest]))
+
+    longest = int(transactions.lasted.argmax())
+    page.wait.until(clicked)
+
+
+def test_the_theme_of_jupyterlab_is_followed(page: Page) -> None:
+    page.see("when")
+    ground = "return getComputedStyle(document.querySelector('[data-panel=when] .plot .main-svg')).backgroundColor"
+    light = page.chrome.execute_script(ground)
+    theme = "window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab %s'})"
+    page.chrome.execute_script(theme % "Dark")
+    page.wait.until(lambda chrome: chrome.execute_script(ground) != light)
+    ink = page.chrome.execute_script("return getComputedStyle(document.querySelector('.cdcwb-live .answer')).color")
+    assert min(int(part) for part in re.findall(r"\d+", ink)[:3]) > 150
+    page.chrome.execute_script(theme % "Light")
+    page.wait.until(lambda chrome: chrome.execute_script(ground) == light)
+
+
+def test_nothing_is_fetched_from_elsewhere(page: Page) -> None:
+    page.see("when")
+    asked = [urlsplit(url) for url in requests(page.chrome)]
+    assert [url for url in asked if url.scheme not in ("chrome", "about") and url.hostname != "127.0.0.1"] == []
