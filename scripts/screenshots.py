@@ -1,6 +1,7 @@
 """Makes the pictures in ``docs/images/``: ``python -m scripts.screenshots [NAME …]``, all of them or those named.
 
-One of each report, on the capture in ``data/`` that shows most of it, and one of the explorer in JupyterLab.
+One of each report, on the capture in ``data/`` that shows most of it, and one each of the explorer and of views in
+JupyterLab.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.report import notebook_path, run_report
 from tests.browser.chrome import WAIT, opened, settled
-from tests.browser.lab import PANES, lab, run_all
+from tests.browser.lab import PANES, READY, TOKEN, lab, run_all
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LARGEST: Final = 300_000
@@ -62,10 +63,11 @@ PICTURES: Final = {
 
 def main() -> None:
     """Make every picture, or those that are named."""
-    wanted = sys.argv[1:] or [*PICTURES, "explorer"]
+    wanted = sys.argv[1:] or [*PICTURES, *_IN_LAB]
     for name in wanted:
         with tempfile.TemporaryDirectory() as folder:
-            picture = _explorer(Path(folder)) if name == "explorer" else _report(PICTURES[name], Path(folder))
+            make = _IN_LAB.get(name)
+            picture = make(Path(folder)) if make is not None else _report(PICTURES[name], Path(folder))
         target = ROOT / "docs" / "images" / f"{name}.png"
         if len(picture) > LARGEST:
             raise SystemExit(f"{target.name} would have {len(picture):,} bytes; {LARGEST:,} are allowed")
@@ -106,6 +108,35 @@ def _explorer(folder: Path) -> bytes:
         WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(busy) == "false")
         x, y, width, height = chrome.execute_script(f"{box} return [box.x, box.y, box.width, box.height]")
         return _clipped(chrome, x, y, width, height)
+
+
+def _views(folder: Path) -> bytes:
+    """The page of transactions with a time selected."""
+    load = f"import cdcwb\n\ncapture = cdcwb.load({str(ROOT / 'data' / 'gbase8s')!r})\n"
+    select = "capture.selection.update(time_from='2025-03-23T08:01:50', time_to='2025-03-23T08:02:40')\n"
+    cell = {"cell_type": "code", "id": "view", "metadata": {}, "outputs": [], "execution_count": None}
+    content = json.loads(notebook_path("explore").read_text(encoding="utf-8"))
+    content["cells"] = [{**cell, "source": f"{load}{select}capture.view.transactions()"}]
+    (folder / "notebooks").mkdir()
+    (folder / "home").mkdir()
+    (folder / "notebooks" / "views.ipynb").write_text(json.dumps(content), encoding="utf-8")
+    with lab(folder / "notebooks", folder / "home") as url, _light(1300, 1700) as chrome:
+        chrome.get(f"{url}lab/tree/views.ipynb?token={TOKEN}")
+        wait = WebDriverWait(chrome, WAIT)
+        wait.until(lambda c: c.execute_script(READY))
+        chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
+        chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        drawn = (
+            "return document.querySelectorAll(':is([data-panel=timeline], [data-panel=when])[aria-busy=false]').length"
+        )
+        wait.until(lambda c: c.execute_script(drawn) == 2)
+        box = "const box = document.querySelector('.cdcwb-live').getBoundingClientRect();"
+        end = "document.querySelector('[data-panel=when]').getBoundingClientRect().bottom"
+        x, y, width, bottom = chrome.execute_script(f"{box} return [box.x, box.y, box.width, {end}]")
+        return _clipped(chrome, x, y, width, bottom - y)
+
+
+_IN_LAB: Final = {"explorer": _explorer, "views": _views}
 
 
 @contextmanager

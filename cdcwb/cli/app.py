@@ -15,6 +15,7 @@ from cdcwb.cli import look, make, read
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import FINE, INTERNAL, UNUSABLE, sentence
+from cdcwb.cli.open import open_capture
 from cdcwb.formats.options import nearest
 from cdcwb.standard_input import remove
 
@@ -70,6 +71,7 @@ def cli() -> None:
 
 for _command in (
     look.identify,
+    open_capture,
     look.inspect,
     read.summary,
     read.export,

@@ -1,0 +1,66 @@
+"""The command that opens JupyterLab for a capture."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from cdcwb.cli.console import print_lines, safe
+from cdcwb.cli.failures import FINE
+from cdcwb.cli.options import STREAM, format_and_options, key_values
+from cdcwb.errors import OptionError
+
+__all__ = ["open_capture"]
+
+
+@click.command(name="open")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--to",
+    "target",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Folder for the notebooks (NAME-workbench in this folder); they are kept, and opened again the next time.",
+)
+@click.option("--page", metavar="NAME", help="The notebook to begin with, such as transactions (workbench).")
+@click.option("--no-lab", is_flag=True, help="Make the folder of notebooks, and start nothing.")
+@format_and_options
+def open_capture(
+    path: str,
+    target: Path | None,
+    page: str | None,
+    no_lab: bool,
+    format_name: str,
+    pairs: tuple[tuple[str, str], ...],
+) -> int:
+    """Look into a capture in JupyterLab: a folder of notebooks for it, opened at its workbench."""
+    from cdcwb.capture import check_capture
+    from cdcwb.report import notebook_path
+    from cdcwb.views.workbook import make_workbook
+
+    if path == STREAM:
+        raise OptionError(
+            "standard input is gone when the notebooks are run: save it first, with cdcwb save - --to FOLDER"
+        )
+    options = key_values(pairs)
+    check_capture(path, format_name, options)
+    whole = Path(path).expanduser().absolute()
+    folder = (target or Path(f"{whole.stem or whole.name}-workbench")).expanduser().absolute()
+    first = notebook_path(page).name if page else None
+    if not no_lab and find_spec("jupyterlab") is None:
+        raise OptionError("JupyterLab is not installed here: pip install 'cdcwb[lab]', or give --no-lab")
+    begin = make_workbook(whole, folder, format_name, options)
+    print_lines([safe(str(begin if first is None else folder / first))])
+    if no_lab:
+        return FINE
+    address = f"/lab/tree/{quote(first or begin.name)}"
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={address}"]
+    try:
+        return subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:  # JupyterLab has had it too, and has ended
+        return FINE

@@ -1,0 +1,90 @@
+"""A folder of notebooks for one capture: copies, which can be run and changed without touching anything else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
+
+from cdcwb.errors import OptionError
+from cdcwb.report import notebooks
+
+__all__ = ["WORKBENCH", "make_workbook"]
+
+WORKBENCH: Final = "workbench.ipynb"
+"""The notebook to begin with."""
+
+_ABOUT: Final = ".cdcwb-workbench.json"
+_PARAMETERS: Final = """path: str = ""  # file or folder of the capture, or a folder that `cdcwb save` wrote
+format: str = "auto"  # format name, or auto
+options: str = "{}"  # reader options as a JSON object"""
+_LOAD: Final = """import json
+
+import cdcwb
+
+capture = cdcwb.load(path, format, **json.loads(options))
+capture"""
+_PAGES: Final = {
+    "What was done, and to which tables": "capture.view.capture()",
+    "Transactions": "capture.view.transactions()",
+    "Change masks": "capture.view.masks()",
+}
+_HELP: Final = (
+    "Drag over a chart to select a time, tick values in the bar, click a bar, a cell or a row to see its record and "
+    "its bytes. All pages of this notebook follow the same selection."
+)
+
+
+def make_workbook(path: Path, to: Path, format: str = "auto", options: Mapping[str, Any] | None = None) -> Path:
+    """Write notebooks for the capture at ``path`` into the folder ``to``; returns the one to begin with.
+
+    A folder that was made for the same capture keeps its notebooks as they are; those that are missing are added.
+    Raises OptionError for a folder that holds something else.
+    """
+    about = {"path": str(path), "format": format, "options": dict(options or {})}
+    if to.exists():
+        try:
+            found = json.loads((to / _ABOUT).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            found = None
+        if found != about and (not to.is_dir() or any(to.iterdir())):
+            was = f"was made for {found['path']}" if isinstance(found, dict) and "path" in found else "is there already"
+            raise OptionError(f"{to} {was}: name another folder with --to")
+    to.mkdir(parents=True, exist_ok=True)
+    (to / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+    given = {"path": str(path), "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
+    _write(to / WORKBENCH, _workbench(path.name), given)
+    for source in notebooks().values():
+        if not source.stem.endswith("start_here"):  # it is about no capture
+            _write(to / source.name, load_notebook_node(str(source)), given)
+    return to / WORKBENCH
+
+
+def _write(place: Path, notebook: Any, given: Mapping[str, str]) -> None:
+    if not place.exists():
+        made = parameterize_notebook(notebook, dict(given), comment="this capture")
+        nbformat.write(made, place)  # type: ignore[no-untyped-call]
+
+
+def _workbench(name: str) -> Any:
+    title = re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", name)
+    cells = [("markdown", f"# {title}\n\n{_HELP}"), ("code", _PARAMETERS), ("code", _LOAD)]
+    for heading, code in _PAGES.items():
+        cells += [("markdown", f"## {heading}"), ("code", code)]
+    of_code: dict[str, Any] = {"execution_count": None, "outputs": []}
+    made: list[dict[str, Any]] = [
+        {"cell_type": kind, "id": f"cell-{number:02}", "source": text, "metadata": {"tags": []}}
+        | (of_code if kind == "code" else {})
+        for number, (kind, text) in enumerate(cells)
+    ]
+    made[1]["metadata"] = {"tags": ["parameters"]}
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    about = {"kernelspec": kernel, "language_info": {"name": "python"}, "papermill": {}}
+    text = json.dumps({"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5})
+    return nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
