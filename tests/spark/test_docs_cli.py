@@ -64,4 +64,4 @@ def test_an_example_prints_what_stands_there(
 
 def test_there_is_an_example_of_every_command_that_prints() -> None:
     shown = {shlex.split(command)[1] for command, _ in EXAMPLES if command.startswith("cdcwb ")}
-    assert shown == {"identify", "inspect", "summary", "export", "history", "xds", "save", "synth"}
+    assert shown == {"identify", "open", "inspect", "summary", "export", "history", "xds", "save", "synth"}
