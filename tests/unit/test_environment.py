@@ -97,7 +97,7 @@ def test_the_package_imports_what_it_declares_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])
 def test_tests_and_benchmarks_import_nothing_that_is_not_declared(folder: str) -> None:
-    assert set(imported(folder)) - {"cdcwb", folder} <= set(EVERYTHING)
+    assert set(imported(folder)) - {"cdcwb", "tests", "benchmarks"} <= set(EVERYTHING)
 
 
 def test_every_package_is_shipped() -> None:
