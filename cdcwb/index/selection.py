@@ -187,18 +187,18 @@ class Selection(traitlets.HasTraits):
         """The fields that are set, ``skip`` aside."""
         return {name: value for name, value in self.values().items() if value != _DEFAULTS[name] and name not in skip}
 
-    def parameters(self) -> dict[str, Any]:
-        """The fields that are set as JSON has them, named as the parameters of the notebooks."""
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in self.chosen().items()}
+    def parameters(self, skip: Iterable[str] = ()) -> dict[str, Any]:
+        """The fields that are set as JSON has them, named as the parameters of the notebooks; ``skip`` aside."""
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in self.chosen(skip).items()}
         return {name: value.isoformat() if isinstance(value, dt.datetime) else value for name, value in plain.items()}
 
     def __repr__(self) -> str:
         return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.parameters().items())})"
 
-    def sentence(self) -> str:
-        """The fields that are set, in words; empty where everything is selected."""
+    def sentence(self, skip: Iterable[str] = ()) -> str:
+        """The fields that are set, in words; empty where everything is selected. ``skip``: fields not to speak of."""
         parts = []
-        for name, value in self.parameters().items():
+        for name, value in self.parameters(skip).items():
             if isinstance(value, list):
                 shown = ", ".join(value[:3]) if len(value) < 5 else plural(len(value), name.removesuffix("s"))
                 parts.append(f"{name}: {shown}")

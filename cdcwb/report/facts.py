@@ -10,8 +10,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.words import plural
-
 __all__ = ["KINDS", "MIME", "declared_facts", "flat", "monitored", "read_facts", "record"]
 
 MIME: Final = "application/vnd.cdcwb.facts+json"
@@ -39,7 +37,7 @@ def record(facts: Mapping[str, Any]) -> None:
     from IPython.display import display
 
     plain = {str(name): _plain(value) for name, value in facts.items()}
-    display({MIME: plain, "text/plain": f"{plural(len(plain), 'fact')} recorded"}, raw=True)
+    display({MIME: plain, "text/plain": ""}, raw=True)  # text: nbconvert warns without
 
 
 def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from cdcwb.analysis.together import Together
     from cdcwb.capture import Capture
 
-__all__ = ["SUMMARY", "Page", "open_page"]
+__all__ = ["SUMMARY", "Page", "look_at", "open_page"]
 
 SUMMARY: Final = "summary.json"
 """The file beside the tables of a capture that was saved for reports: what is counted in each of them."""
@@ -106,9 +108,34 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     part = next(iter(parts.values())) if one else Together(parts)
     capture = Snapshot(part, asked.folder, images)
     summary = _summary(asked, capture)
-    first, last = (None if (time := summary[name]) is None else _time(time) for name in ("first_time", "last_time"))
-    show_times_in(asked.zone, asked.time_zone, first, last)
+    show_times_in(asked.zone, asked.time_zone, *_times(summary))
     return Page(asked, captures, whole, part, capture, summary, health(summary))
+
+
+def look_at(capture: Capture, part: Capture | None = None, limits: Sequence[str] = (), images: bool = False) -> Page:
+    """The same for a capture that is open. ``part`` (None: all of it) is what is looked at, ``limits`` what it leaves
+    out, in words."""
+    from cdcwb.analysis.contents import readers
+    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.summary import summarize
+
+    place = str(capture.saved_in or (capture.files[0]["file"] if len(capture.files) == 1 else ""))
+    if not place and capture.files:
+        place = os.path.commonpath([entry["file"] for entry in capture.files])
+    options = {} if capture.origin is None else capture.origin.options
+    asked = Parameters(place, capture.format, options, [], None, None, None, list(limits), place)
+    name = Path(place).stem or "capture"
+    show.read_by(readers({name: capture}, {name: options}))
+    kept = Snapshot(capture if part is None else part, None, images)
+    summary = summarize(kept, whole=not limits)  # type: ignore[arg-type]
+    show_times_in(asked.zone, asked.time_zone, *_times(summary))
+    return Page(asked, {name: capture}, capture, capture if part is None else part, kept, summary, health(summary))
+
+
+def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
+    """The first and the last time of a capture."""
+    first, last = (None if summary[name] is None else _time(summary[name]) for name in ("first_time", "last_time"))
+    return first, last
 
 
 def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""A page about a capture: the questions of one notebook, each a panel that is called by its name.
+
+page = Transactions.open("my/trail")   # or capture.view.transactions
+page.latency()                         # one panel; .figure, .frame and .facts to go on with
+page                                   # all of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Self, TypeVar, cast
+
+from cdcwb.analysis.marks import marks_of
+from cdcwb.report import check_parameters, open_page, show
+from cdcwb.report.opening import look_at
+from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.view import View, is_live
+from cdcwb.words import joined, plural, zone_name
+
+if TYPE_CHECKING:
+    from cdcwb.capture import Capture
+    from cdcwb.report.opening import Page as Opened
+    from cdcwb.views.view import Panel
+
+__all__ = ["Page", "panel"]
+
+_COMMON: Final = (
+    *("format", "bytes", "rows", "healthy", "changes", "changes_by_operation", "transactions", "open_transactions"),
+    *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
+)
+_FILTERS: Final = ("tables", "transactions", "time_from", "time_to")
+"""The fields of a selection that narrow what is asked of Spark."""
+_MARKED: Final = {
+    "note": "note",
+    "table": "table",
+    "type": "record",
+    "position": "position",
+    "file": "file",
+    "offset": "at offset",
+    "marked_at": "marked at",
+}
+_MARKS: Final = 30
+
+P = ParamSpec("P")
+T = TypeVar("T", bound="Page")
+
+
+def panel(
+    title: str, live: type[Panel] | None = None
+) -> Callable[[Callable[Concatenate[T, Sheet, P], None]], Callable[Concatenate[T, P], Sheet | View]]:
+    """Makes a panel of a method that writes on a sheet: called without the sheet, it returns it.
+
+    ``live``: the panel of the index that answers the same question where somebody can click, and the page is about one
+    capture and nothing that a selection cannot say.
+    """
+
+    def made(say: Callable[Concatenate[T, Sheet, P], None]) -> Callable[Concatenate[T, P], Sheet | View]:
+        def ask(page: T, /, *args: P.args, **named: P.kwargs) -> Sheet | View:
+            if live is not None and page.is_live:
+                return View(page.views.bench, "", [live()], controls=False)
+            sheet = Sheet(title)
+            say(page, sheet, *args, **named)
+            return sheet
+
+        ask.title = title  # type: ignore[attr-defined]
+        return update_wrapper(ask, say)
+
+    return made
+
+
+class Page:
+    """The questions of one notebook about a capture, or several that are looked at together.
+
+    ``opened`` are the captures, whole and narrowed to what is looked at. Pages have panels, which :func:`panel` makes.
+    """
+
+    title: ClassVar[str]
+    images: ClassVar[bool] = False
+    """Whether its questions are about values."""
+    shows_health: ClassVar[bool] = False
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.asked = opened.asked
+        self.capture = opened.capture
+        self.summary = opened.summary
+        if self.is_live:
+            self.views.bench.selection.update(**self.selected)
+
+    @classmethod
+    def check(cls, **_own: Any) -> object:
+        """The page's own parameters, understood. Raises OptionError that names everything that is wrong."""
+        return None
+
+    @classmethod
+    def open(cls, *common: Any, **own: Any) -> Self:
+        """Open what the parameters of a notebook name: those of :func:`cdcwb.report.check_parameters`, in their order,
+        and the page's own. Raises OptionError before anything is read, CaptureError as :func:`cdcwb.load` does."""
+        asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
+        show.style(asked)
+        return cls(open_page(asked, cls.images), **own)
+
+    @classmethod
+    def of(cls, capture: Capture, **own: Any) -> Self:
+        """The page of a capture that is open, about the tables, transactions and times that are selected."""
+        cls.check(**own)
+        selection = capture.selection
+        fields = {name: value for name, value in selection.chosen().items() if name in _FILTERS}
+        part = capture.filter(**fields) if fields else None
+        limits = [selection.sentence(skip=set(selection.chosen()) - set(fields))] if fields else []
+        return cls(look_at(capture, part, limits, cls.images), **own)
+
+    # --- live ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is somebody who can click, and the page is about one capture."""
+        return is_live() and len(self.opened.captures) == 1
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """What of the capture it looks at, as fields of a selection."""
+        asked = self.asked
+        return {"tables": asked.tables, "time_from": asked.time_from, "time_to": asked.time_to}
+
+    @property
+    def views(self) -> Any:
+        """The views of the capture, which share its selection."""
+        return next(iter(self.opened.captures.values())).view
+
+    # --- all of it ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def panels(cls) -> dict[str, str]:
+        """The titles of its panels by name, in order."""
+        members = {name: value for one in reversed(cls.__mro__) for name, value in vars(one).items()}
+        return {name: value.title for name, value in members.items() if hasattr(value, "title") and callable(value)}
+
+    def put(self) -> None:
+        """Put all panels on the page, each below its title."""
+        show.style_once()
+        for name, title in self.panels().items():
+            show.heading(title)
+            getattr(self, name)()._ipython_display_()
+
+    _ipython_display_ = put
+
+    def __repr__(self) -> str:
+        return f"{self.title}: {', '.join(f'.{name}()' for name in self.panels())}"
+
+    # --- how each begins ----------------------------------------------------------------------------------------------
+
+    def begin(self, sheet: Sheet, facts: Mapping[str, Any]) -> None:
+        """What limits the page, and the facts that every page has, besides ``facts``."""
+        opened, health = self.opened, self.opened.health
+        sheet.verdict(health)
+        if len(opened.captures) > 1:
+            sheet.note(
+                f"{joined(list(opened.captures))} are looked at together; tables and transactions bear the name of "
+                "their capture. Positions of two captures cannot be compared: all of one stand before all of the next."
+            )
+        if self.asked.limits:
+            sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
+        if zone_name(axis=False) != "UTC":
+            sheet.note(f"Times are shown in {zone_name(axis=False)}.")
+        marks = self._marks()
+        said = {"title": self.title, "what": health.what, "verdict": health.verdict, "tone": health.tone}
+        sheet.record({**said, **{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts})
+        if marks:
+            sheet.note(f"{plural(len(marks), 'record')} marked in the explorer:")
+            sheet.table(marks[:_MARKS], _MARKED, total=len(marks), folder=self.asked.shown)
+
+    @panel("How the capture was read")
+    def reading(self, sheet: Sheet) -> None:
+        """What was concluded from the capture itself, on what evidence; each setting is an option that overrides it."""
+        detected = self.summary["detected"]
+        heads = {"scope": "scope", "setting": "setting", "value": "value", "evidence": "evidence"}
+        sheet.table(detected, heads | {"overridden": "given as an option"}, none="Nothing had to be concluded.")
+        if self.summary["changed_at"]:
+            sheet.note(f"Times: {self.summary['changed_at']}.")
+        sheet.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
+
+    def _marks(self) -> list[dict[str, Any]]:
+        """The marks on records of the captures, where these are saved ones."""
+        saved = [place for one in self.asked.captures.values() if (place := Path(one.path)).is_dir()]
+        return [{name: row.get(name) for name in _MARKED} for place in saved for row in marks_of(place)]

@@ -1,0 +1,127 @@
+"""What a panel says, in the order in which it says it: put on a page, or gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdcwb.errors import OptionError
+from cdcwb.report import record, show
+from cdcwb.words import plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from cdcwb.analysis.health import Health
+
+__all__ = ["Sheet"]
+
+
+class Sheet:
+    """Figures, tables and sentences of one panel. The last line of a cell puts it on the page.
+
+    ``figure`` (plotly) and ``frame`` (pandas, Arrow types) are its first figure and its first table, ``figures`` and
+    ``frames`` all of them; ``facts`` is what a script reads.
+    """
+
+    def __init__(self, title: str = "") -> None:
+        self.title = title
+        self.facts: dict[str, Any] = {}
+        self.figures: list[go.Figure] = []
+        self._tables: list[tuple[show.Rows, list[str]]] = []
+        self._said: list[Callable[[], None]] = []
+
+    # --- what a panel says --------------------------------------------------------------------------------------------
+
+    def verdict(self, health: Health) -> None:
+        """See :func:`cdcwb.report.show.verdict`."""
+        self._said.append(lambda: show.verdict(health))
+
+    def note(self, text: str) -> None:
+        """A sentence."""
+        self._said.append(lambda: show.note(text))
+
+    def cards(self, values: Iterable[tuple[str, str, str] | None]) -> None:
+        """A few figures side by side: title, value and a line below it each; None is left out."""
+        shown = [value for value in values if value is not None]
+        self._said.append(lambda: show.cards(shown))
+
+    def table(
+        self,
+        rows: show.Rows,
+        columns: Mapping[str, str],
+        *,
+        total: int | None = None,
+        none: str = "None.",
+        folder: str = "",
+    ) -> None:
+        """A table: see :func:`cdcwb.report.show.table`."""
+        self._tables.append((rows, list(columns)))
+        self._said.append(lambda: show.table(rows, columns, total=total, none=none, folder=folder))
+
+    def chart(self, figure: go.Figure, instead: str) -> None:
+        """A figure; ``instead`` is HTML that says the same in numbers."""
+        self.figures.append(figure)
+        self._said.append(lambda: show.chart(figure, instead))
+
+    def put_by(self, put: Callable[[], None]) -> None:
+        """Whatever else: ``put`` puts it on the page."""
+        self._said.append(put)
+
+    def record(self, facts: Mapping[str, Any]) -> None:
+        """Facts for those who go on with the answer."""
+        self.facts |= facts
+
+    # --- what becomes of it -------------------------------------------------------------------------------------------
+
+    @property
+    def figure(self) -> go.Figure:
+        """The first figure. Raises OptionError where there is none."""
+        if not self.figures:
+            raise OptionError("this panel has no figure")
+        return self.figures[0]
+
+    @property
+    def frames(self) -> list[pd.DataFrame]:
+        """The tables, with Arrow types: the rows that are shown."""
+        return [_frame(rows, columns) for rows, columns in self._tables]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The first table. Raises OptionError where there is none."""
+        if not self._tables:
+            raise OptionError("this panel has no table")
+        return _frame(*self._tables[0])
+
+    def put(self) -> None:
+        """Put it on the page, and the facts into the output of the cell."""
+        show.style_once()
+        for put in self._said:
+            put()
+        if self.facts:
+            record(self.facts)
+
+    _ipython_display_ = put
+
+    def __repr__(self) -> str:
+        parts = [plural(len(self.figures), "figure"), plural(len(self._tables), "table")]
+        return f"{self.title or 'a panel'}: {', '.join(parts)}, {plural(len(self.facts), 'fact')}"
+
+
+def _frame(rows: show.Rows, columns: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    plain = rows if isinstance(rows, list) else show.records(rows)
+    shown = [{name: _plain(row.get(name)) for name in columns} for row in plain]
+    frame: pd.DataFrame = pa.Table.from_pylist(shown).to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def _plain(value: Any) -> Any:
+    """What a column of a frame can hold: names with numbers become a list of structs."""
+    if isinstance(value, list | tuple) and any(isinstance(one, tuple) for one in value):
+        return [{"name": str(name), "number": number} for name, number in value]
+    return value

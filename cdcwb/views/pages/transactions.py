@@ -1,0 +1,413 @@
+"""What was done in one piece, when, by whom, and what became of it; how many were open at once, how long changes waited
+for their commit, and whether positions rise as they should."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from cdcwb import charts
+from cdcwb.analysis import concurrency, latency, sequence
+from cdcwb.analysis import transactions as ask
+from cdcwb.analysis.chosen import Wanted, check_wanted, narrowed
+from cdcwb.analysis.contents import short_names
+from cdcwb.model import Severity
+from cdcwb.report import show
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.transactions import OpenAtOnce, Timeline
+from cdcwb.words import count, duration, joined, moment, plural, tally
+
+if TYPE_CHECKING:
+    from cdcwb.report.opening import Page as Opened
+    from cdcwb.time_axis import TimeAxis
+
+__all__ = ["Transactions"]
+
+_WHO: Final = {"transaction_id": "transaction", "began_at": "begin", "ended_at": "end"}
+
+
+class Transactions(Page):
+    """Timeline, concurrency, latency, positions, and the transactions one by one.
+
+    ``users``, ``outcomes`` (committed, rolled_back, open), ``least_changes``, ``least_bytes``, ``least_seconds``: only
+    the transactions that fit.
+    """
+
+    title: ClassVar[str] = "Transactions"
+
+    def __init__(self, opened: Opened, **wanted: Any) -> None:
+        self.wanted = self.check(**wanted)
+        super().__init__(narrowed(opened, self.wanted))
+        facts = ask.overview(self.capture)
+        self.facts: dict[str, Any] = facts
+        self.first, self.last = facts["first_time"], facts["last_time"]
+        self.tick_us = 1_000_000 if facts["whole_seconds"] else 1
+
+    @classmethod
+    def check(cls, **wanted: Any) -> Wanted:
+        """See :func:`cdcwb.analysis.chosen.check_wanted`."""
+        return check_wanted(**wanted)
+
+    @property
+    def is_live(self) -> bool:
+        """See :class:`Page`: a selection knows no least number of changes."""
+        return super().is_live and not (self.wanted.least_changes or self.wanted.least_bytes or self.wanted.least_us)
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """See :class:`Page`."""
+        return super().selected | {"users": self.wanted.users, "outcomes": self.wanted.outcomes}
+
+    @cached_property
+    def axis(self) -> TimeAxis | None:
+        """The axis of time that charts share."""
+        return ask.axis(self.capture, self.first, self.last) if self.first else None
+
+    @cached_property
+    def longest_ones(self) -> Any:
+        """The longest transactions, as a frame."""
+        return ask.timeline(self.capture, until=self.last)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Headings of what a transaction did."""
+        what = {"outcome": "outcome", "changes": "changes", "tables": "tables"}
+        what |= {"bytes": "size"} if self.summary["unit"] == "byte" else {"rows": "rows"}
+        return what | ({"user": "user"} if self.facts["transactions_with_user"] else {})
+
+    @property
+    def all_unknown(self) -> bool:
+        """Whether of no transaction it can be told if it is whole."""
+        return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
+
+    @panel("In short")
+    def in_short(self, sheet: Sheet) -> None:
+        """What became of the transactions, and what limits the page."""
+        facts, summary = self.facts, self.summary
+        self.begin(sheet, {**facts, "changes_by_outcome": summary["changes_by_outcome"], "filters": self.wanted.limits})
+        if self.wanted.limits and not facts["transactions"]:
+            sheet.note(f"No transaction fits: {'; '.join(self.wanted.limits)}.")
+        by_outcome = {name: n for name in ("committed", "rolled_back", "open") if (n := facts[f"transactions_{name}"])}
+        lacking = {name: n for name in ("no_begin", "no_end", "gaps") if (n := facts[f"transactions_{name}"])}
+        longest = "not known" if facts["longest_us"] is None else duration(facts["longest_us"])
+        covered = "not known" if self.first is None else duration((self.last - self.first) // timedelta(microseconds=1))
+        between = "" if self.first is None else f"{moment(self.first)} to {moment(self.last)}"
+        to_position = f"to {facts['last_position']}" if facts["last_position"] else ""
+        severities = {name: n for name in Severity if (n := summary["problems_by_severity"].get(name))}
+        restart = summary["restart_position"] or "not known"
+        undone = count(summary["changes_by_outcome"].get("undone", 0))
+        whole = "not known" if self.all_unknown else count(facts["transactions_whole"])
+        others = f"others: {tally(lacking)}".replace("_", " ") if lacking else "all of them"
+        others = "nothing numbers their events" if self.all_unknown else others
+        committed_only = summary["committed_only"]
+        sheet.cards(
+            [
+                ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
+                ("whole transactions", whole, others) if committed_only and facts["transactions"] else None,
+                ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
+                None if committed_only else ("undone changes", undone, "taken back by a rollback to a savepoint"),
+                ("longest transaction", longest, "of those with begin and end"),
+                ("time covered", covered, between),
+                ("log covered from", facts["first_position"] or "not known", to_position),
+                None
+                if committed_only
+                else ("restart position", restart, "from where to read so that nothing is missed"),
+                ("problems", count(summary["problems"]), ", ".join(f"{name} {n:,}" for name, n in severities.items())),
+            ]
+        )
+
+    @panel("Timeline", Timeline)
+    def timeline(self, sheet: Sheet) -> None:
+        """A bar for every transaction, from its begin to its end, on the axes of time and of the log."""
+        shown, columns = self.longest_ones, {**_WHO, "duration_us": "duration", **self.columns}
+        ends = {"capture_end": self.last, "last_position": self.facts["last_position"]}
+        figure = charts.timeline(show.records(shown), **ends, unit=self.summary["unit"], axis=self.axis)
+        drawn = figure.layout.meta
+        total = self.facts["transactions"]
+        sheet.record(
+            {
+                "timeline_shown": drawn["drawn"],
+                "timeline_on_time": drawn["on_time"],
+                "timeline_lanes": drawn["time_lanes"],
+            }
+        )
+        if total > drawn["drawn"]:
+            self._all_begins(sheet, total)
+            longest = f"{count(drawn['drawn'])} longest of {count(total)} shown"
+            sheet.note(f"{longest}; an unknown duration counts as short:")
+        numbers = show.table_html(show.records(shown.head(30)), columns)
+        sheet.chart(figure, numbers)
+        if drawn["drawn"] > drawn["on_time"]:
+            without = plural(drawn["drawn"] - drawn["on_time"], "transaction")
+            sheet.note(f"{without} without any time: only on the axis of the log.")
+        if any(one.format.startswith("qlik") for one in self.opened.captures.values()) and self.facts["transactions"]:
+            sheet.note(
+                "A transaction begins with its first change, by the clock of the source, and ends with its commit, "
+                "by the clock of the server that handed it over: their difference is in every duration."
+            )
+        if drawn["widened"]:
+            widened = plural(drawn["widened"], "bar")
+            sheet.note(f"{widened} drawn wider than true on the axis of time; the text has the duration.")
+
+    def _all_begins(self, sheet: Sheet, total: int) -> None:
+        assert self.axis is not None
+        sheet.note(f"All {plural(total, 'transaction')} by the time of their begin:")
+        histogram = ask.histogram(self.capture, self.axis.first, self.axis.last, least_us=self.tick_us)
+        cells = show.records(histogram.bins)
+        heads = {"began_at": "begin from", "row": "duration or outcome", "transactions": "transactions"}
+        numbers = show.table_html(cells[:50], heads)
+        sheet.chart(charts.heatmap(cells, ask.BANDS, histogram.width_us, self.axis), numbers)
+        begun = sum(cell["transactions"] for cell in cells)
+        if begun < total:
+            sheet.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
+        sheet.record({"histogram_transactions": begun})
+
+    @panel("Open at once", OpenAtOnce)
+    def open_at_once(self, sheet: Sheet) -> None:
+        """How many transactions were open at once."""
+        once = concurrency.over_time(self.capture, self.first, self.last, least_us=self.tick_us, axis=self.axis)
+        if once.steps:
+            numbers = show.table_html(once.steps[:60], {"at": "from", "open": "open transactions"})
+            sheet.chart(charts.concurrency(once.steps, once.most, once.at, exact=once.exact, axis=self.axis), numbers)
+            sheet.note(
+                f"At most {plural(once.most, 'transaction')} at once, from {moment(once.at)} to {moment(once.until)}."
+            )
+            sheet.note(f"On average {once.average:.1f}, of {plural(once.counted, 'transaction')} that last.")
+        elif self.facts["transactions"]:
+            sheet.note("No transaction lasts from one time to another, as far as times are known.")
+        else:
+            sheet.note("There are no transactions, so nothing is open: each row of such a log stands for itself.")
+        sheet.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
+        sheet.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
+        apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
+        apart |= {"of which one time only is known": once.one_time, "without any time": once.no_time}
+        if any(apart.values()):
+            said = joined([f"{plural(n, 'transaction')} {what}" for what, n in apart.items() if n])
+            sheet.note(f"Not counted: {said}.")
+        none = concurrency.InLog(0, None, None, 0)
+        in_log = none if self.summary["committed_only"] else concurrency.in_log(self.capture)
+        if in_log.position:
+            sheet.note(
+                "In the log, where every begin and end has a place of its own: at most "
+                f"{plural(in_log.most, 'transaction')} at once, from {in_log.position} on, "
+                f"where {in_log.transaction_id} begins."
+            )
+        sheet.record({"concurrency_in_log": in_log.most, "concurrency_in_log_at": in_log.position})
+
+    @panel("How long until the commit")
+    def latency(self, sheet: Sheet) -> None:
+        """How long changes waited for their commit, and how long transactions lasted."""
+        waited, lasted = latency.latency(self.capture)
+        heads = {
+            "what": "of",
+            "known": "known",
+            "p50_us": "p50",
+            "p95_us": "p95",
+            "p99_us": "p99",
+            "most_us": "longest",
+        }
+        both = [("change", waited, "commit less change"), ("transaction", lasted, "end less begin")]
+        sheet.table(
+            [{"what": f"{name}s", **one.figures} for name, one, _ in both if one.known], heads, none="Nothing is known."
+        )
+        for name, one, title in both:
+            marks = {"p50": one.p50_us, "p95": one.p95_us, "p99": one.p99_us, "longest": one.most_us}
+            if one.known:
+                numbers = show.table_html(one.bins, {"bin": "from", "count": f"{name}s"})
+                sheet.chart(charts.latency(one.bins, marks, name, title), numbers)
+            if one.known < one.all:
+                sheet.note(f"Not known of {plural(one.all - one.known, name)}: one of the two times is missing.")
+            if one.negative:
+                sheet.note(f"{plural(one.negative, name)} below 0: two clocks that disagree, or one that was set back.")
+        if waited.all and waited.all < self.summary["changes"]:
+            rest = plural(self.summary["changes"] - waited.all, "change")
+            sheet.note(f"Not counted: {rest} in no transaction that committed.")
+        if not waited.known and self.facts["transactions"]:
+            sheet.note("Changes bear no time of their own, so only transactions tell how long they took.")
+        if not self.facts["transactions"]:
+            sheet.note("There are no transactions, and so no commits that anything could wait for.")
+        heads = {"table": "table", "known": "changes", "p50_us": "p50", "p95_us": "p95", "most_us": "longest"}
+        if waited.tables:
+            sheet.table(waited.tables[:20], heads, total=len(waited.tables))
+        for name, one, _ in both:
+            sheet.record({f"{name}_latency_{figure}": number for figure, number in one.figures.items()})
+
+    @panel("Positions")
+    def positions(self, sheet: Sheet) -> None:
+        """Steps back: where positions do not rise along a stream."""
+        order = sequence.order(self.capture)
+        heads = {
+            "stream": "stream",
+            "format": "format",
+            "records": "records",
+            "steps_back": "steps back",
+            "behind": "behind",
+        }
+        names = short_names([stream["stream"] for stream in order.streams])
+        streams = [{**row, "stream": name or "the log"} for row, name in zip(order.streams, names, strict=True)]
+        heads |= {"first_position": "lowest position", "last_position": "highest"}
+        sheet.table(streams[:30], heads, total=len(streams), none="No record has a position.")
+        heads = {"file": "file", "offset": "offset", "record_type": "type", "position": "position"}
+        heads |= {"before_position": "before it", "transaction_id": "transaction"}
+        if order.records:
+            sheet.table(
+                order.places, heads, total=order.steps_back, none="No position goes back.", folder=self.asked.shown
+            )
+        sheet.record(
+            {"positions_back": order.steps_back, "positions_behind": order.behind, "positions_records": order.records}
+        )
+        sheet.record({"positions_back_places": [[row["file"], row["offset"], row["position"]] for row in order.places]})
+
+    @panel("Duplicates and shared positions")
+    def repeated(self, sheet: Sheet) -> None:
+        """Records that share a position: duplicates, and others."""
+        double = sequence.twice(self.capture)
+        heads = {
+            "position": "position",
+            "what": "what",
+            "records": "records",
+            "file": "first in",
+            "offset": "at offset",
+        }
+        heads |= {
+            "again_at": "again in",
+            "again_offset": "at offset",
+            "again_kind": "as",
+            "transaction_id": "transaction",
+        }
+        again = [{**row, "again_at": row["again_file"].rpartition("/")[2]} for row in double.places]
+        sheet.table(
+            again, heads, total=double.positions, none="No two records have the same position.", folder=self.asked.shown
+        )
+        sheet.record(
+            {"positions_twice": double.positions, "positions_surplus": double.surplus, "duplicates": double.duplicates}
+        )
+        places = [[row["position"], row["again_file"], row["again_offset"]] for row in double.places]
+        sheet.record({"positions_twice_places": places})
+
+    @panel("Missing")
+    def missing(self, sheet: Sheet) -> None:
+        """What the source's own numbering shows to be missing."""
+        total = next((one["count"] for one in self.summary["problems_by_code"] if one["code"] == "gap"), 0)
+        gaps = sequence.gaps(self.capture) if total else []
+        heads = {"sentence": "gap", "file": "file", "offset": "offset", "transaction_id": "transaction"}
+        sheet.table(
+            gaps,
+            heads | {"table": "table"},
+            total=total,
+            none="No gap shows inside a transaction.",
+            folder=self.asked.shown,
+        )
+        numbers = [] if self.asked.limits else [row for row in sequence.missing_numbers(self.capture) if row["missing"]]
+        numbers = [{**row, "stream": row["stream"].rpartition("/")[2] or "the log"} for row in numbers]
+        heads = {"stream": "stream", "numbering": "numbers", "first": "from", "last": "to", "there": "there"}
+        if numbers:
+            sheet.table(numbers[:30], heads | {"missing": "missing"}, total=len(numbers))
+            sheet.note("Compacted topics and the sequences of databases leave numbers out although nothing is missing.")
+        sheet.record({"gaps": total, "numbers_missing": {row["stream"]: row["missing"] for row in numbers[:1000]}})
+
+    @panel("Longest")
+    def longest(self, sheet: Sheet) -> None:
+        """The transactions that lasted longest."""
+        ranked = self.longest_ones[self.longest_ones["lasted_us"].notna()].head(10)
+        sheet.table(ranked, {**_WHO, "lasted_us": "duration", **self.columns}, none="No transaction has a duration.")
+        sheet.record(
+            {"longest_transactions": [[row["transaction_id"], row["lasted_us"]] for row in show.records(ranked)]}
+        )
+
+    @panel("Largest")
+    def largest(self, sheet: Sheet) -> None:
+        """The transactions with most bytes, or rows."""
+        ranked = ask.largest(self.capture)
+        sheet.table(ranked, {**_WHO, "duration_us": "duration", **self.columns}, none="There are no transactions.")
+        sheet.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in show.records(ranked)]})
+
+    @panel("Not whole, rolled back, undone")
+    def unfinished(self, sheet: Sheet) -> None:
+        """Transactions that are not whole, or did not commit."""
+        rest = show.records(ask.unfinished(self.capture, 30)) if self.facts["transactions_unfinished"] else []
+        places = {
+            "transaction_id": "transaction",
+            "outcome": "outcome",
+            "missing": "what is missing",
+            "began_at": "begin",
+        }
+        places |= {
+            "changes": "changes",
+            "tables": "tables",
+            "first_position": "from position",
+            "end_position": "to position",
+        }
+        none = (
+            "Every transaction was committed." if self.all_unknown else "Every transaction was committed and is whole."
+        )
+        none = none if self.facts["transactions"] else "There are no transactions."
+        sheet.table(rest, places, total=self.facts["transactions_unfinished"], none=none)
+        if self.facts["transactions_unknown"]:
+            sheet.note(
+                f"Whole or not cannot be told of {plural(self.facts['transactions_unknown'], 'transaction')}: "
+                "nothing numbers events or says which is the last."
+            )
+        sheet.record({"unfinished_transactions": [row["transaction_id"] for row in rest]})
+
+    @panel("Undone")
+    def undone(self, sheet: Sheet) -> None:
+        """Changes that a rollback to a savepoint took back."""
+        undone = show.records(ask.undone(self.capture)) if self.summary["changes_by_outcome"].get("undone") else []
+        none = "The source hands over committed work only: no change in the capture was taken back."
+        sheet.table(
+            undone,
+            {"transaction_id": "transaction", "changes": "undone changes", "first_position": "from position"}
+            | {"last_position": "to position", "tables": "tables"},
+            none=none if self.summary["committed_only"] else "No change was taken back.",
+        )
+        sheet.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
+
+    @panel("What the changes did")
+    def operations(self, sheet: Sheet) -> None:
+        """What the changes did, and what became of them."""
+        done = show.records(ask.changes(self.capture))
+        headings = {"operation": "operation", "outcome": "outcome", "changes": "changes"}
+        if done:
+            sheet.chart(charts.operations(done), show.table_html(done, headings))
+        else:
+            sheet.note("There are no changes.")
+
+    @panel("Problems")
+    def problems(self, sheet: Sheet) -> None:
+        """What was wrong, by code, and where."""
+        codes = show.records(ask.problems(self.capture)) if self.summary["problems"] else []
+        sheet.table(
+            codes,
+            {"severity": "severity", "code": "code", "problems": "problems", "transactions": "transactions"}
+            | {"sentence": "for example", "file": "first in", "offset": "at offset"},
+            none="None.",
+            folder=self.asked.shown,
+        )
+        sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
+        if codes:
+            sheet.table(
+                ask.problem_places(self.capture, 30),
+                {
+                    "severity": "severity",
+                    "code": "code",
+                    "sentence": "what",
+                    "transaction_id": "transaction",
+                    "table": "table",
+                }
+                | {"file": "file", "offset": "offset", "length": "length", "first_bytes": "first bytes"},
+                total=self.summary["problems"],
+                folder=self.asked.shown,
+            )
+
+    @panel("Files")
+    def files(self, sheet: Sheet) -> None:
+        """The files, and whether every byte of them is accounted for."""
+        files = [{**entry, "bytes": entry["size"]} for entry in self.summary["files"]]
+        rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
+        heads = {"file": "file", "bytes": "size", "shape": "shape", "compression": "compression", **rows}
+        heads |= {"events": "events", "ledger": "ledger"}
+        none = "It is a table, not files."
+        sheet.table(files[:100], heads, total=len(files), none=none, folder=self.asked.shown)
