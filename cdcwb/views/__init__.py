@@ -8,7 +8,8 @@ capture.view.explore()                 # the records, their fields and bytes
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.views.bench import Bench
@@ -20,55 +21,85 @@ from cdcwb.views.view import Panel, View
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
+    from cdcwb.views.pages.page import Page
+    from cdcwb.views.pages.sheet import Sheet
 
-__all__ = ["PAGES", "Page", "View", "Views"]
+__all__ = ["PAGES", "PageOf", "View", "Views"]
 
-PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...]]]] = {
-    "capture": ("Capture", (When, Tables, Problems)),
-    "transactions": ("Transactions", (Timeline, When, OpenAtOnce, TransactionTable, Unfinished, Problems)),
-    "masks": ("Change masks", (ChangedOverTime, When, ChangedColumns, Together)),
-    "problems": ("Problems", (Problems,)),
+PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
+    "capture": ("Capture", (When, Tables, Problems), ""),
+    "transactions": (
+        "Transactions",
+        (Timeline, When, OpenAtOnce, TransactionTable, Unfinished, Problems),
+        "transactions:Transactions",
+    ),
+    "masks": ("Change masks", (ChangedOverTime, When, ChangedColumns, Together), "masks:Masks"),
+    "problems": ("Problems", (Problems,), ""),
 }
-"""Pages by name: title and panels."""
+"""Pages by name: title, the panels that the index answers, and the page of the notebook, whose panels ask Spark."""
 
 
-class Page:
-    """A page: called, all of it; its panels are attributes, called one by one."""
+class PageOf:
+    """A page of a capture: called, all of it; its panels are attributes, called one by one.
 
-    def __init__(self, bench: Bench, title: str, panels: tuple[type[Panel], ...]) -> None:
+    Where the index answers panels of it, the whole page is these; else it is the page of the notebook, which takes
+    parameters of its own.
+    """
+
+    def __init__(self, bench: Bench, title: str, panels: tuple[type[Panel], ...], asked: str) -> None:
         self._bench = bench
         self._title = title
         self._panels = {panel.name: panel for panel in panels}
+        self._asked = asked
+        self._made: tuple[object, Page] | None = None
 
-    def __call__(self) -> View:
+    @cached_property
+    def _kind(self) -> type[Page] | None:
+        """The page of the notebook; importing it imports Spark."""
+        module, _, name = self._asked.partition(":")
+        return getattr(import_module(f"cdcwb.views.pages.{module}"), name) if name else None
+
+    def __call__(self, **parameters: Any) -> View | Page:
         """The whole page, below the bar of controls."""
-        return View(self._bench, self._title, [panel() for panel in self._panels.values()])
+        if self._panels:
+            return View(self._bench, self._title, [panel() for panel in self._panels.values()])
+        return self._page(**parameters)
 
-    def __getattr__(self, name: str) -> Callable[[], View]:
-        panel = self._panels.get(name) if not name.startswith("_") else None
-        if panel is None:
-            raise AttributeError(f"this page has no panel {name!r}; there are: {', '.join(self._panels)}")
-        return partial(View, self._bench, "", [panel()], controls=False)
+    def __getattr__(self, name: str) -> Callable[..., View | Sheet]:
+        if not name.startswith("_"):
+            if name in self._panels:
+                return partial(View, self._bench, "", [self._panels[name]()], controls=False)
+            if self._kind is not None and name in self._kind.panels():
+                return lambda **parameters: getattr(self._page(**parameters), name)()
+        raise AttributeError(f"this page has no panel {name!r}; there are: {', '.join(self.__dir__())}")
+
+    def _page(self, **parameters: Any) -> Page:
+        """The page of the notebook, about what is selected now: kept for the next question."""
+        assert self._kind is not None
+        asked = (parameters, self._bench.selection.values())
+        if self._made is None or self._made[0] != asked:
+            self._made = asked, self._kind.of(self._bench.capture, **parameters)
+        return self._made[1]
 
     def __dir__(self) -> list[str]:
-        return [*self._panels]
+        return list(dict.fromkeys([*self._panels, *(self._kind.panels() if self._kind else ())]))
 
     def __repr__(self) -> str:
-        return f"{self._title}: call it for the page; panels: {', '.join(self._panels)}"
+        return f"{self._title}: call it for the page; panels: {', '.join(self.__dir__())}"
 
 
 class Views:
     """The views of a capture; all of them follow ``capture.selection``."""
 
-    capture: Page
-    transactions: Page
-    masks: Page
-    problems: Page
+    capture: PageOf
+    transactions: PageOf
+    masks: PageOf
+    problems: PageOf
 
     def __init__(self, capture: Capture) -> None:
         self.bench = Bench(capture)
-        for name, (title, panels) in PAGES.items():
-            setattr(self, name, Page(self.bench, title, panels))
+        for name, about in PAGES.items():
+            setattr(self, name, PageOf(self.bench, *about))
 
     def explore(self) -> ExplorerWidget:
         """The explorer: records, fields and bytes. A click in another view shows its record there."""
@@ -78,4 +109,4 @@ class Views:
         return [*PAGES, "explore"]
 
     def __repr__(self) -> Any:
-        return f"views: {', '.join(dir(self))}"
+        return f"views: {', '.join(self.__dir__())}"

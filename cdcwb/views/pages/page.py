@@ -84,7 +84,7 @@ class Page:
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
         self.asked = opened.asked
-        self.capture = opened.capture
+        self.capture: Any = opened.capture
         self.summary = opened.summary
         if self.is_live:
             self.views.bench.selection.update(**self.selected)
@@ -168,6 +168,8 @@ class Page:
         marks = self._marks()
         said = {"title": self.title, "what": health.what, "verdict": health.verdict, "tone": health.tone}
         sheet.record({**said, **{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts})
+        if self.is_live:
+            sheet.widget(View(self.views.bench, "", []))
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} marked in the explorer:")
             sheet.table(marks[:_MARKS], _MARKED, total=len(marks), folder=self.asked.shown)

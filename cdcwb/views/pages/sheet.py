@@ -67,9 +67,9 @@ class Sheet:
         self.figures.append(figure)
         self._said.append(lambda: show.chart(figure, instead))
 
-    def put_by(self, put: Callable[[], None]) -> None:
-        """Whatever else: ``put`` puts it on the page."""
-        self._said.append(put)
+    def widget(self, shown: Any) -> None:
+        """An ipywidget."""
+        self._said.append(lambda: show.widget(shown))
 
     def record(self, facts: Mapping[str, Any]) -> None:
         """Facts for those who go on with the answer."""

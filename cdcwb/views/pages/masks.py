@@ -1,0 +1,217 @@
+"""Which columns updates change: by the mask that the source wrote, by comparing the images, or by the columns that the
+log record lists; and where a mask and the images disagree."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from cdcwb import charts
+from cdcwb.analysis import masks as ask
+from cdcwb.analysis.mask_bits import Drawn, draw
+from cdcwb.analysis.order import ordered
+from cdcwb.report import show
+from cdcwb.views.masks import ChangedOverTime, Together
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.sheet import Sheet
+from cdcwb.words import count, joined, plural, tally
+
+__all__ = ["Masks"]
+
+_TABLES, _PAIRED = 8, 6  # that are drawn
+
+
+class Masks(Page):
+    """Changed columns over time, how often and together; masks bit by bit; no-op updates and changes of keys."""
+
+    title: ClassVar[str] = "Change masks"
+    images: ClassVar[bool] = True
+
+    @cached_property
+    def updates(self) -> list[dict[str, Any]]:
+        """How many updates there are of each table, and what tells their changed columns."""
+        return show.records(ask.overview(self.capture))
+
+    @cached_property
+    def columns(self) -> list[dict[str, Any]]:
+        """Each column of updates: how often it was changed, is NULL, is not captured."""
+        return show.records(ask.columns(self.capture))
+
+    @cached_property
+    def totals(self) -> dict[str, int]:
+        """Updates of all tables."""
+        names = ("updates", "idle", "not_told", "with_mask")
+        return {name: sum(row[name] for row in self.updates) for name in names}
+
+    @cached_property
+    def tables(self) -> list[str]:
+        """The tables with updates, those with most of them first."""
+        return list(dict.fromkeys(row["table"] for row in sorted(self.updates, key=lambda row: -row["updates"])))
+
+    @cached_property
+    def frequent(self) -> list[dict[str, Any]]:
+        """The most frequent masks."""
+        return show.records(ask.masks(self.capture))
+
+    @cached_property
+    def bits(self) -> list[Drawn]:
+        """The same, bit by bit."""
+        versions = ordered(self.capture, "table_versions").toArrow().to_pylist()
+        return draw(self.frequent, versions, ordered(self.capture, "detected").toArrow().to_pylist())
+
+    @panel("In short")
+    def in_short(self, sheet: Sheet) -> None:
+        """How many updates there are, and what tells which columns they change."""
+        self.begin(sheet, {})
+        known, totals = self.updates, self.totals
+        told = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
+        changed = {(row["table"], row["column"]) for row in self.columns if row["changed"]}
+        share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
+        sheet.cards(
+            [
+                ("updates", count(totals["updates"]), f"in {plural(len(known), 'table')}"),
+                ("source of the change information", tally(told), f"none for {plural(totals['not_told'], 'update')}"),
+                ("no-op updates", count(totals["idle"]), share or "there are no updates"),
+                ("columns that change", count(len(changed)), f"of {count(len(self.columns))} in updates"),
+                ("with a change mask", count(totals["with_mask"]), "for the others: their images or the log record"),
+            ]
+        )
+        if totals["updates"] and not totals["with_mask"]:
+            sheet.note("No update has a mask: changed columns come from the images or from the log record.")
+        if any(row["listed"] for row in known):
+            sheet.note(ask.LISTED)
+        if keyless := [row["table"] for row in known if row["listed_without_key"]]:
+            sheet.note(ask.without_key(keyless))
+        sheet.record({f"updates_{name}": number for name, number in totals.items() if name != "updates"})
+        sheet.record({"updates": totals["updates"], "updates_told_by": told, "columns_changed": len(changed)})
+        sheet.record({"updates_tables": len(known)})
+        heads = {"table": "table", "updates": "updates", "told_by_mask": "from the mask"}
+        heads |= {"told_by_images": "from images", "told_by_log": "from the log", "not_told": "unknown"}
+        heads |= {"idle": "no-op updates", "columns_changed": "columns that change"}
+        sheet.table(known, heads, none="There are no updates.")
+
+    @panel("When columns change", ChangedOverTime)
+    def over_time(self, sheet: Sheet) -> None:
+        """A row for every column, the most changed at the top; the darker, the more updates changed it then."""
+        first, last = ask.time_span(self.capture)
+        cells: list[dict[str, Any]] = []
+        with_cells: list[str] = []
+        if first is not None and last is not None:
+            axis = ask.axis(self.capture, first, last)
+            frame, width_us = ask.over_time(self.capture, axis.first, axis.last)
+            cells = show.records(frame)
+            with_cells = [name for name in self.tables if any(cell["table"] == name for cell in cells)]
+            for name in with_cells[:_TABLES]:
+                mine = [cell for cell in cells if cell["table"] == name]
+                sheet.note(f"{name}:")
+                numbers = show.table_html(mine[:50], {"began_at": "from", "column": "column", "changed": "updates"})
+                sheet.chart(charts.changed_over_time(mine, axis.first, axis.last, width_us, axis), numbers)
+        changed = sum(cell["changed"] for cell in cells)
+        untimed = sum(row["changed"] for row in self.columns) - changed
+        if cells and untimed:
+            changes = plural(untimed, "column change")
+            sheet.note(f"{changes} in updates without a time: only in the charts of the next sections.")
+        _some(sheet, with_cells, _TABLES)
+        if cells and (others := [name for name in self.tables if name not in with_cells]):
+            why = "no update with a time and known changed columns changes any"
+            sheet.note(f"No chart for {joined(others[:_TABLES])}: {why}.")
+        if not cells:
+            sheet.note(ask.nothing_over_time(self.totals))
+        sheet.record({"heatmap_updates": changed, "heatmap_tables": with_cells[:_TABLES]})
+
+    @panel("How often each column is set")
+    def values(self, sheet: Sheet) -> None:
+        """How often each column is changed, has a value, is NULL, or is not captured."""
+        columns = self.columns
+        often = [name for name in self.tables if any(row["changed"] for row in columns if row["table"] == name)]
+        heads = {"column": "column", "changed": "changed", "share": "share of updates", "became_null": "became NULL"}
+        heads |= {"set": "has a value", "null": "is NULL", "not_captured": "not captured"}
+        for name in often[:_TABLES]:
+            mine = [row for row in columns if row["table"] == name]
+            sheet.note(f"{name}:")
+            sheet.chart(charts.often(mine), show.table_html(mine[:60], heads))
+        _some(sheet, often, _TABLES)
+        sheet.record({"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in columns}})
+        sheet.record(
+            {"not_captured": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["not_captured"])}}
+        )
+        lacking = [row for row in columns if row["not_captured"] or row["null"]]
+        heads = {"table": "table", "column": "column", "set": "has a value", "null": "is NULL"}
+        heads |= {"not_captured": "not captured", "became_null": "became NULL"}
+        sheet.table(lacking[:100], heads, total=len(lacking), none="Every update has a value in every column.")
+
+    @panel("Which columns change together", Together)
+    def together(self, sheet: Sheet) -> None:
+        """Which columns are changed by the same update."""
+        pairs = show.records(ask.together(self.capture))
+        paired = [name for name in self.tables if any(pair["table"] == name for pair in pairs)]
+        for name in paired[:_PAIRED]:
+            mine = [pair for pair in pairs if pair["table"] == name]
+            heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
+            sheet.note(f"{name}:")
+            sheet.chart(charts.together(mine), show.table_html(mine[:40], heads))
+        _some(sheet, paired, _PAIRED)
+        if not pairs:
+            any_update = self.totals["updates"]
+            sheet.note("No update changes more than one column." if any_update else "There are no updates.")
+        sheet.record(
+            {"pairs": [[pair["table"], pair["column"], pair["other"], pair["together"]] for pair in pairs[:50]]}
+        )
+
+    @panel("Masks, bit by bit")
+    def bit_by_bit(self, sheet: Sheet) -> None:
+        """Each mask that occurs, the most frequent first: a dot is a set bit."""
+        heads = {"mask": "mask", "operation": "operation", "changes": "changes", "columns": "columns"}
+        for name in list(dict.fromkeys(mask.table for mask in self.bits))[:_TABLES]:
+            mine = [mask for mask in self.bits if mask.table == name]
+            rows = [{"mask": m.mask, "operation": m.operation, "changes": m.changes, "columns": m.said} for m in mine]
+            sheet.note(f"{name}: {mine[0].order} byte order, first data column is bit {mine[0].offset}.")
+            sheet.chart(charts.bits(mine), show.table_html(rows, heads))
+        if len(self.frequent) == ask.MOST_MASKS:
+            shown = count(len(self.frequent))
+            sheet.note(f"The {shown} most frequent masks are shown; changes with others are not counted here.")
+        if not self.bits:
+            sheet.note(
+                "The source writes no masks; changed columns come from the images or from the log record, as above."
+            )
+        sheet.record({"masks_drawn": len(self.bits)})
+
+    @panel("No-op updates")
+    def idle(self, sheet: Sheet) -> None:
+        """Updates that change no column."""
+        rows = show.records(ask.idle_updates(self.capture))
+        shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
+        heads = {"table": "table", "idle": "no-op updates", "updates": "of updates", "share": "share"}
+        heads |= {"file": "first in", "offset": "at offset"}
+        none = "Every update whose changed columns are known changes at least one."
+        sheet.table(shares, heads, none=none, folder=self.asked.path)
+        sheet.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
+
+    @panel("Changes of keys")
+    def keys(self, sheet: Sheet) -> None:
+        """Updates that gave a row another key."""
+        moved = ask.key_changes(self.capture)
+        heads = {"table": "table", "old_key": "old key", "new_key": "new key", "position": "position"}
+        heads |= {"changed_at": "time", "transaction_id": "transaction", "file": "file", "offset": "offset"}
+        sheet.table(moved, heads, none="No update whose key is known changed it.", folder=self.asked.path)
+        sheet.record({"key_changes": len(moved)})
+
+    @panel("Masks against images")
+    def disagreements(self, sheet: Sheet) -> None:
+        """Changes whose mask says something else than their images."""
+        wrong = ask.disagreements(self.capture)
+        heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table", "file": "file"}
+        heads |= {"offset": "offset", "length": "length"}
+        none = (
+            "No mask disagrees with the images of its change."
+            if self.bits
+            else "There are no masks that could disagree."
+        )
+        sheet.table(wrong, heads, none=none, folder=self.asked.path)
+        sheet.record({"mask_disagreements": len(wrong)})
+
+
+def _some(sheet: Sheet, tables: list[str], most: int) -> None:
+    """That not all tables are drawn."""
+    if len(tables) > most:
+        sheet.note(f"{count(most)} of {plural(len(tables), 'table')} shown: those with the most updates.")
