@@ -1,0 +1,209 @@
+"""How the columns of tables changed: which versions there are, what differs between them, whether a reader of one reads
+the other, and values that stand under the wrong columns although no version says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from cdcwb import charts
+from cdcwb.analysis import drift_page as ask
+from cdcwb.analysis.drift import drift, newest_schema, steps_between
+from cdcwb.analysis.misaligned import values
+from cdcwb.analysis.versions import side_by_side
+from cdcwb.report import show
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.sheet import Sheet
+from cdcwb.words import count, plural, tally
+
+if TYPE_CHECKING:
+    from cdcwb.report.opening import Page as Opened
+
+__all__ = ["Drift"]
+
+_STEPS: Final = 12
+"""Steps from one version to another that are shown column by column."""
+_VERSIONS: Final = {
+    "table": "table",
+    "number": "version",
+    "table_version": "name",
+    "changes": "changes",
+    "columns": "columns",
+    "origin": "known from",
+    "first_position": "first position",
+    "first_at": "first change",
+    "last_at": "last",
+}
+_PROFILES: Final = {
+    "column": "column",
+    "values": "values",
+    "null": "NULL",
+    "numbers": "numbers",
+    "dates": "dates",
+    "characters": "characters",
+    "magnitude": "magnitude",
+    "unlike": "unlike",
+}
+
+
+class Drift(Page):
+    """Versions of tables, the steps between them, and values under the wrong columns.
+
+    ``table``: the one whose steps are shown column by column (empty: all). ``old_version``, ``new_version``: compare
+    these two; both empty: every step between neighbours. See :func:`cdcwb.analysis.drift_page.chosen`.
+    """
+
+    title: ClassVar[str] = "Schema drift"
+    images: ClassVar[bool] = True
+
+    def __init__(self, opened: Opened, table: str = "", old_version: str = "", new_version: str = "") -> None:
+        super().__init__(opened)
+        self.drift = drift(self.capture)
+        self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
+        named = ask.names_of(self.drift.versions, table)
+        self.values = values(self.capture)
+        self.found = ask.all_findings(self.drift, self.values)
+        self.wrong = ask.misaligned_rows(self.values.misaligned)
+        self.steps = [step for step in self.drift.steps if step.new.table in named]
+        if self.pair:
+            self.steps = steps_between(self.capture, [self.pair], self.drift.statements)
+
+    @panel("In short")
+    def in_short(self, sheet: Sheet) -> None:
+        """How many versions and findings there are, and what limits the page."""
+        versions, found, without = self.drift.versions, self.found, self.drift.without_version
+        several = Counter(version.table for version in versions)
+        changing = sum(number > 1 for number in several.values())
+        unused = sum(not version.changes for version in versions)
+        details = [[f.rule, f.table, f.column, f.old, f.new, f.first_position, f.first_at] for f in found[:100]]
+        facts: dict[str, Any] = {"drift_findings": [[f.rule, f.table, f.column, f.first_position] for f in found]}
+        facts["drift_findings_by_rule"] = dict(Counter(one.rule for one in found).most_common())
+        self.begin(sheet, facts | {"drift_details": details})
+        lacking = count(sum(row["events"] for row in without))
+        sheet.cards(
+            [
+                ("tables", count(len(several)), f"{count(changing)} with more than one version"),
+                ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
+                ("findings", count(len(found)), tally(Counter(one.severity for one in found))),
+                ("rows without a version", lacking, f"in {plural(len(without), 'table')}"),
+                ("under the wrong columns", count(len(self.wrong)), "columns whose values look like another's"),
+            ]
+        )
+        inferred = sum(version.origin == "inferred" for version in versions)
+        if inferred and inferred == len(versions):
+            sheet.note("The source tells nothing of its tables: each version is the columns that rows and keys name.")
+        elif inferred:
+            sheet.note(f"{plural(inferred, 'version')} of {count(len(versions))} inferred from rows.")
+        if not versions:
+            sheet.note("No table has a version: there is nothing that says which columns there are.")
+        if several and not changing:
+            sheet.note("No table has more than one version, so only its values could tell of a change.")
+        if not found:
+            sheet.note(
+                "Nothing drifted: no version differs from the one before it, no values stand under another column."
+            )
+
+    @panel("Versions over time")
+    def versions(self, sheet: Sheet) -> None:
+        """A bar for every version from its first change to its last, and a row."""
+        lanes = ask.lane_rows(self.drift)
+        figure = charts.version_lanes(lanes)
+        sheet.chart(figure, show.table_html(lanes[:100], _VERSIONS))
+        drawn = figure.layout.meta
+        if drawn["bars"] + drawn["without_rows"] < drawn["versions"]:
+            some = f"{count(drawn['tables'])} of {plural(drawn['all_tables'], 'table')}"
+            sheet.note(f"{count(drawn['bars'])} of {plural(drawn['versions'], 'bar')}, of {some}.")
+        if drawn["on_positions"]:
+            on_positions = plural(drawn["on_positions"], "version")
+            sheet.note(f"{on_positions} on the axis of log positions: their rows bear no time.")
+        if drawn["without_rows"]:
+            without = plural(drawn["without_rows"], "version")
+            sheet.note(f"{without} without a bar: no row that has a place bears it.")
+        for name, turns in self.drift.mixed:
+            sheet.note(f"{name}: {count(turns)} times rows of an older version stand behind those of a newer one.")
+        rows, known = ask.version_rows(self.drift.versions), self.drift.versions
+        sheet.table(rows[:200], _VERSIONS, total=len(rows), none="There are no versions.")
+        sheet.record({"versions": [[v.table, v.table_version, v.changes, v.first_position] for v in known]})
+        sheet.record({"versions_mixed": [[name, turns] for name, turns in self.drift.mixed]})
+
+    @panel("All findings")
+    def findings(self, sheet: Sheet) -> None:
+        """What differs between versions, and values under the wrong columns: worst first."""
+        heads = {"severity": "severity", "rule": "rule", "table": "table", "column": "column", "old": "old"}
+        heads |= {"new": "new", "first_position": "first position", "first_at": "first time", "evidence": "evidence"}
+        rows = [{name: getattr(one, name) for name in heads} for one in self.found[:200]]
+        sheet.table(_in_words(rows), heads, total=len(self.found), none="No findings.")
+
+    @panel("Column by column")
+    def differences(self, sheet: Sheet) -> None:
+        """The columns of two versions side by side, for each step from one to the other."""
+        shown = [step for step in self.steps if step.differences or self.pair]
+        heads = {"old_place": "place", "old_name": "old column", "old_kind": "type", "new_place": "place now"}
+        heads |= {"new_name": "new column", "new_kind": "type now", "differs": "differs in"}
+        for step in shown[:_STEPS]:
+            sides = list(side_by_side(step.old.columns, step.new.columns, step.differences))
+            both = [side for side in sides if side["differs"] or len(sides) <= 80][:200]
+            sheet.note(f"{ask.step_title(step)}:")
+            sheet.table(both, heads, total=len(sides), none="Neither has a column.")
+        if len(shown) > _STEPS:
+            number = plural(len(shown), "step")
+            sheet.note(f"{_STEPS} of {number} with a difference shown; the parameters name others.")
+        if not shown:
+            sheet.note(f"No difference in {plural(len(self.steps), 'step')} from a version to the next.")
+
+    @panel("Who can read what")
+    def compatibility(self, sheet: Sheet) -> None:
+        """Whether a reader of one version reads rows of the other, by the rules of Avro."""
+        heads = {"table": "table", "old": "old version", "new": "new version", "fit": "compatibility"}
+        heads |= {"evidence": "the new reader reads old rows", "sentence": "the old reader reads new rows"}
+        fits = ask.reading(self.steps)
+        sheet.table(fits[:100], heads, total=len(fits), none="There is no step from one version to another.")
+        sheet.record({"compatibility": [[row["table"], row["old"], row["new"], row["fit"]] for row in fits]})
+
+    @panel("Values under the wrong columns")
+    def misaligned(self, sheet: Sheet) -> None:
+        """Columns whose values begin to look like those of another, and how both looked before."""
+        heads = {"table": "table", "column": "column", "looks_like": "looks like", "changes": "rows"}
+        heads |= {"position": "from position", "at": "from time", "file": "file", "offset": "offset"}
+        profiles = self.values.profiles.values()
+        looked = sum(sum(one.rows for one in columns.values()) > 0 for columns in profiles)
+        none = f"In {plural(looked, 'version')} with values, those of every column look like its own."
+        none = none if looked else "No row has values."
+        sheet.table(self.wrong[:100], heads, total=len(self.wrong), none=none, folder=self.asked.shown)
+        names = ("table", "column", "looks_like", "position", "changes")
+        sheet.record({"misaligned": [[row[name] for name in names] for row in self.wrong]})
+        for one in self.values.misaligned[:12]:
+            sheet.note(f"{one.table}, before {one.first_position or one.offset} → from there on:")
+            sheet.table(ask.profile_rows(one.before, one.after, [(name, name) for name, _ in one.columns]), _PROFILES)
+
+    @panel("How values changed")
+    def profiles(self, sheet: Sheet) -> None:
+        """How the values of each column looked before a step and after it, the most unlike first."""
+        rows = ask.step_profiles(self.steps, self.values)
+        heads = {"table": "table", "old": "old version", "new": "new version", **_PROFILES}
+        none = "No step has enough values on both sides."
+        none = none if self.steps else "There is no step from one version to another."
+        sheet.table(rows[:30], heads, total=len(rows), none=none)
+
+    @panel("Rows without a version")
+    def without_version(self, sheet: Sheet) -> None:
+        """Rows of which nothing says what their columns are."""
+        heads = {"table": "table", "events": "rows", "position": "first position", "file": "file", "offset": "offset"}
+        rows = self.drift.without_version
+        sheet.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
+        sheet.record({"rows_without_version": [[row["table"], row["events"]] for row in rows]})
+
+    @panel("What a sink that keeps the newest schema gets wrong")
+    def newest_schema(self, sheet: Sheet) -> None:
+        """What rows of older versions lose when they are read by the newest version of their table."""
+        losses = newest_schema(self.drift.versions, self.drift.steps)
+        heads = {"table": "table", "table_version": "rows of version", "changes": "rows", "rule": "rule"}
+        heads |= {"column": "column", "old": "in the rows", "new": "in the newest", "what": "what goes wrong"}
+        none = "Nothing: no row of an older version loses anything."
+        sheet.table(_in_words(losses[:100]), heads, total=len(losses), none=none)
+        sheet.record({"newest_schema_losses": len(losses)})
+
+
+def _in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with the name of their rule in words."""
+    return [row | {"rule": row["rule"].replace("_", " ")} for row in rows]
