@@ -28,8 +28,10 @@ from urllib.parse import quote
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
+from cdcwb.report.facts import monitored, read_facts
+from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.show import FIGURE_MIME, STYLE, asset
-from cdcwb.words import moment, size
+from cdcwb.words import moment, size, visible
 
 __all__ = ["SIZE_LIMIT", "Page", "Siblings", "page", "render", "title_of", "write_scripts", "write_whole"]
 
@@ -87,6 +89,7 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
         "report.html",
         title=title_of(notebook),
         about=about,
+        answer=_answer(notebook, about.notebook),
         made=moment(about.made.replace(microsecond=0)),
         blocks=blocks,
         contents=[block for block in blocks if block["kind"] == "heading"],
@@ -101,6 +104,12 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
     if len(html.encode()) > SIZE_LIMIT:
         raise CaptureError(f"the report would be larger than {size(SIZE_LIMIT)}; choose fewer tables or a shorter time")
     return html
+
+
+def _answer(notebook: Mapping[str, Any], name: str) -> str:
+    """The answer of a notebook to its question in a sentence; empty for one that has none of its own."""
+    facts = monitored(read_facts(notebook))
+    return visible(headline(name, facts), 400) if is_answered(name, facts) else ""
 
 
 def write_scripts(folder: Path) -> tuple[Path, str]:

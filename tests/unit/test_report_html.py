@@ -14,6 +14,7 @@ import pytest
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
+from cdcwb.report.facts import MIME
 from cdcwb.report.html import SIZE_LIMIT, Page, Siblings, page, render, title_of, write_scripts, write_whole
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.show import FIGURE_MIME, STYLE
@@ -111,6 +112,14 @@ def test_the_head_says_what_when_and_with_what_and_escapes_it(whole: str) -> Non
     assert "data/&lt;b&gt;&amp;" in whole
     assert "2025-03-23 10:57:19 UTC" in whole
     assert "cdcwb 0.1.0 with the notebook 02_transactions" in whole
+
+
+def test_a_page_begins_with_the_answer_to_its_question() -> None:
+    facts = {"changes": 3, "transactions": 0, "filters": ["<b>users</b>"]}
+    html = made(code(output(**{MIME: facts})))
+    assert '<p class="answer">No transaction fits: &lt;b&gt;users&lt;/b&gt;</p>' in html
+    assert html.index("<h1>") < html.index('class="answer"') < html.index("<main>")
+    assert 'class="answer"' not in made(code(figure()))
 
 
 def test_only_the_richest_form_of_an_output_is_shown_and_nothing_from_standard_error() -> None:
