@@ -7,8 +7,24 @@ const KEYS = [
   ["j ↓", "next record"], ["k ↑", "previous record"], ["PgDn", "a page on"], ["PgUp", "a page back"],
   ["Home", "first record"], ["End", "last record"], ["n", "next problem"], ["p", "previous problem"],
   ["t", "follow the transaction"], ["r", "follow the row"], ["b", "filter before this one"], ["/", "filter line"],
-  ["g", "go to a place"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
+  ["g", "go to a place"], ["f", "filter by a value"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
   ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "back to the records"], ["?", "this help"],
+];
+const PICKS = ["table", "operation", "outcome", "problem"];
+/* The columns of the list: the width of each, what a cell shows, and the column of filters that it stands for. */
+const LIST = [
+  { name: "record", width: "minmax(58px, auto)", look: "number", text: (row) => counted(row.row + 1) },
+  { name: "mark", head: "", width: "14px", text: (row) => (row.mark === null ? "" : "★"), title: (row) => row.mark || (row.mark === null ? "" : "marked") },
+  { name: "time", width: "194px", look: "mono", text: (row) => row.time || row.ended || "",
+    title: (row) => (row.time || !row.ended ? row.time || "" : `${row.ended}: when its transaction ended; the record has no time of its own`) },
+  { name: "what", width: "122px", by: (row) => (row.operation ? "operation" : "kind"), text: (row) => row.what || row.type || "" },
+  { name: "table", width: "minmax(80px, 1fr)" },
+  { name: "transaction", width: "minmax(90px, 1fr)", look: "mono muted tail" },
+  { name: "position", width: "minmax(120px, 1.2fr)", look: "mono tail" },
+  { name: "offset", width: "86px", look: "number mono", text: (row) => counted(row.offset) },
+  { name: "length", width: "54px", look: "number mono", text: (row) => counted(row.length) },
+  { name: "problem", width: "minmax(80px, 0.9fr)",
+    text: (row) => (row.problem ? `${row.severity === "error" ? "✕" : row.severity === "info" ? "i" : "▲"} ${row.problem}` : "") },
 ];
 const COPIES = { json: "JSON", hex: "Hex", redo: "Redo SQL", undo: "Undo SQL", xds: "XDS" };
 
@@ -26,6 +42,9 @@ function make(tag, about = {}, ...children) {
 const counted = (number) => Number(number).toLocaleString("en-GB");
 const plural = (number, word) => `${counted(number)} ${word}${Number(number) === 1 ? "" : "s"}`;
 
+/* One of eight colours for a text: neighbours in the list are told apart, equal ones found again. */
+const coloured = (text) => [...text].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) >>> 0, 7) % 8;
+
 class Panes {
   constructor(model, el) {
     this.model = model;
@@ -42,6 +61,9 @@ class Panes {
     this.field = null;
     this.folded = new Set();
     this.everything = false;
+    this.hidden = new Set();
+    this.widths = {};
+    this.offered = [];
     this.build(el);
     this.listen = (message) => this.hear(message);
     model.on("msg:custom", this.listen);
@@ -60,8 +82,11 @@ class Panes {
     this.filter = make("input", {
       class: "filter", spellcheck: "false", autocomplete: "off", "aria-label": "filter",
       placeholder: 'filter, such as  table == "HR.EMP" and operation == "UPDATE"',
-      onkeydown: (event) => this.typed(event, () => this.ask("filter", { text: this.filter.value })),
+      role: "combobox", "aria-expanded": "false", "aria-autocomplete": "list",
+      oninput: () => this.complete(), onblur: () => this.offer([]), onkeydown: (event) => this.inFilter(event),
     });
+    this.menu = make("div", { class: "menu offers", role: "listbox", "aria-label": "what may come next" });
+    this.picks = Object.fromEntries(PICKS.map((name) => [name, make("select", { "aria-label": name, onchange: (event) => this.pick(name, event.target) })]));
     this.place = make("input", {
       class: "go", spellcheck: "false", autocomplete: "off", "aria-label": "go to",
       placeholder: "go to position, offset N, time …",
@@ -71,10 +96,8 @@ class Panes {
     this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
     this.thumb = make("div", { class: "thumb" });
     this.track = make("div", { class: "track", onpointerdown: (event) => this.drag(event) }, this.thumb);
-    const head = ["record", "", "time", "what", "table", "transaction", "position", "offset", "length", "problem"];
-    const numbers = new Set(["record", "offset", "length"]);
-    const heads = head.map((name) => make("span", { class: numbers.has(name) ? "number" : "" }, name));
-    this.timeHead = heads[2];
+    this.head = make("div", { class: "line head" });
+    this.list.addEventListener("contextmenu", (event) => this.cellMenu(event));
     this.tabs = make("div", { class: "tabs", role: "tablist" });
     this.notes = make("div", { class: "notes" });
     this.body = make("div", { class: "body", tabindex: "-1", onkeydown: (event) => this.inFields(event) });
@@ -85,7 +108,7 @@ class Panes {
     this.root = make(
       "div",
       { class: "cdcwb-explorer", tabindex: "0", role: "application", "aria-label": "capture explorer", "data-lm-suppress-shortcuts": "true", onkeydown: (event) => this.pressed(event) },
-      make("div", { class: "bar" }, this.filter,
+      make("div", { class: "bar" }, make("div", { class: "entry" }, this.filter, this.menu),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: this.filter.value }) }, "Apply"),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: "" }) }, "Clear")),
       this.said,
@@ -96,11 +119,13 @@ class Panes {
         button("Transaction", "t", () => this.ask("transaction")),
         button("Row", "r", () => this.follow()),
         this.place, make("span", { class: "gap" }),
+        make("button", { type: "button", onclick: () => this.showColumns() }, "Columns"),
         button("Saved filters", "s", () => this.showSaved()),
         button("Mark", "m", () => this.showMark()),
         button("Copy", "c", () => this.showCopy()),
         button("?", "?", () => this.showHelp())),
-      make("div", { class: "records" }, make("div", { class: "line head" }, ...heads), this.list, this.track),
+      make("div", { class: "bar picks" }, ...PICKS.map((name) => make("label", {}, `${name} `, this.picks[name]))),
+      make("div", { class: "records" }, this.head, this.list, this.track),
       make("div", { class: "panes" },
         make("div", { class: "pane" }, this.tabs, this.notes, this.body),
         make("div", { class: "pane" }, this.over, this.bytes)),
@@ -132,6 +157,7 @@ class Panes {
     this.sizes.disconnect();
     this.themes.disconnect();
     clearTimeout(this.soon);
+    clearTimeout(this.typing);
   }
 
   /* --- asking and hearing --------------------------------------------------------------------------------------- */
@@ -150,10 +176,11 @@ class Panes {
     this.waiting.delete(message.id);
     if (message.about) {
       this.about = message.about;
-      this.timeHead.textContent = `time (${this.about.zone})`;
+      this.drawHead();
     }
     if (message.error !== undefined) this.wrong(message);
     else if (message.state && message.id >= this.answered) this.say("");
+    if (message.completions && message.id === this.completing) this.offer(message.completions);
     if (message.detail) this.showDetail(message.detail);
     if (message.copied) this.showCopied(message.copied);
     if (message.state && message.id >= this.answered) {
@@ -195,7 +222,8 @@ class Panes {
   drawList() {
     const { rows, chosen, shown } = this.state;
     this.list.replaceChildren(...rows.map((row) => this.line(row, row.row === chosen)));
-    if (!rows.length) this.list.replaceChildren(make("div", { class: "nothing" }, "No record passes this filter."));
+    if (!rows.length) this.list.replaceChildren(make("div", { class: "nothing" }, `No record passes this filter. ${this.state.hint}`));
+    this.drawPicks();
     const height = this.track.clientHeight;
     const part = Math.min(1, this.count / Math.max(1, shown));
     const size = Math.max(22, height * part);
@@ -206,26 +234,167 @@ class Panes {
   }
 
   line(row, chosen) {
+    const cells = this.columns.map((column) => {
+      const text = column.text ? column.text(row) : row[column.name] || "";
+      const cell = make("span", { class: column.look || "", title: column.title ? column.title(row) : text, "data-column": column.name });
+      cell.append(column.look && column.look.includes("tail") ? make("bdi", {}, text) : text);
+      return cell;
+    });
+    const cell = (name) => cells[this.columns.findIndex((column) => column.name === name)] || make("span");
     const look = this.about.looks[row.operation] || null;
     const swatch = make("span", { class: "swatch", "data-pattern": look ? look[1] : "" });
     if (look) swatch.style.setProperty("--look", look[0]);
-    const problem = row.problem ? `${row.severity === "error" ? "✕" : row.severity === "info" ? "i" : "▲"} ${row.problem}` : "";
-    const star = row.mark === null ? "" : "★";
+    cell("what").classList.add("what");
+    cell("what").replaceChildren(swatch, make("span", {}, row.what || row.type || ""));
+    if (!row.time && row.ended) cell("time").classList.add("inherited");
+    if (row.transaction) cell("transaction").dataset.colour = coloured(row.transaction);
+    cell("problem").className = `problem ${row.severity || ""}`;
     return make(
       "div",
       { class: `line${chosen ? " chosen" : ""}`, role: "option", "aria-selected": String(chosen), "data-row": row.row,
         onclick: () => { this.ask("choose", { row: row.row }); this.root.focus(); } },
-      make("span", { class: "number" }, counted(row.row + 1)),
-      make("span", { title: row.mark || (star ? "marked" : "") }, star),
-      make("span", { class: "mono" }, row.time || ""),
-      make("span", { class: "what" }, swatch, make("span", {}, row.what || row.type || "")),
-      make("span", { title: row.table || "" }, row.table || ""),
-      make("span", { class: "mono muted tail", title: row.transaction || "" }, make("bdi", {}, row.transaction || "")),
-      make("span", { class: "mono tail", title: row.position || "" }, make("bdi", {}, row.position || "")),
-      make("span", { class: "number mono" }, counted(row.offset)),
-      make("span", { class: "number mono" }, counted(row.length)),
-      make("span", { class: `problem ${row.severity || ""}`, title: row.problem || "" }, problem),
+      ...cells,
     );
+  }
+
+  get columns() { return LIST.filter((column) => !this.hidden.has(column.name)); }
+
+  drawHead() {
+    const named = { time: `time (${this.about.zone})`, mark: "" };
+    this.head.replaceChildren(...this.columns.map((column) => make(
+      "span", { class: `${(column.look || "").includes("number") ? "number " : ""}heading`, title: column.name }, named[column.name] ?? column.name,
+      make("span", { class: "grip", title: "drag to make the column wider or narrower", onpointerdown: (event) => this.resize(event, column) }))));
+    const widths = this.columns.map((column) => this.widths[column.name] || column.width);
+    this.root.style.setProperty("--columns", widths.join(" "));
+  }
+
+  resize(event, column) {
+    event.preventDefault();
+    const grip = event.target;
+    const begin = grip.parentElement.getBoundingClientRect().width - event.clientX;
+    grip.setPointerCapture(event.pointerId);
+    grip.onpointermove = (at) => {
+      this.widths[column.name] = `${Math.max(14, Math.round(begin + at.clientX))}px`;
+      this.root.style.setProperty("--columns", this.columns.map((one) => this.widths[one.name] || one.width).join(" "));
+    };
+    grip.onpointerup = () => { grip.onpointermove = null; };
+  }
+
+  showColumns() {
+    const turn = (column, shown) => { this.hidden[shown ? "delete" : "add"](column.name); this.drawHead(); this.drawList(); };
+    const boxes = LIST.filter((column) => column.name !== "record").map((column) => {
+      const box = make("input", { type: "checkbox", onchange: () => turn(column, box.checked) });
+      box.checked = !this.hidden.has(column.name);
+      return make("label", {}, box, ` ${column.name}`);
+    });
+    const again = () => { this.hidden.clear(); this.widths = {}; this.drawHead(); this.drawList(); this.shut(); };
+    this.box("Columns of the list", make("div", { class: "choices" }, ...boxes),
+      make("div", { class: "choices" }, make("button", { type: "button", onclick: again }, "All, as wide as at first"), this.closing()));
+  }
+
+  /* --- filters without typing ----------------------------------------------------------------------------------- */
+
+  drawPicks() {
+    for (const [name, select] of Object.entries(this.picks)) {
+      const values = (this.about.choices || {})[name] || [];
+      const chosen = this.state.only[name];
+      const all = chosen !== null && !values.includes(chosen) ? [...values, chosen] : values;
+      if (document.activeElement !== select) {
+        select.replaceChildren(make("option", { value: "" }, "any"), ...all.map((one, at) => make("option", { value: String(at + 1) }, one)));
+        select.selectedIndex = chosen === null ? 0 : all.indexOf(chosen) + 1;
+      }
+      select.disabled = !all.length;
+      select.classList.toggle("good", chosen !== null);
+    }
+  }
+
+  pick(name, select) {
+    const value = select.selectedIndex ? select.selectedOptions[0].textContent : null;
+    this.root.focus();
+    this.ask("only", { column: name, value });
+  }
+
+  /* What a line of the list has, as buttons that narrow to it. */
+  narrowing(row, columns) {
+    return columns.flatMap((column) => {
+      const name = column.by ? column.by(row) : column.name;
+      const value = name === "time" ? row.time : row[name];
+      if (!(name in this.about.columns)) return [];
+      const said = value === null || value === undefined ? "nothing" : String(value);
+      const step = (other) => { this.shut(); this.ask("narrow", { column: name, row: row.row, other }); };
+      return [make("div", { class: "choices narrow" },
+        make("button", { type: "button", "data-narrow": name, onclick: () => step(false) }, `Only ${name} ${said}`),
+        make("button", { type: "button", onclick: () => step(true) }, "all others"))];
+    });
+  }
+
+  cellMenu(event) {
+    const cell = event.target.closest("[data-column]");
+    const line = event.target.closest("[data-row]");
+    const row = line && this.state.rows.find((one) => one.row === Number(line.dataset.row));
+    const column = cell && LIST.find((one) => one.name === cell.dataset.column);
+    const buttons = row && column ? this.narrowing(row, [column]) : [];
+    if (!buttons.length) return;
+    event.preventDefault();
+    this.box("Filter by this value", ...buttons, make("div", { class: "choices" }, this.closing()));
+    this.veil.querySelector("button").focus();
+  }
+
+  showNarrow() {
+    const row = this.state.rows.find((one) => one.row === this.state.chosen);
+    if (!row) return;
+    this.box(`Filter by a value of record ${counted(row.row + 1)}`, ...this.narrowing(row, LIST), make("div", { class: "choices" }, this.closing()));
+    this.veil.querySelector("button").focus();
+  }
+
+  complete() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => {
+      if (document.activeElement !== this.filter) return;
+      this.ask("complete", { text: this.filter.value.slice(0, this.filter.selectionStart) });
+      this.completing = this.asked;
+    }, 80);
+  }
+
+  offer(found) {
+    this.offered = document.activeElement === this.filter ? found : [];
+    this.picked = -1;
+    this.drawOffers();
+  }
+
+  drawOffers() {
+    this.menu.replaceChildren(...this.offered.map((one, at) => make(
+      "div", { role: "option", class: at === this.picked ? "chosen" : "", "aria-selected": String(at === this.picked),
+        onpointerdown: (event) => { event.preventDefault(); this.accept(one); } }, one.text)));
+    this.filter.setAttribute("aria-expanded", String(this.offered.length > 0));
+  }
+
+  accept(one) {
+    const { value, selectionStart } = this.filter;
+    const begin = `${value.slice(0, one.from)}${one.text} `;
+    this.filter.value = begin + value.slice(selectionStart).trimStart();
+    this.filter.setSelectionRange(begin.length, begin.length);
+    this.offer([]);
+    this.complete();
+  }
+
+  inFilter(event) {
+    const turns = { ArrowDown: 1, ArrowUp: -1 };
+    if (this.offered.length && turns[event.key]) {
+      event.preventDefault();
+      this.picked = (this.picked + turns[event.key] + this.offered.length + (this.picked < 0 && turns[event.key] < 0 ? 1 : 0)) % this.offered.length;
+      this.drawOffers();
+    } else if (this.offered.length && (event.key === "Tab" || (event.key === "Enter" && this.picked >= 0))) {
+      event.preventDefault();
+      this.accept(this.offered[Math.max(0, this.picked)]);
+    } else if (this.offered.length && event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.offer([]);
+    } else if (event.key === "Enter") {
+      this.offer([]);
+      this.typed(event, () => this.ask("filter", { text: this.filter.value }));
+    }
   }
 
   scrollTo(first) {
@@ -625,7 +794,7 @@ class Panes {
       n: () => this.ask("problem", { by: 1 }), p: () => this.ask("problem", { by: -1 }),
       t: () => this.ask("transaction"), r: () => this.follow(), b: () => this.ask("back"),
       "/": () => { this.filter.focus(); this.filter.select(); }, g: () => { this.place.focus(); this.place.select(); },
-      s: () => this.showSaved(), m: () => this.showMark(), c: () => this.showCopy(), "?": () => this.showHelp(),
+      f: () => this.showNarrow(), s: () => this.showSaved(), m: () => this.showMark(), c: () => this.showCopy(), "?": () => this.showHelp(),
       Enter: () => { this.body.focus(); if (!this.field && this.detail) this.choose(this.detail.tree); },
     };
     TABS.forEach((tab, at) => { steps[String(at + 1)] = () => { this.tab = tab; this.drawTabs(); this.drawBody(); }; });

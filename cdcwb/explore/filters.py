@@ -78,7 +78,13 @@ class Filter:
     @property
     def names(self) -> frozenset[str]:
         """The columns that it asks for."""
-        return frozenset(_names(self._root))
+        return frozenset(one.column for one in _comparisons(self._root))
+
+    @property
+    def equals(self) -> list[tuple[str, str]]:
+        """The columns of text and the values that it compares by ``==``, in order."""
+        found = [one for one in _comparisons(self._root) if one.sign == "==" and isinstance(one.value, str)]
+        return [(one.column, one.value) for one in found]
 
 
 def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
@@ -263,7 +269,7 @@ def _rows(node: _Node, columns: Mapping[str, Column]) -> Bools:
     return found
 
 
-def _names(node: _Node) -> list[str]:
+def _comparisons(node: _Node) -> list[_Comparison]:
     if isinstance(node, _Comparison):
-        return [node.column]
-    return [name for part in node.parts for name in _names(part)]
+        return [node]
+    return [one for part in node.parts for one in _comparisons(part)]

@@ -18,19 +18,25 @@ from cdcwb.explore import places
 from cdcwb.explore.copying import COPIES, Change, change_of
 from cdcwb.explore.filters import Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
+from cdcwb.explore.outcomes import LATE, Late
 from cdcwb.explore.records import Record, Records
+from cdcwb.explore.suggest import clause, hint, values_of, with_clause
 from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Column, mask_of_texts
 from cdcwb.index.places import Index
 from cdcwb.index.source import Source, open_source
+from cdcwb.model import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cdcwb.formats import Paths
 
-__all__ = ["MARK", "Explorer"]
+__all__ = ["CHOICES", "MARK", "Explorer"]
+
+CHOICES: Final = ("table", "operation", "kind", "problem", "outcome")
+"""The columns whose values are offered as a list."""
 
 MARK: Final = "mark"
 """The column of the notes on marked records."""
@@ -59,12 +65,14 @@ class Explorer:
         self._rows = Rows(source)
         self.columns: dict[str, Column] = {
             **self.index.columns,
+            **{name: Late(source, name) for name in LATE},
             MARK: _Noted(self.index, self.marks),
             ROW: self._rows,
         }
         self.filter = ""
         self.chosen = 0
         self.took_ms = 0.0
+        self.hint = ""
         self._found: Ints | None = None  # None: all
         self._before: list[str] = []
         self._remembered: OrderedDict[str, Ints] = OrderedDict()
@@ -107,6 +115,7 @@ class Explorer:
         if remember and text.strip() != self.filter:
             self._before.append(self.filter)
         self.filter, self._found = text.strip(), found
+        self.hint = "" if self.shown else hint(understood, self.columns)
         if found is not None and len(found):
             place = self.place_of(self.chosen)
             self.chosen = int(found[min(place, len(found) - 1)])
@@ -188,6 +197,26 @@ class Explorer:
     def go(self, text: str) -> None:
         """Choose the record at a place; see :func:`cdcwb.explore.places.find`."""
         self.choose(places.find(self.index, text, self.chosen))
+
+    # --- writing a filter ---------------------------------------------------------------------------------------------
+
+    def narrow(self, name: str, row: int, other: bool = False) -> None:
+        """Show only the records that have in a column what a record has there, or with ``other`` all but these."""
+        if name not in self.columns or not 0 <= row < self.index.records:
+            raise OptionError(f"there is no column '{name}', or no record {row:,}")
+        self.apply(with_clause(self.filter, name, clause(name, self.columns[name].value(row), other)))
+
+    def only(self, name: str, value: str | None) -> None:
+        """Show only the records with this value in a column, instead of the value that the filter asks of it; None:
+        any value."""
+        added = None if value is None else clause(name, value)
+        self.apply(with_clause(self.filter, name, added, instead=True))
+
+    @property
+    def choices(self) -> dict[str, list[str]]:
+        """The values of columns that are few, the most frequent first."""
+        known = {name: values_of(self.columns[name]) for name in CHOICES if name not in LATE}
+        return {name: values for name, values in known.items() if values} | {"outcome": [*Outcome]}
 
     # --- marks, filters, copies ---------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ MOST_FIELDS: Final = 4_000
 """And so many fields."""
 
 _VALUE: Final = 300
+_CELL: Final = 400
 _BIT: Final = re.compile(r"bit (\d+)\b")
 _COLUMNS: Final = ("time", "kind", "operation", "type", "table", "transaction", "position", "offset", "length")
 
@@ -36,11 +37,13 @@ def _told(time: datetime) -> str:
 
 
 def row_view(index: Index, row: int, mark: str | None) -> dict[str, Any]:
-    """A line of the list of records."""
+    """A line of the list of records. ``ended``: when its transaction ended, where it has no time of its own."""
     found = index.row(row, [name for name in _COLUMNS if name in index.columns])
     time = found["time"]
-    shown = {name: None if value is None else visible(value, 80) for name, value in found.items()}
+    ended = index.ended(row) if time is None else None
+    shown = {name: None if value is None else visible(value, _CELL) for name, value in found.items()}
     shown["time"] = None if time is None else _told(time)
+    shown["ended"] = None if ended is None else _told(ended)
     halves = (Kind.BEFORE, Kind.AFTER)
     parts = [shown["operation"]] if found["kind"] == Kind.CHANGE else [shown["kind"]]
     parts = [shown["operation"], shown["kind"]] if found["kind"] in halves else parts

@@ -12,13 +12,15 @@ import anywidget
 from cdcwb.charts.theme import OPERATIONS
 from cdcwb.errors import CaptureError
 from cdcwb.explore.copying import COPIES
-from cdcwb.explore.model import Explorer
+from cdcwb.explore.model import CHOICES, Explorer
 from cdcwb.explore.places import places
+from cdcwb.explore.suggest import chosen_in, completions
 from cdcwb.words import count, plural, zone_name
 
 __all__ = ["ExplorerWidget"]
 
 _FALLBACK: Final = 20
+_LINE: Final = 4_000
 _SHOWN: Final = ("record", "time", "what", "table", "transaction", "position", "problem")
 _ASSETS: Final = resources.files("cdcwb.explore")
 Message = dict[str, Any]
@@ -52,7 +54,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         except CaptureError as wrong:
             reply["error"] = wrong.sentence
             reply["place"] = getattr(wrong, "place", None)
-        if "detail" not in reply and "copied" not in reply:
+        if not {"detail", "copied", "completions"} & set(reply):
             reply["state"] = self._state(message, jumped)
         return reply
 
@@ -76,6 +78,8 @@ class ExplorerWidget(anywidget.AnyWidget):
             "problems": explorer.index.problems,
             "chosen": explorer.chosen,
             "filter": explorer.filter,
+            "hint": explorer.hint,
+            "only": {name: chosen_in(explorer.filter, name) for name in CHOICES},
             "took": round(explorer.took_ms, 1),
             "saved": explorer.saved.rows(),
             "marks": len(explorer.marks),
@@ -112,6 +116,7 @@ def _open(explorer: Explorer, _message: Message, reply: Message) -> bool:
         "files": plural(len(explorer.index.files), "file"),
         "columns": {name: column.kind for name, column in explorer.columns.items()},
         "places": places(explorer.index),
+        "choices": explorer.choices,
         "copies": list(COPIES),
         "home": None if explorer.home is None else str(explorer.home),
         "looks": {name: [look.colour, look.pattern] for name, look in OPERATIONS.items()},
@@ -148,6 +153,17 @@ def _copy(explorer: Explorer, message: Message, reply: Message) -> bool:
     return False
 
 
+def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
+    text = str(message.get("text", ""))
+    reply["completions"] = completions(text, explorer.columns) if len(text) <= _LINE else []
+    return False
+
+
+def _only(explorer: Explorer, message: Message) -> None:
+    value = message.get("value")
+    explorer.only(str(message["column"]), None if value is None else str(value))
+
+
 def _moves(step: Callable[[Explorer, Message], object]) -> Callable[[Explorer, Message, Message], bool]:
     def taken(explorer: Explorer, message: Message, _reply: Message) -> bool:
         step(explorer, message)
@@ -170,6 +186,9 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "transaction": _moves(lambda explorer, _: explorer.follow_transaction()),
     "row": _moves(lambda explorer, _: explorer.follow_row()),
     "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
+    "complete": _complete,
+    "narrow": _moves(lambda explorer, m: explorer.narrow(str(m["column"]), int(m["row"]), bool(m.get("other")))),
+    "only": _moves(_only),
     "save": _moves(lambda explorer, message: explorer.save_filter(str(message["name"]))),
     "forget": _moves(lambda explorer, message: explorer.saved.remove(str(message["name"]))),
 }

@@ -131,6 +131,11 @@ class Codes:
             good |= mask_of_texts(self._others, sign, value)
         return self.rows_of(good)
 
+    def has(self, text: str) -> bool:
+        """Whether a row may equal the text."""
+        texts = [self.texts] if self._others is None else [self.texts, self._others]
+        return any(mask_of_texts(one, "==", text).any() for one in texts)
+
     def code_of(self, text: str) -> int:
         """The code of a text, -1 where there is none."""
         found: int = pc.index(self.texts, pa.scalar(text, self.texts.type)).as_py()

@@ -5,6 +5,7 @@ Nothing here needs Spark. A page costs what it shows; a filter goes once over th
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -17,11 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.index.build import ABOUT, HEADERS, VERSION, read_arrow
-from cdcwb.index.columns import Codes, Column, Numbers, Texts, Times
+from cdcwb.index.columns import NO_TIME, Codes, Column, Numbers, Texts, Times
+from cdcwb.model import Kind
 
 __all__ = ["Index", "open_index"]
 
 Ints = npt.NDArray[np.int64]
+
+_ENDS: Final = (Kind.COMMIT, Kind.ROLLBACK)
 
 _CODED: Final = ("kind", "operation", "type", "schema", "table", "version", "transaction", "problem")
 _PLAIN: Final = ("position", "commit_position", *HEADERS)
@@ -105,6 +109,22 @@ class Index:
         """The file that holds a record."""
         number = self.number("file_index", row)
         return next(entry for entry in self.files if entry["file_index"] == number)
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """When each transaction ended, by its code: the time of the last of its records that says so."""
+        named, kinds, time = self.texts("transaction"), self.texts("kind"), self.columns["time"]
+        found = np.full(len(named.texts), NO_TIME, np.int64)
+        assert isinstance(time, Times)
+        ends = np.isin(kinds.codes, [code for kind in _ENDS if (code := kinds.code_of(kind)) >= 0])
+        rows: Ints = np.flatnonzero(ends & (named.codes >= 0) & (time.values != NO_TIME))
+        found[named.codes[rows]] = time.values[rows]
+        return found
+
+    def ended(self, row: int) -> dt.datetime | None:
+        """When the transaction of a record was committed or rolled back, as far as a record says."""
+        code = int(self.texts("transaction").codes[row])
+        return None if code < 0 else Times(self._ends).value(code)
 
     # --- problems and versions ----------------------------------------------------------------------------------------
 

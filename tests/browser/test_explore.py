@@ -150,6 +150,75 @@ def test_a_wrong_filter_names_the_nearest_column_and_leaves_the_records(page: Pa
     assert len(page.all(".list .line")) > 5
 
 
+def test_what_may_come_next_is_offered_and_taken_with_the_keys(page: Page) -> None:
+    page.press("/", "tab")
+    page.until(f"[...document.querySelectorAll('{PANES} .offers > *')].map(one => one.textContent).join() === 'table'")
+    page.press(Keys.TAB, "== ")
+    page.until(f"[...document.querySelectorAll('{PANES} .offers > *')].some(one => one.textContent.includes('shop.'))")
+    page.press("customer")
+    page.until(f"document.querySelectorAll('{PANES} .offers > *').length === 1")
+    page.press(Keys.ARROW_DOWN, Keys.ENTER)
+    page.until(f"document.querySelector('{PANES} input.filter').value === 'table == \"shop.customer\" '")
+    page.press(Keys.ESCAPE, Keys.ENTER)
+    page.until(
+        f"document.querySelector('{PANES} select[aria-label=table]').selectedOptions[0].text === 'shop.customer'"
+    )
+    assert not page.all(".offers > *")
+
+
+def test_a_list_of_values_narrows_and_shows_what_is_asked_for(page: Page) -> None:
+    choose = """const list = document.querySelector(arguments[0]);
+        list.value = [...list.options].find(one => one.text === arguments[1]).value;
+        list.dispatchEvent(new Event('change'));"""
+    for name, value in (("table", "shop.customer"), ("operation", "UPDATE"), ("operation", "DELETE"), ("table", "any")):
+        page.chrome.execute_script(choose, f"{PANES} select[aria-label={name}]", value)
+        page.until(
+            f"document.querySelector('{PANES} select[aria-label={name}]').selectedOptions[0].text === arguments[0]"
+            f" && document.querySelector('{PANES}').getAttribute('aria-busy') === 'false'",
+            value,
+        )
+    page.until(f"document.querySelector('{PANES} input.filter').value === 'operation == \"DELETE\"'")
+
+
+def test_a_cell_is_a_filter_by_its_value(page: Page) -> None:
+    cell = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .list [data-colour]")[0]
+    name = cell.text
+    ActionChains(page.chrome).context_click(cell).perform()
+    page.until(f"document.querySelector('{PANES} [data-narrow=transaction]')?.textContent.includes(arguments[0])", name)
+    page.press(Keys.ENTER)
+    page.until(f"document.querySelector('{PANES} input.filter').value === `transaction == \"${{arguments[0]}}\"`", name)
+    page.settled()
+    assert set(page.all(".list [data-colour]")) == {name}
+    colours = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .list [data-colour]")
+    assert len({one.get_attribute("data-colour") for one in colours}) == 1
+    page.press("f")
+    page.until(f"document.querySelectorAll('{PANES} [data-narrow]').length >= 5")
+
+
+def test_a_value_that_there_is_not_is_named_with_the_nearest(page: Page) -> None:
+    page.filter('table == "shop.custmer"', "0 of 380 records")
+    said = page.all(".nothing")[0]
+    assert said == "No record passes this filter. No table is 'shop.custmer'. Did you mean 'shop.customer'?"
+
+
+def test_columns_are_made_narrow_and_hidden(page: Page) -> None:
+    heads = lambda: page.all(".head .heading")  # noqa: E731
+    before = heads()
+    script = f"return document.querySelector('{PANES} .head .heading[title=table]').getBoundingClientRect().width"
+    wide = page.chrome.execute_script(script)
+    grip = page.chrome.find_element(By.CSS_SELECTOR, f"{PANES} .heading[title=table] .grip")
+    ActionChains(page.chrome).drag_and_drop_by_offset(grip, -40, 0).perform()
+    assert abs(page.chrome.execute_script(script) - (wide - 40)) <= 2
+    page.chrome.find_element(By.XPATH, "//*[contains(@class,'cdcwb-explorer')]//button[text()='Columns']").click()
+    page.chrome.find_element(By.XPATH, "//label[contains(., ' length')]/input").click()
+    assert heads() == [name for name in before if name != "length"]
+    lines = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .list .line:first-child > *")
+    assert len(lines) == len(before) - 1
+    page.chrome.find_element(By.XPATH, "//button[contains(., 'as wide as at first')]").click()
+    assert heads() == before
+    assert page.chrome.execute_script(script) == wide
+
+
 def test_the_keys_move_follow_and_come_back(page: Page) -> None:
     page.press("j", "j", Keys.ARROW_DOWN, "k")
     page.until(f"document.querySelector('{PANES} .list .chosen')?.dataset.row === '2'")
@@ -164,7 +233,7 @@ def test_the_keys_move_follow_and_come_back(page: Page) -> None:
     page.until(f"document.querySelector('{PANES} input.filter').value === ''")
     assert page.chrome.find_elements(By.CSS_SELECTOR, ".jp-Cell") != []  # the keys are not those of the notebook
     cells = page.chrome.execute_script("return window.jupyterapp.shell.currentWidget.content.widgets.length")
-    assert cells == 8
+    assert cells == 7
 
 
 def test_values_masks_and_schema_are_shown(page: Page) -> None:

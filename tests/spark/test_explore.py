@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -116,3 +117,21 @@ def test_a_saved_capture_keeps_its_index_and_stays_a_capture(spark: SparkSession
     shutil.rmtree(folder / "explorer")
     assert Explorer.open(folder).marks.rows()[0]["note"] == "seen"
     assert pq.ParquetDataset(folder / "problems").read().num_rows == explorer.index.problems
+
+
+@pytest.mark.parametrize("name", ["gbase8s", "qlik-kafka", "idm-event-log"])
+def test_outcomes_and_users_of_records_are_those_of_changes_and_transactions(
+    spark: SparkSession, name: str, tmp_path: Path
+) -> None:
+    capture = cdcwb.load(DATA / name)
+    explorer = Explorer.open(capture.save(tmp_path / "saved"))
+    places, columns = explorer.index, explorer.columns
+    users = {row.transaction_id: row.user for row in capture.transactions.collect()}
+    for change in capture.changes.select("file_index", "offset", "outcome", "transaction_id").collect():
+        (row,) = places.exactly(np.array([change.file_index]), np.array([change.offset]))
+        assert columns["outcome"].value(int(row)) == change.outcome
+        assert columns["user"].value(int(row)) == users.get(change.transaction_id)
+    outcomes = {row.transaction_id: row.outcome for row in capture.transactions.collect()}
+    for row in range(places.records):
+        if columns["kind"].value(row) in ("begin", "commit", "rollback"):
+            assert columns["outcome"].value(row) == outcomes[columns["transaction"].value(row)]
