@@ -1,8 +1,9 @@
 """The pages of the notebooks: the questions of each, as panels."""
 
+from cdcwb.views.pages.capture import CapturePage
 from cdcwb.views.pages.drift import Drift
 from cdcwb.views.pages.explore import Explore
 from cdcwb.views.pages.masks import Masks
 from cdcwb.views.pages.transactions import Transactions
 
-__all__ = ["Drift", "Explore", "Masks", "Transactions"]
+__all__ = ["CapturePage", "Drift", "Explore", "Masks", "Transactions"]

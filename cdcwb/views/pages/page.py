@@ -8,16 +8,18 @@ page                                   # all of them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from cdcwb.analysis.marks import marks_of
+from cdcwb.model import Severity
 from cdcwb.report import check_parameters, open_page, show
 from cdcwb.report.opening import look_at
 from cdcwb.views.pages.sheet import Sheet
 from cdcwb.views.view import View, is_live
-from cdcwb.words import joined, plural, zone_name
+from cdcwb.words import count, duration, joined, moment, plural, tally, zone_name
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
@@ -173,6 +175,27 @@ class Page:
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} marked in the explorer:")
             sheet.table(marks[:_MARKS], _MARKED, total=len(marks), folder=self.asked.shown)
+
+    def time_card(self, first: datetime | None, last: datetime | None) -> tuple[str, str, str]:
+        """The card with how long a time is covered."""
+        if first is None or last is None:
+            return "time covered", "not known", ""
+        lasted = duration((last - first) // timedelta(microseconds=1))
+        return "time covered", lasted, f"{moment(first)} to {moment(last)}"
+
+    def problems_card(self) -> tuple[str, str, str]:
+        """The card with the number of problems."""
+        numbers = self.summary["problems_by_severity"]
+        by_severity = {str(name): n for name in Severity if (n := numbers.get(name))}
+        return "problems", count(self.summary["problems"]), tally(by_severity)
+
+    def list_files(self, sheet: Sheet, files: list[dict[str, Any]], counts: Mapping[str, str]) -> None:
+        """The table of ``files`` (those of a summary, and more); ``counts``: headings of what is counted in each."""
+        rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
+        heads = {"file": "file", "bytes": "size", "shape": "shape", "compression": "compression", **rows, **counts}
+        shown = [{**entry, "bytes": entry["size"]} for entry in files[:100]]
+        none = "It is a table, not files."
+        sheet.table(shown, heads | {"ledger": "ledger"}, total=len(files), none=none, folder=self.asked.shown)
 
     @panel("How the capture was read")
     def reading(self, sheet: Sheet) -> None:

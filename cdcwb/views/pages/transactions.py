@@ -3,7 +3,6 @@ for their commit, and whether positions rise as they should."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -12,7 +11,6 @@ from cdcwb.analysis import concurrency, latency, sequence
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.chosen import Wanted, check_wanted, narrowed
 from cdcwb.analysis.contents import short_names
-from cdcwb.model import Severity
 from cdcwb.report import show
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.views.pages.sheet import Sheet
@@ -92,10 +90,7 @@ class Transactions(Page):
         by_outcome = {name: n for name in ("committed", "rolled_back", "open") if (n := facts[f"transactions_{name}"])}
         lacking = {name: n for name in ("no_begin", "no_end", "gaps") if (n := facts[f"transactions_{name}"])}
         longest = "not known" if facts["longest_us"] is None else duration(facts["longest_us"])
-        covered = "not known" if self.first is None else duration((self.last - self.first) // timedelta(microseconds=1))
-        between = "" if self.first is None else f"{moment(self.first)} to {moment(self.last)}"
         to_position = f"to {facts['last_position']}" if facts["last_position"] else ""
-        severities = {name: n for name in Severity if (n := summary["problems_by_severity"].get(name))}
         restart = summary["restart_position"] or "not known"
         undone = count(summary["changes_by_outcome"].get("undone", 0))
         whole = "not known" if self.all_unknown else count(facts["transactions_whole"])
@@ -109,12 +104,12 @@ class Transactions(Page):
                 ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
                 None if committed_only else ("undone changes", undone, "taken back by a rollback to a savepoint"),
                 ("longest transaction", longest, "of those with begin and end"),
-                ("time covered", covered, between),
+                self.time_card(self.first, self.last),
                 ("log covered from", facts["first_position"] or "not known", to_position),
                 None
                 if committed_only
                 else ("restart position", restart, "from where to read so that nothing is missed"),
-                ("problems", count(summary["problems"]), ", ".join(f"{name} {n:,}" for name, n in severities.items())),
+                self.problems_card(),
             ]
         )
 
@@ -405,9 +400,4 @@ class Transactions(Page):
     @panel("Files")
     def files(self, sheet: Sheet) -> None:
         """The files, and whether every byte of them is accounted for."""
-        files = [{**entry, "bytes": entry["size"]} for entry in self.summary["files"]]
-        rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
-        heads = {"file": "file", "bytes": "size", "shape": "shape", "compression": "compression", **rows}
-        heads |= {"events": "events", "ledger": "ledger"}
-        none = "It is a table, not files."
-        sheet.table(files[:100], heads, total=len(files), none=none, folder=self.asked.shown)
+        self.list_files(sheet, self.summary["files"], {"events": "events"})
