@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -28,17 +29,20 @@ __all__ = ["open_capture"]
     help="Folder for the notebooks (NAME-workbench in this folder); they are kept, and opened again the next time.",
 )
 @click.option("--page", metavar="NAME", help="The notebook to begin with, such as transactions (workbench).")
+@click.option("--browser", is_flag=True, help="Show the page in a browser alone, without JupyterLab's editor.")
 @click.option("--no-lab", is_flag=True, help="Make the folder of notebooks, and start nothing.")
 @format_and_options
 def open_capture(
     path: str,
     target: Path | None,
     page: str | None,
+    browser: bool,
     no_lab: bool,
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
 ) -> int:
-    """Look into a capture in JupyterLab: a folder of notebooks for it, opened at its workbench."""
+    """Look into a capture in JupyterLab: a folder of notebooks for it, opened at its workbench. With --browser, the
+    workbench as a page, served to this machine alone. Ctrl-C ends either."""
     from cdcwb.capture import check_capture
     from cdcwb.report import notebook_path
     from cdcwb.views.workbook import make_workbook
@@ -52,15 +56,33 @@ def open_capture(
     whole = Path(path).expanduser().absolute()
     folder = (target or Path(f"{whole.stem or whole.name}-workbench")).expanduser().absolute()
     first = notebook_path(page).name if page else None
-    if not no_lab and find_spec("jupyterlab") is None:
-        raise OptionError("JupyterLab is not installed here: pip install 'cdcwb[lab]', or give --no-lab")
+    package = "voila" if browser else "jupyterlab"
+    if not no_lab and find_spec(package) is None:
+        raise OptionError(f"{package} is not installed here: pip install 'cdcwb[lab]', or give --no-lab")
     begin = make_workbook(whole, folder, format_name, options)
-    print_lines([safe(str(begin if first is None else folder / first))])
+    begin = begin if first is None else folder / first
+    print_lines([safe(str(begin))])
     if no_lab:
         return FINE
-    address = f"/lab/tree/{quote(first or begin.name)}"
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={address}"]
+    command = [sys.executable, "-m", package, *(_page(begin) if browser else _lab(begin))]
     try:
-        return subprocess.run(command, check=False).returncode
-    except KeyboardInterrupt:  # JupyterLab has had it too, and has ended
+        return subprocess.run(
+            command, check=False, env=os.environ | ({"CDCWB_VIEWS": "live"} if browser else {})
+        ).returncode
+    except KeyboardInterrupt:  # the server has had it too, and has ended
         return FINE
+
+
+def _lab(notebook: Path) -> list[str]:
+    """How JupyterLab opens a notebook."""
+    return [f"--ServerApp.root_dir={notebook.parent}", f"--LabApp.default_url=/lab/tree/{quote(notebook.name)}"]
+
+
+def _page(notebook: Path) -> list[str]:
+    """How Voilà serves a notebook: to this machine alone, to whoever has the token in the address."""
+    return [
+        str(notebook),
+        "--Voila.ip=127.0.0.1",
+        "--Voila.auto_token=True",
+        "--VoilaConfiguration.show_tracebacks=True",
+    ]

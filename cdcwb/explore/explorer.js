@@ -336,6 +336,7 @@ class Panes {
     const buttons = row && column ? this.narrowing(row, [column]) : [];
     if (!buttons.length) return;
     event.preventDefault();
+    event.stopPropagation(); // JupyterLab has a menu of its own
     this.box("Filter by this value", ...buttons, make("div", { class: "choices" }, this.closing()));
     this.veil.querySelector("button").focus();
   }

@@ -137,12 +137,12 @@ def run_suite(
     failed: dict[str, str] = {}
     entries: list[Entry] = []
     reports: dict[str, Report] = {}
-    siblings = siblings_of(folder, shared or folder, chosen.values())
     with (
         tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
         nullcontext(kernel) if kernel is not None else Kernel(quick=wanted.small) as running,
     ):
         opened = keep(wanted, running, Path(work), folder, say)
+        siblings = siblings_of(folder, shared or folder, chosen.values())
         for notebook in chosen.values():
             target = folder / f"{notebook.stem}.html"
             given = {name: value for name, value in (parameters or {}).items() if name in parameters_of(notebook)}

@@ -86,8 +86,9 @@ def errors(chrome: Chrome) -> list[str]:
 
 def requests(chrome: Chrome) -> list[str]:
     """Every address that was asked for since the last call, those that a policy or a missing network stopped included;
-    data that came with the page (``data:``, ``blob:``) is no request."""
+    data that came with the page (``data:``, ``blob:``) is no request, nor is what the browser fetches for itself."""
     events: list[dict[str, Any]] = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
     sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     sockets = [e["params"]["url"] for e in events if e["method"] == "Network.webSocketCreated"]
-    return [url for url in sent + sockets if urlsplit(url).scheme not in ("data", "blob")]
+    own = ("data", "blob", "about", "chrome", "chrome-untrusted")
+    return [url for url in sent + sockets if urlsplit(url).scheme not in own]

@@ -113,6 +113,8 @@ const probe = (root) => {
       }
     }
     for (const mark of all(".barlayer .point path, .scatterlayer path.point, .scatterlayer path.js-line", chart)) {
+      const { width, height } = mark.getBBox();
+      if (mark.closest(".barlayer") && Math.min(width, height) < 0.01) continue; // a bar of nothing draws nothing
       counts.marks += 1;
       const style = getComputedStyle(mark);
       const wide = parseFloat(style.strokeWidth) > 0 && style.stroke !== "none";

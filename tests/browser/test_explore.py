@@ -104,7 +104,8 @@ def fresh(page: Page) -> None:
 
 
 def test_all_cells_of_the_notebook_run(page: Page) -> None:
-    page.until("[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /[0-9]/.test(p.textContent))")
+    cells = "window.jupyterapp.shell.currentWidget.content.widgets.filter(cell => cell.model.type === 'code')"
+    page.until(f"{cells}.every(cell => cell.model.executionCount)")
     wrong = page.chrome.find_elements(
         By.CSS_SELECTOR, '.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
     )
@@ -155,10 +156,11 @@ def test_what_may_come_next_is_offered_and_taken_with_the_keys(page: Page) -> No
     page.until(f"[...document.querySelectorAll('{PANES} .offers > *')].map(one => one.textContent).join() === 'table'")
     page.press(Keys.TAB, "== ")
     page.until(f"[...document.querySelectorAll('{PANES} .offers > *')].some(one => one.textContent.includes('shop.'))")
-    page.press("customer")
-    page.until(f"document.querySelectorAll('{PANES} .offers > *').length === 1")
+    page.press('"shop.cust')
+    page.until(f"document.querySelector('{PANES} .offers').textContent === '\"shop.customer\"'")
     page.press(Keys.ARROW_DOWN, Keys.ENTER)
     page.until(f"document.querySelector('{PANES} input.filter').value === 'table == \"shop.customer\" '")
+    page.until(f"document.querySelector('{PANES} .offers').textContent === 'andor'")
     page.press(Keys.ESCAPE, Keys.ENTER)
     page.until(
         f"document.querySelector('{PANES} select[aria-label=table]').selectedOptions[0].text === 'shop.customer'"
@@ -186,7 +188,7 @@ def test_a_cell_is_a_filter_by_its_value(page: Page) -> None:
     ActionChains(page.chrome).context_click(cell).perform()
     page.until(f"document.querySelector('{PANES} [data-narrow=transaction]')?.textContent.includes(arguments[0])", name)
     page.press(Keys.ENTER)
-    page.until(f"document.querySelector('{PANES} input.filter').value === `transaction == \"${{arguments[0]}}\"`", name)
+    page.until(f"document.querySelector('{PANES} input.filter').value.startsWith('transaction == ')")
     page.settled()
     assert set(page.all(".list [data-colour]")) == {name}
     colours = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .list [data-colour]")
@@ -281,7 +283,7 @@ def test_nothing_captured_runs_in_any_pane(page: Page) -> None:
 
 def test_nothing_goes_wrong_and_nobody_else_is_asked(page: Page) -> None:
     own = urlsplit(page.url).netloc
-    asked = [url for url in requests(page.chrome) if urlsplit(url).scheme not in ("chrome", "about")]
+    asked = requests(page.chrome)
     assert [url for url in asked if urlsplit(url).netloc != own] == []
     said = [
         line for line in errors(page.chrome) if "Starting application" not in line and "Starting WebSocket" not in line

@@ -1,0 +1,65 @@
+"""The page of a capture for people without JupyterLab: served to this machine, with a token, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from selenium.webdriver.support.wait import WebDriverWait
+
+from tests.browser.chrome import WAIT, opened, requests
+from tests.saved_capture import write_saved
+
+COMMAND = "import sys; from cdcwb.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    capture = write_saved(tmp_path / "capture", changes=2000, transactions=300)
+    given = [sys.executable, "-c", COMMAND, "open", str(capture), "--browser", "--to", str(tmp_path / "pages")]
+    environment = os.environ | {"BROWSER": "true", "JUPYTER_CONFIG_DIR": str(tmp_path / "config")}
+    with subprocess.Popen(
+        given, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment, start_new_session=True
+    ) as server:
+        try:
+            assert server.stderr is not None
+            lines = []
+            for line in server.stderr:
+                lines.append(line)
+                if found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\w+", line):
+                    yield server, found[0]
+                    return
+            raise AssertionError("".join(lines))
+        finally:
+            if server.poll() is None:
+                os.killpg(server.pid, signal.SIGKILL)
+
+
+def test_the_page_is_drawn_in_a_browser_alone_and_ends_with_ctrl_c(
+    served: tuple[subprocess.Popen[str], str],
+) -> None:
+    server, address = served
+    refused = httpx.get(address.partition("?")[0], follow_redirects=True, timeout=WAIT)
+    assert "cdcwb-live" not in refused.text
+    assert "pages" not in refused.text.partition("<body")[0]
+    with opened(1280, 1400) as chrome:
+        chrome.get(address)
+        wait = WebDriverWait(chrome, WAIT)
+        drawn = "return document.querySelectorAll('[data-panel=timeline] .plot .main-svg').length"
+        wait.until(lambda c: c.execute_script(drawn))
+        assert "of 300 transactions committed" in chrome.find_element("css selector", ".cdcwb-cards").text
+        menu = "document.querySelector('[data-panel=timeline]').scrollIntoView()"
+        chrome.execute_script(menu)
+        assert chrome.find_elements("css selector", "pre.jp-InputArea-editor, .jp-CodeMirrorEditor") == []
+        assert {
+            one for one in requests(chrome) if "127.0.0.1" not in one and not one.startswith(("data:", "blob:"))
+        } == set()
+    os.killpg(server.pid, signal.SIGINT)
+    assert server.wait(WAIT) == 0
