@@ -17,7 +17,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -30,7 +30,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.facts import monitored, read_facts
 from cdcwb.report.headlines import headline, is_answered
-from cdcwb.report.show import FIGURE_MIME, STYLE, asset
+from cdcwb.report.show import FIGURE_MIME, NOTHING, STYLE, asset
 from cdcwb.words import moment, size, visible
 
 __all__ = ["SIZE_LIMIT", "Page", "Siblings", "page", "render", "title_of", "write_scripts", "write_whole"]
@@ -172,9 +172,22 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """What the page shows, without the headings below which there is nothing to show."""
+    cells = notebook["cells"]
+    pairs = zip(cells, [*cells[1:], {}], strict=True)
+    yield from _shown([cell for cell, below in pairs if not _is_empty(cell, below)], reports)
+
+
+def _is_empty(cell: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
+    """Whether a cell is a heading of nothing."""
+    said = [output.get("metadata", {}).get("cdcwb") for output in below.get("outputs", ())]
+    return cell["cell_type"] == "markdown" and NOTHING in said
+
+
+def _shown(cells: Iterable[Mapping[str, Any]], reports: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     charts = 0
     first = True
-    for cell in notebook["cells"]:
+    for cell in cells:
         if cell["cell_type"] == "markdown":
             source = _text(cell["source"])
             if first:
@@ -185,8 +198,8 @@ def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str]) -> Iterator
             if output["output_type"] == "stream" and output["name"] == "stdout":
                 yield {"kind": "text", "text": _text(output["text"])}
             data = output.get("data", {})
-            if output.get("metadata", {}).get("cdcwb") == STYLE:
-                continue  # the page has it already
+            if output.get("metadata", {}).get("cdcwb") in (STYLE, NOTHING):
+                continue  # the page has it already, or needs it not
             if FIGURE_MIME in data:
                 charts += 1
                 yield {

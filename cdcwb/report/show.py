@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIGURE_MIME",
+    "NOTHING",
     "STYLE",
     "asset",
     "cards",
@@ -35,6 +36,7 @@ __all__ = [
     "heading",
     "look",
     "note",
+    "nothing",
     "read_by",
     "records",
     "style",
@@ -47,6 +49,8 @@ __all__ = [
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
+NOTHING: Final = "nothing"
+"""What an output says of itself, in its metadata ``cdcwb``: it is the look of the page; there is nothing to show."""
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
 _HEX: Final = 32  # and of bytes
@@ -148,6 +152,13 @@ def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
 def note(text: str) -> None:
     """A sentence below a chart or table, or in the place of one."""
     _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
+
+
+def nothing() -> None:
+    """Nothing, said to the report: it leaves out the heading above, and its text."""
+    from IPython.display import display
+
+    display({"text/plain": ""}, raw=True, metadata={"cdcwb": NOTHING})
 
 
 def table(

@@ -17,7 +17,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME
 from cdcwb.report.html import SIZE_LIMIT, Page, Siblings, page, render, title_of, write_scripts, write_whole
 from cdcwb.report.index import Entry, write_index
-from cdcwb.report.show import FIGURE_MIME, STYLE
+from cdcwb.report.show import FIGURE_MIME, NOTHING, STYLE
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"
 ABOUT = Page("data/<b>&", datetime(2025, 3, 23, 10, 57, 19, 5, tzinfo=UTC), "02_transactions", "0.1.0")
@@ -227,3 +227,12 @@ def test_links_lead_to_sibling_reports_and_to_nothing_outside() -> None:
     assert "two" in html
     assert "<p>six</p>" in html
     assert "example.org" not in made(markdown(source))
+
+
+def test_a_heading_with_nothing_below_it_is_left_out() -> None:
+    nothing = code(output({"cdcwb": NOTHING}, **{"text/plain": ""}))
+    shown = code(output(**{"text/html": "<p>an answer</p>"}))
+    html = made(markdown("## Empty\n\nAbout it."), nothing, markdown("## Full"), shown, markdown("## Said\n\nAlone."))
+    assert "Empty" not in html
+    assert "About it" not in html
+    assert all(text in html for text in ("Introduction.", ">Full</h2>", "an answer", ">Said</h2>", "Alone."))

@@ -137,15 +137,17 @@ class Page:
     @classmethod
     def panels(cls) -> dict[str, str]:
         """The titles of its panels by name, in order."""
-        members = {name: value for one in reversed(cls.__mro__) for name, value in vars(one).items()}
+        members = {name: getattr(cls, name) for one in cls.__mro__ for name in vars(one)}  # its own before the common
         return {name: value.title for name, value in members.items() if hasattr(value, "title") and callable(value)}
 
     def put(self) -> None:
-        """Put all panels on the page, each below its title."""
+        """Put all panels on the page that have something to show, each below its title."""
         show.style_once()
         for name, title in self.panels().items():
-            show.heading(title)
-            getattr(self, name)()._ipython_display_()
+            asked = getattr(self, name)()
+            if not (isinstance(asked, Sheet) and asked.is_empty):
+                show.heading(title)
+            asked._ipython_display_()
 
     _ipython_display_ = put
 

@@ -67,6 +67,10 @@ class Sheet:
         self.figures.append(figure)
         self._said.append(lambda: show.chart(figure, instead))
 
+    def put_by(self, put: Callable[[], None]) -> None:
+        """Whatever else: ``put`` puts it on the page."""
+        self._said.append(put)
+
     def widget(self, shown: Any) -> None:
         """An ipywidget."""
         self._said.append(lambda: show.widget(shown))
@@ -96,10 +100,15 @@ class Sheet:
             raise OptionError("this panel has no table")
         return _frame(*self._tables[0])
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show; there may be facts."""
+        return not self._said
+
     def put(self) -> None:
         """Put it on the page, and the facts into the output of the cell."""
         show.style_once()
-        for put in self._said:
+        for put in self._said or [show.nothing]:
             put()
         if self.facts:
             record(self.facts)
