@@ -154,6 +154,20 @@ def test_another_capture_is_shown_as_its_changes(tmp_path: Path) -> None:
     assert html.count('<section class="cdcwb-document">') == len(facts["documents_shown"]) == 3
 
 
+def test_a_capture_without_keys_says_so_in_one_line_and_shows_no_empty_sections(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    facts = run_report("event_log_xds", DATA / "gbase8s", page, say=lambda _: None)
+    assert facts["documents"] == 0
+    assert facts["decisions_left_out"] == facts["not_published"] == facts["rows"] > 0
+    text = page.read_text(encoding="utf-8")
+    html = text[text.index("<main") : text.index("</main>")]
+    assert html.count("No XDS documents: gbase8s captures name no key columns; the option keys=") == 1
+    for heading in ("Decisions", "Reasons", "Objects", "Documents", "Chain", "Net effect", "What the categories cost"):
+        assert f">{heading}<" not in html
+    assert "event logs only" not in html
+    assert ">Problems</h2>" in html
+
+
 def test_settings_are_checked_before_anything_runs() -> None:
     assert read_settings("u", "2026-12-01T00:00:00Z", 5).future_events is True
     assert read_settings(settings='{"batch_size": 7}').batch_size == 7

@@ -1,0 +1,246 @@
+"""What the Publisher channel of an Identity Manager's driver makes of an event log: decisions, documents, costs; of any
+other capture, its changes as the same kind of documents."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from cdcwb import charts
+from cdcwb.analysis import event_log_words as words
+from cdcwb.analysis import transactions as ask
+from cdcwb.analysis.change_page import page_of
+from cdcwb.analysis.event_log_given import read_settings, snapshot_files
+from cdcwb.analysis.event_log_page import LogPage, Records
+from cdcwb.report import show
+from cdcwb.report import xml as beside
+from cdcwb.report.headlines import headline
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.sheet import Sheet
+from cdcwb.words import count, plural
+from cdcwb.xds.changes import NO_KEY
+
+if TYPE_CHECKING:
+    from cdcwb.capture import Capture
+    from cdcwb.report.opening import Page as Opened
+    from cdcwb.xds import Settings
+
+__all__ = ["EventLog"]
+
+_LANES: Final = 40  # objects of which rows are shown
+_ROWS: Final = 60  # rows of an object that are shown
+_HISTORIES: Final = 20
+_WITH_OBJECT: Final = {"scope": "object", "record_id": "record", "event_type": "type", "decision": "decision"}
+
+
+class EventLog(Page):
+    """Which rows of an event log are published, why the others are not, and the documents.
+
+    ``snapshot``: what the tables hold now, a JSON object of table and file, or a folder with a file for each table;
+    ``auto``: the folder NAME.snapshot beside the capture. ``driver_user``, ``as_of``, ``batch_size`` and ``settings``
+    are those of :func:`cdcwb.analysis.event_log_given.read_settings`.
+    """
+
+    title: ClassVar[str] = "Event log and XDS"
+
+    def __init__(self, opened: Opened, snapshot: str = "auto", **settings: Any) -> None:
+        self.settings = read_settings(**settings)
+        self.tables_now = snapshot_files(snapshot, opened.asked.shown)
+        super().__init__(opened)
+        whole, part = cast("tuple[Capture, Capture]", (opened.whole, opened.part))
+        self.page = page_of(whole, part, self.settings, self.tables_now, opened.asked.folder)
+        self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log}
+        self.log = self.page if isinstance(self.page, LogPage) else None
+        self.kind, self.unit = ("event_type", "row") if self.page.is_log else ("operation", "change")
+
+    @classmethod
+    def check(cls, snapshot: str = "auto", **settings: Any) -> Settings:
+        """The settings of the publication. Raises OptionError."""
+        if snapshot != "auto":
+            snapshot_files(snapshot, "")
+        return read_settings(**settings)
+
+    @cached_property
+    def nothing(self) -> str:
+        """Why there is nothing to show; empty where there is something."""
+        no_key = not self.log and any((row["reason"] or "").startswith(NO_KEY) for row in self.page.reasons)
+        if self.facts["documents"] or (self.facts["rows"] and not no_key):
+            return ""
+        return headline("event_log_xds", self.facts | {"format": self.summary["format"]}) + "."
+
+    @cached_property
+    def objects_drawn(self) -> Records:
+        """The first rows of the busiest objects of a log."""
+        return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
+
+    @panel("In short")
+    def in_short(self, sheet: Sheet) -> None:
+        """What became of the rows, and what the decisions rest on."""
+        self.begin(sheet, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
+        if self.nothing:
+            sheet.note(self.nothing)
+            return
+        if self.asked.limits and self.log:
+            sheet.note("Rows were decided with the whole log at hand.")
+        if not self.log:
+            sheet.note(
+                "This is no event log: no Publisher decides about it. "
+                "What follows are its committed changes as the documents that say the same."
+            )
+        sheet.cards(words.cards(self.facts))
+        for sentence in words.given(self.settings, self.tables_now, self.page.is_log):
+            sheet.note(sentence)
+
+    @panel("Decisions")
+    def decisions(self, sheet: Sheet) -> None:
+        """How many rows of each event type, or changes of each operation, have which decision."""
+        counts, kind = self.page.counts, self.kind
+        names = words.TYPES if self.log else words.OPERATIONS
+        sheet.record({"decisions": [[row[kind], row["decision"], row["rows"]] for row in counts]})
+        if self.nothing:
+            return
+        headings = {kind: kind.replace("_", " "), "decision": "decision", "rows": f"{self.unit}s"}
+        numbers = show.table_html(words.said(counts), headings)
+        sheet.chart(charts.decisions(counts, kind, names, self.unit), numbers)
+        sheet.table(*words.matrix(counts, kind))
+
+    @panel("Reasons")
+    def reasons(self, sheet: Sheet) -> None:
+        """Why rows are not published."""
+        reasons = words.said(self.page.reasons)
+        sheet.record({"reasons": len(reasons)})
+        headings = {"decision": "decision", "reason": "reason", "rows": f"{self.unit}s"}
+        headings |= {"first_record_id": "first record"} if self.log else {}
+        if not self.nothing:
+            sheet.table(reasons[:40], headings, total=len(reasons), none=f"Every {self.unit} is published.")
+
+    @panel("Who made the changes")
+    def users(self, sheet: Sheet) -> None:
+        """Who made the changes of an event log."""
+        if self.log and not self.nothing:
+            headings = {"perpetrator": "perpetrator", "rows": "rows", "published": "published"}
+            sheet.table(self.log.perpetrators(12), headings)
+
+    @panel("Not published")
+    def unpublished(self, sheet: Sheet) -> None:
+        """Rows that are not published, with their reasons."""
+        left = words.said(self.page.unpublished(50))
+        sheet.record({"not_published": self.page.left_out, "not_published_shown": len(left)})
+        headings = {"reason": "reason", "operation": "operation", "table": "table", "position": "position"}
+        if self.log:
+            left = words.with_object(left)
+            headings = {"decision": "decision", "reason": "reason", "record_id": "record", "event_type": "type"}
+            headings |= {"scope": "object", "column_name": "column"}
+        if not self.nothing:
+            sheet.table(left, headings, total=self.page.left_out, none=f"Every {self.unit} is published.")
+
+    @panel("Objects")
+    def objects(self, sheet: Sheet) -> None:
+        """The objects of an event log with most rows: when, and what."""
+        if not self.log:
+            return
+        rows, objects = self.objects_drawn, self.facts["objects"]
+        figure = charts.timelines(rows, words.TYPES)
+        drawn = figure.layout.meta["objects"]
+        sheet.record({"objects_shown": drawn})
+        if self.nothing:
+            return
+        if not rows:
+            sheet.note("There are no objects.")
+            return
+        sheet.chart(figure, show.table_html(rows[:60], _WITH_OBJECT))
+        beyond = sum(last["of"] - _ROWS for last in rows if last["place"] == _ROWS)
+        left = f"; {plural(beyond, 'later row')} of theirs left out." if beyond else "."
+        sheet.note(f"{count(drawn)} of {plural(objects, 'object')}, by their number of rows{left}")
+        unnumbered = sum(row["record_id"] is None for row in rows)
+        if unnumbered:
+            sheet.note(f"{plural(unnumbered, 'row')} without a usable record_id: only in the histories.")
+        first = [row for row in rows if row["lane"] < _HISTORIES]
+        sheet.chart(charts.histories(first, words.TYPES), show.table_html(first[:60], _WITH_OBJECT))
+        sheet.note(f"{count(first[-1]['lane'] + 1)} of {plural(objects, 'object')}. The numbers are event types:")
+        meanings = {"event_type": "type", "name": "what it is", "meaning": "what it says", "verb": "becomes"}
+        sheet.table(words.types_used(self.page.counts), {**meanings, "rows": "rows"})
+
+    @panel("Documents")
+    def documents(self, sheet: Sheet) -> None:
+        """Documents beside the rows that they came from."""
+        documents = self.page.documents()
+        sheet.record({"documents_shown": [row["document"] for row in documents]})
+        if not self.nothing:
+            sheet.put_by(lambda: beside.beside(documents))
+            sheet.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
+
+    @panel("Chain")
+    def chain(self, sheet: Sheet) -> None:
+        """Rows whose old value is not the value that the row before wrote."""
+        sheet.record({"chain_breaks": self.page.chain_breaks})
+        if self.log and not self.nothing:
+            headings = {"record_id": "record", "scope": "object", "column_name": "column"}
+            headings |= {"previous_record_id": "record before", "previous_new_value": "it wrote"}
+            headings |= {"old_value": "old value here"}
+            rows = words.with_object(self.log.chain(50), "table")
+            sheet.table(rows, headings, total=self.log.chain_breaks, none="No old value contradicts the value before.")
+
+    @panel("Net effect")
+    def net(self, sheet: Sheet) -> None:
+        """What all rows of an object come to in the end."""
+        effects = self.page.effects
+        sheet.record({"net_effects": effects})
+        if not self.log or self.nothing:
+            return
+        if effects:
+            sheet.note(words.effects_said(effects))
+        headings = {"scope": "object", "rows": "rows", "effect": "effect", "was": "was", "now": "is"}
+        headings |= {"read_back": "to be read from the table"}
+        rows = words.with_object(self.log.net(40), "table")
+        sheet.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
+
+    @panel("What the categories cost")
+    def costs(self, sheet: Sheet) -> None:
+        """What each category of event types costs in space, time and triggers."""
+        costs = self.page.costs_by_category
+        counted = ("rows", "bytes", "events", "query_backs")
+        sheet.record({"costs": {row["category"]: [row[name] for name in counted] for row in costs}})
+        if not self.log or self.nothing:
+            return
+        headings = {"category": "category", "types": "types", "tables": "tables", "rows": "rows", "bytes": "space"}
+        headings |= {"events": "events", "each": "space of an event", "query_backs": "queries (time)"}
+        sheet.table(costs, headings | {"statements": "statements (complexity)"}, none="There are no rows.")
+        choices = words.trade_offs(costs)
+        if choices:
+            sheet.note("The same statements with every insert and update in one category, at what one takes here:")
+            headings = {"choice": "inserts and updates", "rows": "rows", "bytes": "space", "queries": "queries"}
+            sheet.table(choices, headings)
+        headings = {"table": "table", "category": "category", "rows": "rows", "bytes": "space", "events": "events"}
+        headings |= {"query_backs": "queries", "statements": "statements"}
+        if costs:
+            sheet.chart(charts.costs(self.log.costs), show.table_html(self.log.costs, headings))
+            sheet.table(self.log.costs[:60], headings, total=len(self.log.costs))
+
+    @panel("Keys written in several ways")
+    def spellings(self, sheet: Sheet) -> None:
+        """Keys that are one key, written in several ways."""
+        spellings = self.page.spellings(self.capture.problems)
+        sheet.record({"key_spellings": len(spellings)})
+        if self.log and not self.nothing:
+            headings = {"table": "table", "sentence": "what", "file": "first in", "offset": "at offset"}
+            sheet.table(spellings, headings, none="Every key is written in one way.", folder=self.asked.shown)
+
+    @panel("Problems")
+    def problems(self, sheet: Sheet) -> None:
+        """What was wrong, by code, and where."""
+        codes, shown = show.records(ask.problems(self.capture)), self.asked.shown
+        sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
+        headings = {"severity": "severity", "code": "code", "problems": "problems", "sentence": "for example"}
+        sheet.table(codes, headings | {"file": "first in", "offset": "at offset"}, folder=shown)
+        if codes:
+            headings = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
+            headings |= {"file": "file", "offset": "offset"}
+            places = ask.problem_places(self.capture, 30)
+            sheet.table(places, headings, total=self.summary["problems"], folder=shown)
+
+    @panel("Settings of publishing")
+    def publishing(self, sheet: Sheet) -> None:
+        """Every setting with its value, and the files of the snapshot."""
+        headings = {"setting": "setting", "value": "value", "about": "what it means"}
+        sheet.table(words.settings_said(self.settings, self.tables_now), headings)
