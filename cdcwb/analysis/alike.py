@@ -15,7 +15,7 @@ from typing import Any, Final
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 
-__all__ = ["KINDS", "Change", "Matched", "Rules", "canonical", "match", "read_rules", "same"]
+__all__ = ["KINDS", "Change", "Matched", "Rules", "canonical", "differing_columns", "match", "read_rules", "same"]
 
 KINDS: Final = ("auto", "text", "number", "float", "time", "boolean", "ignore")
 """How values of a column are compared: as what they look like, as text (blanks at the end do not count), as numbers, as
@@ -251,7 +251,7 @@ def match(source: Sequence[Change], target: Sequence[Change], table: str, rules:
     return [*head, *middle, *tail]
 
 
-def _differing(one: Change, other: Change, table: str, rules: Rules) -> tuple[str, ...]:
+def differing_columns(one: Change, other: Change, table: str, rules: Rules) -> tuple[str, ...]:
     """The columns, of those that both captured, in which two changes differ."""
     found = []
     for name, value in one.image.items():
@@ -262,7 +262,7 @@ def _differing(one: Change, other: Change, table: str, rules: Rules) -> tuple[st
 
 
 def _equal(one: Change, other: Change, table: str, rules: Rules) -> bool:
-    return one.operation == other.operation and not _differing(one, other, table, rules)
+    return one.operation == other.operation and not differing_columns(one, other, table, rules)
 
 
 def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
@@ -279,7 +279,7 @@ def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rul
             best = min(cost[at - 1][to], cost[at][to - 1]) + _APART
             one, other = source[at - 1], target[to - 1]
             if one.operation == other.operation:
-                names = differing[at, to] = _differing(one, other, table, rules)
+                names = differing[at, to] = differing_columns(one, other, table, rules)
                 best = min(best, cost[at - 1][to - 1] + _price(one, other, names))
             cost[at][to] = best
     found, at, to = [], rows - 1, columns - 1

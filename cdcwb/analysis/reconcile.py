@@ -1,14 +1,16 @@
 """Two captures of the same tables side by side: what is missing in one, what is there without reason, what differs,
 what came late.
 
-The changes of each row are matched in commit order (:mod:`cdcwb.analysis.alike`). Rolled back, undone and open changes
-count on neither side, nor do full loads. Everything runs in Spark, parted by the rows' keys; the answers are small.
+The changes of each row are matched in commit order (:mod:`cdcwb.analysis.alike`); those that are left alone get a
+reason (:mod:`cdcwb.analysis.reconcile_reasons`). Rolled back, undone and open changes count on neither side, nor do
+full loads. Everything runs in Spark, parted by the rows' keys; the answers are small.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
 from cdcwb.analysis.frames import table_name
 from cdcwb.analysis.reconcile_names import borrowed, check_names, told
+from cdcwb.analysis.reconcile_reasons import Reason, Span, changed_columns, reasons
 from cdcwb.analysis.reconciled import DIFFERENCES, PLACE, TIME, Reconciled
 from cdcwb.errors import OptionError
 from cdcwb.model import Operation
@@ -34,6 +37,7 @@ _ROWS: Final = pa.schema(
         *(("side", pa.int8()), ("table", pa.string()), ("key", pa.string()), ("shown", pa.string())),
         *(("operation", pa.string()), ("commit", pa.string()), ("position", pa.string()), ("file_index", pa.int32())),
         *(("offset", pa.int64()), ("file", pa.string()), ("at", TIME), ("image", pa.string())),
+        *(("changed", pa.list_(pa.string())), ("was", pa.string())),  # of updates: columns, and their old values
     ]
 )
 _COUNTED: Final = (str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE))
@@ -73,8 +77,10 @@ def reconcile(
     buckets = max(1, total // _BUCKET)
     parted = both.withColumn("_bucket", F.pmod(F.hash("table", "key"), F.lit(buckets)))
 
+    spans = (_span(sides[0]), _span(sides[1]))
+
     def work(table: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist(list(_matched(table, rules)), schema=DIFFERENCES)
+        return pa.Table.from_pylist(list(_matched(table, rules, spans)), schema=DIFFERENCES)
 
     pairs = parted.groupBy("_bucket").applyInArrow(work, from_arrow_schema(DIFFERENCES))
     times = [time for side in sides for one in side.values() for time in (one.first, one.last) if time is not None]
@@ -92,6 +98,16 @@ def counted_tables(capture: Tables) -> dict[str, Known]:
     return known_tables(_counted(capture))
 
 
+def _span(tables: Mapping[str, Known]) -> Span:
+    firsts = [one.first for one in tables.values() if one.first is not None]
+    lasts = [one.last for one in tables.values() if one.last is not None]
+    return _micros(min(firsts, default=None)), _micros(max(lasts, default=None))
+
+
+def _micros(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1_000_000)
+
+
 def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]:
     return [
         {"side": side, "table": one.table, "changes": one.changes - one.keyed}
@@ -103,6 +119,8 @@ def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]
 def _rows(capture: Tables, side: int, rules: Rules, back: Mapping[str, str], keys: Mapping[str, KeyedBy]) -> DataFrame:
     """The changes of one side with their keys in one form; tables by the source's names."""
     image = F.when(F.col("operation") != str(Operation.DELETE), F.col("after"))
+    update = F.col("operation") == str(Operation.UPDATE)
+    was = F.map_filter("before", lambda name, _: F.array_contains("changed_columns", name))
     rows = keyed_by(_counted(capture), keys).filter("key IS NOT NULL")
     chosen = rows.select(
         F.lit(side).cast("tinyint").alias("side"),
@@ -113,6 +131,8 @@ def _rows(capture: Tables, side: int, rules: Rules, back: Mapping[str, str], key
         F.coalesce("commit_position", "position").alias("commit"),
         *("position", "file_index", "offset", "file", F.coalesce("committed_at", "changed_at").alias("at")),
         F.to_json(image, {"ignoreNullFields": "false"}).alias("image"),
+        F.when(update, F.col("changed_columns")).alias("changed"),
+        F.when(update, F.to_json(was, {"ignoreNullFields": "false"})).alias("was"),
     )
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,14 +171,15 @@ def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> 
 # --- in the workers ---------------------------------------------------------------------------------------------------
 
 
-def _matched(table: pa.Table, rules: Rules) -> Iterator[dict[str, Any]]:
+def _matched(table: pa.Table, rules: Rules, spans: tuple[Span, Span]) -> Iterator[dict[str, Any]]:
     groups: dict[tuple[str, str], tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
     for row in table.to_pylist():
         groups.setdefault((row["table"], row["key"]), ([], []))[row["side"]].append(row)
     for (name, _), sides in groups.items():
         changes = [[_change(row) for row in sorted(side, key=_order)] for side in sides]
-        for pair in match(changes[0], changes[1], name, rules):
-            yield _difference(name, pair, rules)
+        pairs = match(changes[0], changes[1], name, rules)
+        for pair, reason in zip(pairs, reasons(pairs, name, rules, spans), strict=True):
+            yield _difference(name, pair, reason, rules)
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -166,11 +187,10 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _change(row: dict[str, Any]) -> Change:
-    time = None if row["at"] is None else round(row["at"].timestamp() * 1_000_000)
-    return Change(row["operation"], json.loads(row["image"] or "{}"), time, row)
+    return Change(row["operation"], json.loads(row["image"] or "{}"), _micros(row["at"]), row)
 
 
-def _difference(table: str, pair: Matched, rules: Rules) -> dict[str, Any]:
+def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) -> dict[str, Any]:
     one, other = pair.source, pair.target
     change = one or other
     assert change is not None
@@ -181,6 +201,7 @@ def _difference(table: str, pair: Matched, rules: Rules) -> dict[str, Any]:
     late = delay is not None and rules.late_after is not None and delay > rules.late_after.total_seconds() * 1_000_000
     return {
         "what": what,
+        "reason": reason,
         "table": table,
         "key": change.place["shown"],
         "operation": change.operation,
@@ -189,6 +210,7 @@ def _difference(table: str, pair: Matched, rules: Rules) -> dict[str, Any]:
         "delay_us": delay,
         "late": late,
         "columns": _columns(table, pair, rules),
+        "changed": [] if reason is None else changed_columns(change),
     }
 
 

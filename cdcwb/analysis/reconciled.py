@@ -37,11 +37,15 @@ STEPS: Final = (
 _SPANS: Final = 120  # of time
 TIME: Final = pa.timestamp("us", tz="UTC")
 PLACE: Final = [("file", pa.string()), ("offset", pa.int64()), ("position", pa.string()), ("at", TIME)]
+_CHANGED: Final = pa.struct(
+    [("column", pa.string()), ("old", pa.string()), ("new", pa.string()), ("old_known", pa.bool_())]
+)
 _COLUMN: Final = pa.struct([("column", pa.string()), ("source", pa.string()), ("target", pa.string())])
 
 DIFFERENCES: Final = pa.schema(
     [
         ("what", pa.string()),  # same, missing, extra or different
+        ("reason", pa.string()),  # why it is missing or extra: a value of Reason; null where it is in both
         ("table", pa.string()),  # by the source's name
         ("key", pa.string()),  # c=v, c=v
         ("operation", pa.string()),
@@ -50,6 +54,7 @@ DIFFERENCES: Final = pa.schema(
         ("delay_us", pa.int64()),  # the target's time less the source's; null where one is not known
         ("late", pa.bool_()),
         ("columns", pa.list_(_COLUMN)),  # those that differ, only
+        ("changed", pa.list_(_CHANGED)),  # what a missing or extra change did: its columns with old and new values
     ]
 )
 """One row for each change of the source or the target. ``at`` is the time of the commit, or the change's own where the
@@ -93,7 +98,7 @@ class Reconciled:
 
     @cached_property
     def _groups(self) -> list[dict[str, Any]]:
-        """How many changes of each kind, table, span of delay and span of time there are: one query for four
+        """How many changes of each kind, reason, table, span of delay and span of time there are: one query for five
         answers."""
         at = F.coalesce("source.at", "target.at")
         since = (self._spans[0] - _EPOCH) // timedelta(microseconds=1)
@@ -101,7 +106,7 @@ class Reconciled:
         names = {"delay": _delay_span("delay_us"), "span": span}
         rows = (
             self.pairs.withColumns(names)
-            .groupBy("what", "table", "late", "delay", "span")
+            .groupBy("what", "reason", "table", "late", "delay", "span")
             .agg(F.count("*").alias("n"), F.max("delay_us").alias("slowest_us"))
         )
         return [row.asDict() for row in rows.collect()]
@@ -114,6 +119,15 @@ class Reconciled:
             found[group["what"]] += group["n"]
             found["late"] += group["n"] if group["late"] else 0
         return found
+
+    def by_reason(self, what: str) -> dict[str, int]:
+        """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.reconcile_reasons.Reason`), and how many for
+        each reason, most first."""
+        found: dict[str, int] = {}
+        for group in self._groups:
+            if group["what"] == what and group["reason"] is not None:
+                found[group["reason"]] = found.get(group["reason"], 0) + group["n"]
+        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
     @property
     def unlike(self) -> int:

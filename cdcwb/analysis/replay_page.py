@@ -20,9 +20,11 @@ from pyspark.sql import functions as F
 from cdcwb.analysis.alike import Rules, read_rules
 from cdcwb.analysis.reconcile import counted_tables, reconcile
 from cdcwb.analysis.reconcile_names import check_names
+from cdcwb.analysis.reconcile_reasons import reason_words
 from cdcwb.analysis.reconciled import Reconciled
-from cdcwb.analysis.row_life import lives, outcome_words, parse_key, value_text
+from cdcwb.analysis.row_life import NOT_CAPTURED, key_text, lives, outcome_words, parse_key, states, value_text
 from cdcwb.errors import OptionError
+from cdcwb.model import Operation
 from cdcwb.spark.history import ORDER, check_key, of_row
 from cdcwb.spark.known import Known, find_table, keyed_by, known_tables, likely_key
 from cdcwb.spark.pairing import table_label
@@ -40,9 +42,12 @@ __all__ = [
     "compare",
     "difference_rows",
     "grown",
+    "life_facts",
     "life_rows",
     "replayed",
     "row_life",
+    "state_rows",
+    "value_rows",
 ]
 
 _ROWS: Final = 50
@@ -327,22 +332,33 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
 
 
 def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Differences for a table on a page: only the columns that differ, and the places in both captures."""
+    """Differences for a table on a page: the columns that differ, or that a missing or extra change set, and the places
+    in both captures."""
     rows = []
     for row in differences:
-        told = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"] or ()]
+        unlike = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"]]
+        told = [f"{column}: {one} -> {other}" for column, one, other in unlike]
+        told += [_changed(row["operation"], one) for one in row["changed"]]
         words = [row["what"]] if row["what"] != "same" else []
         words += ["late"] if row["late"] else []
         rows.append(
             {
                 "what": ", ".join(words) or "same",
                 **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
-                "sentence": "; ".join(f"{column}: {one} -> {other}" for column, one, other in told),
+                "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
+                "sentence": "; ".join(told),
                 "source_position": _place(row["source"]),
                 "target_position": _place(row["target"]),
             }
         )
     return rows
+
+
+def _changed(operation: str | None, one: Mapping[str, Any]) -> str:
+    """What a missing or extra change did to a column; its old value where it was captured."""
+    if operation == Operation.UPDATE and one["old_known"]:
+        return f"{one['column']}: from {value_text(one['old'])} to {value_text(one['new'])}"
+    return f"{one['column']} = {value_text(one['new'])}"
 
 
 def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -358,6 +374,48 @@ def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for change in changes
     ]
+
+
+def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The columns that each change of a row shows, one by one, with the ``old`` and the ``new`` value."""
+    return [
+        {
+            **{name: change[name] for name in ("at", "operation", "transaction_id", "position")},
+            "outcome": outcome_words(change["outcome"]),
+            "column": one["column"],
+            "old": _old(change["operation"], one),
+            "new": None if change["operation"] in (Operation.DELETE, Operation.TRUNCATE) else value_text(one["new"]),
+            **{name: change["places"][0][name] for name in ("file", "offset")},
+        }
+        for change in changes
+        for one in change["differences"]
+    ]
+
+
+def _old(operation: str | None, difference: Mapping[str, Any]) -> str | None:
+    if operation in (Operation.INSERT, Operation.REFRESH):
+        return None
+    return value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
+
+
+def state_rows(changes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The row after each change (:func:`cdcwb.analysis.row_life.states`), and its columns (name -> heading)."""
+    held = list(states(changes))
+    names = list(dict.fromkeys(name for _, row in held for name in row or ()))[:_COLUMNS]
+    rows = [
+        {name: change[name] for name in ("at", "operation", "position")}
+        | {f"c{n}": value_text(row[name]) if row and name in row else None for n, name in enumerate(names)}
+        for change, row in held
+    ]
+    return rows, {f"c{n}": name for n, name in enumerate(names)}
+
+
+def life_facts(life: Life | None) -> dict[str, Any]:
+    """What a script reads of the life of a row."""
+    return {
+        "history_key": None if life is None else key_text(life.key),
+        "history_changes": None if life is None else life.changes,
+    }
 
 
 def _place(place: Mapping[str, Any] | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,7 @@ from cdcwb.model import Operation, Outcome
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["key_text", "lives", "outcome_words", "parse_key", "told", "value_text"]
+__all__ = ["key_text", "lives", "outcome_words", "parse_key", "states", "told", "value_text"]
 
 NOT_CAPTURED: Final = "not captured"
 _WORDS: Final[dict[str, str]] = {
@@ -21,6 +21,7 @@ _WORDS: Final[dict[str, str]] = {
     Outcome.OPEN: "open: no commit in the capture",
 }
 _TAKEN_BACK: Final = (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)
+_DELETES: Final = (Operation.DELETE, Operation.TRUNCATE)
 _PLAIN: Final = (
     *("operation", "outcome", "position", "commit_position", "transaction_id", "user", "change_mask", "column_mask"),
     *("table_version", "changed_at", "committed_at"),
@@ -33,7 +34,8 @@ def lives(changes: DataFrame, files: Sequence[Mapping[str, Any]]) -> list[dict[s
     ``table``, ``operation``, ``outcome`` (null: the source tells none), ``position``, ``commit_position``,
     ``transaction_id``, ``user``, ``change_mask``, ``column_mask``, ``table_version``, ``changed_at``, ``committed_at``,
     ``at`` (the best of the two), ``taken_back``, ``differences`` (``column``, ``old``, ``new``, ``old_known``,
-    ``told``: in words) and ``places`` (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
+    ``told``: in words), ``image`` (the values of the row that the change shows, None where it deleted the row) and
+    ``places`` (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
     """
     names = {int(one["file_index"]): str(one["file"]) for one in files}
     return [_life(row, names) for row in changes.toArrow().to_pylist()]
@@ -52,6 +54,7 @@ def _life(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
         "at": plain["changed_at"] or plain["committed_at"],
         "taken_back": row["outcome"] in _TAKEN_BACK,
         "differences": differences,
+        "image": None if row["operation"] in _DELETES else {**dict(row["before"] or ()), **dict(row["after"] or ())},
         "places": [
             {
                 "file": files.get(one["file_index"], row["file"]),
@@ -61,6 +64,17 @@ def _life(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
             for one in events
         ],
     }
+
+
+def states(changes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
+    """The changes of a row (:func:`lives`) that were not taken back, each with the values of the row after it: those
+    that the changes up to it show; None where the row was deleted."""
+    row: dict[str, str | None] | None = None
+    for change in changes:
+        if not change["taken_back"]:
+            kept = row if row is not None and change["operation"] == Operation.UPDATE else {}
+            row = None if change["image"] is None else {**kept, **change["image"]}
+            yield change, row
 
 
 def _utc(time: datetime) -> datetime:

@@ -74,7 +74,7 @@ def history(
 
 def json_line(change: dict[str, Any]) -> str:
     """A change as one line of JSON that is safe to print."""
-    left_out = ("at", "taken_back", "differences")
+    left_out = ("at", "taken_back", "differences", "image")
     plain = {name: value for name, value in change.items() if name not in left_out}
     told = [{name: one[name] for name in ("column", "old", "new", "old_known")} for one in change["differences"]]
     text = to_json(plain | {"differences": told})

@@ -184,13 +184,21 @@ def _reconciled(facts: Facts) -> str:
     same = facts["reconcile_same"]
     words = {"missing": "missing in the target", "extra": "extra in the target", "different": "different"}
     numbers = {name: facts[f"reconcile_{name}"] for name in (*words, "late")}
-    wrong = [f"{count(number)} {words[name]}" for name, number in numbers.items() if number and name in words]
+    wrong = [f"{count(numbers[name])} {words[name]}{_why(name, facts)}" for name in words if numbers[name]]
     late = f"; {count(numbers['late'])} late" if numbers["late"] else ""
     if not wrong:
         return f"All {plural(same, 'change')} equal in both captures{late}" if same else "No changes to compare"
     first, _, rest = wrong[0].partition(" ")
     wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
     return f"{'; '.join(wrong)}; {count(same)} equal{late}"
+
+
+def _why(what: str, facts: Facts) -> str:
+    """Why changes are missing or extra."""
+    from cdcwb.analysis.reconcile_reasons import tally_words
+
+    counts = facts.get(f"reconcile_{what}_by_reason")
+    return f": {tally_words(counts, what)}" if counts else ""
 
 
 _ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {

@@ -11,6 +11,7 @@ import pytest
 
 from cdcwb.analysis.alike import Rules
 from cdcwb.analysis.reconcile import reconcile
+from cdcwb.analysis.replay_page import difference_rows
 from cdcwb.errors import OptionError
 from cdcwb.report.show import records
 from tests.changes import at, change, tables
@@ -123,6 +124,57 @@ def test_rules_about_names_that_neither_has_are_refused_together(spark: SparkSes
         reconcile(capture, capture, rules)
     for part in ("no table 'shop.order'", "no table 'shop.ordres'", "no column 'stat'", f"no column '{T}.staet'"):
         assert part in str(caught.value)
+
+
+def test_every_missing_and_extra_change_has_its_reason(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(11)
+    source: list[dict[str, Any]] = []
+    target: list[dict[str, Any]] = []
+    planted = {"missing": dict[str, int](), "extra": dict[str, int]()}
+
+    def alone(side: str, reason: str) -> None:
+        planted[side][reason] = planted[side].get(reason, 0) + 1
+
+    def update(number: int, key: int, old: str, new: str) -> dict[str, Any]:
+        images = {"before": {"id": str(key), "state": old}, "after": {"id": str(key), "state": new}}
+        changed = [] if old == new else ["state"]
+        return change(number, "UPDATE", T, key={"id": str(key)}, changed_columns=changed, **images)
+
+    for key in range(400):
+        number = 10 + key * 4
+        rows = [made(number, "INSERT", key, state="new"), update(number + 1, key, "new", "paid")]
+        rows.append(update(number + 2, key, "paid", "sent"))
+        what = rng.choice(["no_op_update", "duplicate", "unexplained", "out_of_order", "same", "after_end"])
+        theirs = [dict(row) for row in rows]
+        if what == "no_op_update":
+            source.append(update(number + 3, key, "sent", "sent"))
+            alone("missing", what)
+        elif what == "duplicate":
+            theirs.append(update(number + 3, key, "paid", "sent"))
+            alone("extra", what)
+        elif what == "unexplained":
+            theirs.pop(1)
+            alone("missing", what)
+        elif what == "out_of_order":
+            theirs[1], theirs[2] = update(number + 1, key, "paid", "sent"), update(number + 2, key, "new", "paid")
+            for side in planted:
+                alone(side, what)
+        elif what == "after_end":
+            source.append(made(9_000 + key, "DELETE", key, state="sent"))
+            alone("missing", what)
+        source += rows
+        target += theirs
+    assert min(n for side in planted.values() for n in side.values()) > 30
+    found = reconcile(tables(spark, tmp_path, changes=source), tables(spark, tmp_path, changes=target))
+    found = found.kept(tmp_path / "kept")
+    assert {what: found.by_reason(what) for what in planted} == planted
+    assert [*found.by_reason("missing").values()] == sorted(planted["missing"].values(), reverse=True)
+    rows_found = records(found.differences(2000))
+    assert all((row["reason"] is None) == (row["what"] in ("same", "different")) for row in rows_found)
+    shown = {row["key"]: row for row in difference_rows(rows_found) if row["reason"] == "unexplained"}
+    assert {row["sentence"] for row in shown.values()} == {"state: from new to paid"}
+    idle = [row for row in rows_found if row["reason"] == "no_op_update"]
+    assert all(row["changed"] == [] for row in idle)
 
 
 def test_delays_and_times_add_up_to_the_counts(spark: SparkSession, tmp_path: Path) -> None:

@@ -156,6 +156,19 @@ COMPARED: dict[str, Any] = {
         ),
         (
             "replay_and_reconcile",
+            {
+                **COMPARED,
+                "reconcile_late": 0,
+                "reconcile_missing_by_reason": {"no_op_update": 7, "duplicate": 1},
+                "reconcile_extra_by_reason": {"after_end": 2},
+            },
+            (
+                "8 changes missing in the target: 7 no-op updates, 1 duplicate; "
+                "2 extra in the target: 2 after the end of the source; 319 equal"
+            ),
+        ),
+        (
+            "replay_and_reconcile",
             {**COMPARED, "reconcile_missing": 0, "reconcile_extra": 0, "reconcile_late": 0},
             "All 319 changes equal in both captures",
         ),

@@ -1,0 +1,219 @@
+"""Why a change is in one of two captures only: the reason of each missing or extra change, from the other changes of
+its row and from the times of both captures. Nothing here asks Spark: it runs in its workers, row by row of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from cdcwb.analysis.alike import Change, Matched, Rules, differing_columns
+from cdcwb.model import Operation
+from cdcwb.words import count, plural
+
+__all__ = ["ABOUT", "Reason", "Span", "changed_columns", "reason_words", "reasons", "tally_words"]
+
+Span = tuple[int | None, int | None]
+"""The first and the last time of a capture, in microseconds (None: not known)."""
+
+_MOST_PAIRS: Final = 250_000  # of changes of one row that are put side by side
+
+
+class Reason(StrEnum):
+    """Why a change is missing or extra. The first that applies counts."""
+
+    NO_OP_UPDATE = "no_op_update"
+    DUPLICATE = "duplicate"
+    LATE = "late"
+    OUT_OF_ORDER = "out_of_order"
+    DIFFERENT_VALUE = "different_value"
+    AFTER_END = "after_end"
+    BEFORE_START = "before_start"
+    UNEXPLAINED = "unexplained"
+
+
+ABOUT: Final[dict[Reason, str]] = {
+    Reason.NO_OP_UPDATE: "an update that changes nothing",
+    Reason.DUPLICATE: "the same change of the row is in the same capture again",
+    Reason.LATE: "the other capture has it after other changes of the row, by more than late_after",
+    Reason.OUT_OF_ORDER: "the other capture has it before or after other changes of the row",
+    Reason.DIFFERENT_VALUE: "the other capture has other values at the same position or time",
+    Reason.AFTER_END: "later than the last change of the other capture",
+    Reason.BEFORE_START: "earlier than the first change of the other capture",
+    Reason.UNEXPLAINED: "nothing in the two captures shows why",
+}
+"""What each reason means, in words."""
+
+_WORDS: Final[dict[str, tuple[str, str | None]]] = {
+    Reason.NO_OP_UPDATE: ("no-op update", None),
+    Reason.DUPLICATE: ("duplicate", None),
+    Reason.DIFFERENT_VALUE: ("different value", None),
+}
+_OTHER: Final = {"missing": "target", "extra": "source"}
+
+
+def reason_words(reason: str, what: str) -> str:
+    """A reason in words; ``what`` is ``missing`` or ``extra``."""
+    ends = {Reason.AFTER_END: "after the end", Reason.BEFORE_START: "before the start"}
+    if reason in ends:
+        return f"{ends[Reason(reason)]} of the {_OTHER[what]}"
+    return _WORDS.get(reason, (reason.replace("_", " "), None))[0]
+
+
+def tally_words(counts: Mapping[str, int], what: str) -> str:
+    """``7 no-op updates, 1 duplicate``: how many changes are missing or extra for which reason, most first."""
+    return ", ".join(
+        plural(number, *_WORDS[name]) if name in _WORDS else f"{count(number)} {reason_words(name, what)}"
+        for name, number in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    )
+
+
+def changed_columns(change: Change) -> list[dict[str, Any]]:
+    """The columns that a change sets: ``column``, ``old``, ``new``, ``old_known`` (false: it was not captured). Of an
+    update those that it changes, where that is known; of a delete none."""
+    if change.operation == Operation.DELETE:
+        return []
+    names = change.place.get("changed")
+    was = _was(change) or {}
+    return [
+        {"column": name, "old": was.get(name), "new": change.image.get(name), "old_known": name in was}
+        for name in (change.image if names is None else names)
+    ]
+
+
+def reasons(pairs: Sequence[Matched], table: str, rules: Rules, spans: tuple[Span, Span]) -> list[Reason | None]:
+    """The reason of each of the changes of one row that :func:`cdcwb.analysis.alike.match` left alone, None for pairs.
+
+    - no-op update: it changes nothing, by its list of changed columns, else by the values of the row before it;
+    - duplicate: the same capture has the same change of the row twice: at the same position, or the row was already as
+      the second one leaves it, or is not as the second one finds it;
+    - late, out of order: the other capture has the same change, behind or before others of the row; late where it comes
+      later than ``rules.late_after``;
+    - different value: the other capture has a change of the row with the same operation at the same position or time;
+    - after the end, before the start: of all changes in the other capture, by time (``spans``: of source and target).
+    """
+    found: list[Reason | None] = [None] * len(pairs)
+    alone = [n for n, pair in enumerate(pairs) if pair.source is None or pair.target is None]
+    if not alone:
+        return found
+    for side in (0, 1):
+        steps = _steps([(n, change) for n, pair in enumerate(pairs) if (change := _side(pair, side)) is not None])
+        matched = {at for at, step in enumerate(steps) if _side(pairs[step.number], 1 - side) is not None}
+        repeated = {steps[at].repeats for at in matched}
+        for at, step in enumerate(steps):
+            if at not in matched:
+                is_twice = step.repeats is not None or at in repeated
+                found[step.number] = step.idle or (Reason.DUPLICATE if is_twice else None)
+    left = [n for n in alone if found[n] is None]
+    sources, targets = ([n for n in left if _side(pairs[n], side) is not None] for side in (0, 1))
+    if len(sources) * len(targets) <= _MOST_PAIRS:
+        _of_other(pairs, sources, targets, found, table, rules)
+    for n in left:
+        if found[n] is None:
+            side = 0 if pairs[n].source is not None else 1
+            change = _side(pairs[n], side)
+            found[n] = _by_time(None if change is None else change.time, spans[1 - side])
+    return found
+
+
+def _side(pair: Matched, side: int) -> Change | None:
+    return pair.source if side == 0 else pair.target
+
+
+class _Step(NamedTuple):
+    """A change of a row in one capture: the number of its pair, whether it changes nothing (its reason then), and the
+    earlier step of which it is a duplicate."""
+
+    number: int
+    idle: Reason | None
+    repeats: int | None
+
+
+def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
+    """The changes of a row in one capture, in its order."""
+    steps: list[_Step] = []
+    earlier: dict[str, int] = {}
+    row: Mapping[str, str | None] | None = {}  # what is known of it; None: it is gone
+    for at, (number, change) in enumerate(changes):
+        image, was = change.image, _was(change)
+        content = json.dumps([change.operation, image, was], sort_keys=True)
+        is_idle, again = False, None
+        if change.operation == Operation.DELETE:
+            again, row = row is None, None
+        elif change.operation == Operation.INSERT:
+            again, row = bool(row), image
+        else:
+            names = change.place.get("changed")
+            known = row or {}
+            is_idle = not names if names is not None else bool(image) and image.items() <= known.items()
+            if was and was.keys() <= known.keys():
+                again = not was.items() <= known.items()
+            row = {**known, **image}
+        twin = earlier.get(content)
+        before = steps[-1].repeats if steps else None
+        repeats = None
+        if before is not None and twin is not None and twin == before + 1:
+            repeats = twin  # the next one of a part of the log that was read again
+        elif twin is not None and _is_again(change, changes[twin][1], again):
+            repeats = twin
+        is_idle = is_idle and (repeats is None or change.place.get("changed") is not None)
+        steps.append(_Step(number, Reason.NO_OP_UPDATE if is_idle else None, repeats))
+        earlier[content] = at
+    return steps
+
+
+def _is_again(change: Change, twin: Change, again: bool | None) -> bool:
+    """Whether a change is an earlier one of the same content, once more. ``again``: whether the row was already as it
+    leaves it, or is not as it finds it (None: not known)."""
+    position = change.place.get("position")
+    if position is not None and position == twin.place.get("position"):
+        return True
+    return again or (again is None and change.time is not None and change.time == twin.time)
+
+
+def _of_other(
+    pairs: Sequence[Matched],
+    sources: Sequence[int],
+    targets: Sequence[int],
+    found: list[Reason | None],
+    table: str,
+    rules: Rules,
+) -> None:
+    """Put the reasons into ``found`` that changes of the other capture give."""
+    for equal in (True, False):
+        for n in sources:
+            for m in targets:
+                one, other = pairs[n].source, pairs[m].target
+                if found[n] is None and found[m] is None and one is not None and other is not None:
+                    found[n] = found[m] = _counterpart(one, other, equal, table, rules)
+
+
+def _counterpart(one: Change, other: Change, equal: bool, table: str, rules: Rules) -> Reason | None:
+    if one.operation != other.operation:
+        return None
+    if equal:
+        if differing_columns(one, other, table, rules):
+            return None
+        known = one.time is not None and other.time is not None and rules.late_after is not None
+        delay = (other.time or 0) - (one.time or 0)
+        late = known and rules.late_after is not None and delay > rules.late_after.total_seconds() * 1_000_000
+        return Reason.LATE if late else Reason.OUT_OF_ORDER
+    position = one.place.get("position")
+    here = position is not None and position == other.place.get("position")
+    return Reason.DIFFERENT_VALUE if here or (one.time is not None and one.time == other.time) else None
+
+
+def _by_time(time: int | None, other: Span) -> Reason:
+    first, last = other
+    if time is not None and last is not None and time > last:
+        return Reason.AFTER_END
+    if time is not None and first is not None and time < first:
+        return Reason.BEFORE_START
+    return Reason.UNEXPLAINED
+
+
+def _was(change: Change) -> dict[str, str | None] | None:
+    """The old values of the columns that an update changed, as far as they were captured; None: none was."""
+    text = change.place.get("was")
+    return json.loads(text) if text else None
