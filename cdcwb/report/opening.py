@@ -15,6 +15,7 @@ from cdcwb.analysis.marks import marks_of
 from cdcwb.report import show
 from cdcwb.report.facts import record
 from cdcwb.report.parameters import Parameters
+from cdcwb.unique_names import unique_names
 from cdcwb.words import joined, plural, show_times_in, zone_name
 
 if TYPE_CHECKING:
@@ -112,24 +113,42 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     return Page(asked, captures, whole, part, capture, summary, health(summary))
 
 
-def look_at(capture: Capture, part: Capture | None = None, limits: Sequence[str] = (), images: bool = False) -> Page:
+def look_at(
+    capture: Capture,
+    part: Capture | None = None,
+    limits: Sequence[str] = (),
+    images: bool = False,
+    others: Sequence[Capture] = (),
+) -> Page:
     """The same for a capture that is open. ``part`` (None: all of it) is what is looked at, ``limits`` what it leaves
-    out, in words."""
+    out, in words. ``others`` are looked at together with it."""
     from cdcwb.analysis.contents import readers
     from cdcwb.analysis.snapshot import Snapshot
     from cdcwb.analysis.summary import summarize
+    from cdcwb.analysis.together import Together
 
+    listed = [capture, *others]
+    places = [_place_of(one) for one in listed]
+    options = [{} if one.origin is None else one.origin.options for one in listed]
+    names = list(unique_names((Path(place).stem or "capture" for place in places), separator="-"))
+    captures = dict(zip(names, listed, strict=True))
+    asked = Parameters(places[0], capture.format, options[0], [], None, None, None, list(limits), places[0])
+    show.read_by(readers(captures, dict(zip(names, options, strict=True))))
+    parts = captures | ({} if part is None else {names[0]: part})
+    whole = Together(captures) if others else capture
+    looked_at = Together(parts) if others else parts[names[0]]
+    kept = Snapshot(looked_at, None, images)
+    summary = summarize(kept, whole=not limits)  # type: ignore[arg-type]
+    show_times_in(asked.zone, asked.time_zone, *_times(summary))
+    return Page(asked, captures, whole, looked_at, kept, summary, health(summary))
+
+
+def _place_of(capture: Capture) -> str:
+    """The folder or file that a capture was read from."""
     place = str(capture.saved_in or (capture.files[0]["file"] if len(capture.files) == 1 else ""))
     if not place and capture.files:
         place = os.path.commonpath([entry["file"] for entry in capture.files])
-    options = {} if capture.origin is None else capture.origin.options
-    asked = Parameters(place, capture.format, options, [], None, None, None, list(limits), place)
-    name = Path(place).stem or "capture"
-    show.read_by(readers({name: capture}, {name: options}))
-    kept = Snapshot(capture if part is None else part, None, images)
-    summary = summarize(kept, whole=not limits)  # type: ignore[arg-type]
-    show_times_in(asked.zone, asked.time_zone, *_times(summary))
-    return Page(asked, {name: capture}, capture, capture if part is None else part, kept, summary, health(summary))
+    return place
 
 
 def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:

@@ -35,6 +35,9 @@ PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
     ),
     "masks": ("Change masks", (ChangedOverTime, When, ChangedColumns, Together), "masks:Masks"),
     "problems": ("Problems", (Problems,), ""),
+    "event_log": ("Event log and XDS", (), "event_log:EventLog"),
+    "history": ("Row history", (), "history:History"),
+    "replay": ("Replay and reconcile", (), "replay:Replay"),
 }
 """Pages by name: title, the panels that the index answers, and the page of the notebook, whose panels ask Spark."""
 
@@ -95,6 +98,9 @@ class Views:
     transactions: PageOf
     masks: PageOf
     problems: PageOf
+    event_log: PageOf
+    history: PageOf
+    replay: PageOf
 
     def __init__(self, capture: Capture) -> None:
         self.bench = Bench(capture)
@@ -105,8 +111,14 @@ class Views:
         """The explorer: records, fields and bytes. A click in another view shows its record there."""
         return self.bench.explore()
 
+    def reconcile(self, other: Capture, **parameters: Any) -> Page:
+        """The page that compares the capture, which is the source, with another; ``rules`` says how."""
+        from cdcwb.views.pages.replay import Replay
+
+        return Replay.of(self.bench.capture, other, **parameters)
+
     def __dir__(self) -> list[str]:
-        return [*PAGES, "explore"]
+        return [*PAGES, "reconcile", "explore"]
 
     def __repr__(self) -> Any:
         return f"views: {', '.join(self.__dir__())}"

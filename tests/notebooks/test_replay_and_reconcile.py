@@ -70,6 +70,16 @@ def test_a_thousand_planted_differences_are_found_and_nothing_else(compared: Any
     assert facts["reconcile_same"] == planted.changes - planted.missing - planted.different
 
 
+def test_each_missing_or_extra_change_has_a_reason(compared: Any) -> None:
+    facts = read_facts(compared)
+    missing, extra = (facts[f"reconcile_{what}_by_reason"] for what in ("missing", "extra"))
+    assert sum(missing.values()) == sum(extra.values()) == EACH
+    assert set(missing) <= {"unexplained", "no_op_update"}
+    # every second one is the change before it once more, which may be an update that changes nothing
+    assert extra["duplicate"] + extra.get("no_op_update", 0) == extra["unexplained"] == EACH // 2
+    assert "the same change of the row is in the same capture again" in text_of(compared)
+
+
 def test_they_are_found_in_their_columns(compared: Any, planted: Planted) -> None:
     facts = read_facts(compared)
     found = {(table, column): different for table, column, different, _ in facts["reconcile_columns"]}
@@ -90,8 +100,10 @@ def test_the_page_shows_them_in_both_captures(compared: Any) -> None:
 def test_without_a_second_capture_nothing_is_compared_and_the_page_says_how_to(alone: Any) -> None:
     facts = read_facts(alone)
     assert all(facts[f"reconcile_{name}"] is None for name in (*COMPARED, "same"))
+    assert facts["reconcile_missing_by_reason"] is facts["reconcile_extra_by_reason"] is None
     assert facts["reconcile_columns"] == []
     assert "--with PATH" in text_of(alone)
+    assert "nothing to compare with" not in text_of(alone)
 
 
 def test_the_replayed_table_is_that_of_the_truth(alone: Any, alone_in: Path) -> None:

@@ -13,12 +13,7 @@ import pytest
 from cdcwb.views import pages
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0[1-7]*.ipynb"))
-WAITING = {"06_replay_and_reconcile"}
-"""Notebooks that are not made of a page yet: whoever changes one of them takes it out here."""
-THIN = [
-    pytest.param(path, id=path.stem, marks=[pytest.mark.xfail(strict=True)] if path.stem in WAITING else [])
-    for path in NOTEBOOKS
-]
+THIN = [pytest.param(path, id=path.stem) for path in NOTEBOOKS]
 LINES = 5
 
 

@@ -76,7 +76,7 @@ class Page:
         return next(one["controls"] for one in self.heard if one.get("controls"))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name, (_, panels, _) in PAGES.items() if panels])
 def test_every_panel_of_a_page_answers(views: Views, name: str) -> None:
     view = getattr(views, name)()
     for panel, answer in view.answers().items():

@@ -1,0 +1,193 @@
+"""The rows of a table at some place of the log, the life of one of them, and two captures of the same tables side by
+side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from cdcwb import charts
+from cdcwb.analysis import replay_page as ask
+from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, reason_words
+from cdcwb.report import show
+from cdcwb.report.opening import look_at
+from cdcwb.views.pages.history import put_changes, put_which
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.sheet import Sheet
+from cdcwb.words import count, plural
+
+if TYPE_CHECKING:
+    from cdcwb.analysis.reconciled import Reconciled
+    from cdcwb.analysis.replay_page import Life
+    from cdcwb.capture import Capture
+    from cdcwb.report.opening import Page as Opened
+    from cdcwb.spark.known import Known
+
+__all__ = ["Replay"]
+
+_COUNTED: Final = ("missing", "extra", "different", "late", "same")
+
+
+class Replay(Page):
+    """A table as it was after some commit, the life of one row, and the differences of two captures.
+
+    ``table``: empty: the one with the most changes that have a key. ``position``, ``time``: replay what was committed
+    up to there; empty: to the end. ``key``: the row whose life is told, as a JSON object; empty: the one with the most
+    changes. ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`).
+    """
+
+    title: ClassVar[str] = "Replay and reconcile"
+    images: ClassVar[bool] = True
+
+    def __init__(
+        self, opened: Opened, table: str = "", position: str = "", time: str = "", key: str = "", rules: str = "{}"
+    ) -> None:
+        super().__init__(opened)
+        self.wanted = ask.ask(self.capture, opened.captures, table, position, time, key, rules)
+
+    @classmethod
+    def of(cls, capture: Capture, other: Capture | None = None, **own: Any) -> Self:
+        """See :meth:`Page.of`. ``other`` is compared with ``capture``, which is the source: all of both."""
+        if other is None:
+            return super().of(capture, **own)
+        return cls(look_at(capture, images=cls.images, others=[other]), **own)
+
+    @property
+    def table(self) -> Known | None:
+        """The table, where it has rows that can be told apart."""
+        return self.wanted.table if self.wanted.table and self.wanted.table.keyed else None
+
+    @cached_property
+    def life(self) -> Life | None:
+        """The row and its changes; None where rows have no key."""
+        return ask.row_life(self.wanted) if self.wanted.table else None
+
+    @cached_property
+    def found(self) -> Reconciled | None:
+        """Two captures side by side; None where there is one."""
+        return ask.compare(self.wanted, self.asked.folder)
+
+    @panel("In short")
+    def in_short(self, sheet: Sheet) -> None:
+        """Which tables there are; why nothing can be replayed, where rows have no key."""
+        wanted = self.wanted
+        self.begin(sheet, {"replay_table": wanted.table.table if wanted.table else None})
+        for sentence in wanted.notes:
+            sheet.note(sentence)
+        if self.table:
+            tables = sorted(wanted.known.values(), key=lambda one: -one.changes)
+            known = [{"table": one.table, "changes": one.changes, "keyed": one.keyed} for one in tables]
+            headings = {"table": "table", "changes": "changes", "keyed": "with a key"}
+            sheet.table(known[:30], headings, total=len(known))
+        elif not wanted.table:
+            sheet.note("No change of a table is in the capture, so nothing can be replayed.")
+
+    @panel("A table, replayed")
+    def replayed(self, sheet: Sheet) -> None:
+        """The rows of a table after some commit, and how many there were when."""
+        if self.table is None:
+            sheet.record({"replay_rows": None, "replay_partial": None})
+            return
+        wanted, name, state = self.wanted, self.table.table, ask.replayed(self.wanted)
+        partial = "the capture holds the beginning, or all columns, of the others"
+        sheet.cards(
+            [(name, plural(state.rows, "row"), wanted.until), ("partial", count(state.partial), partial)],
+        )
+        sheet.table(state.shown, state.columns, total=state.rows, none=f"{name} has no rows {wanted.until}.")
+        sheet.record({"replay_rows": state.rows, "replay_partial": state.partial})
+        steps = ask.grown(wanted)
+        if len(steps) > 1 and self.table.first and self.table.last:
+            numbers = [{"at": end, "rows": rows} for end, rows in steps]
+            html = show.table_html(numbers[:50], {"at": "until", "rows": "rows"})
+            sheet.chart(charts.rows_over_time(steps, self.table.first, self.table.last), html)
+            sheet.note(f"Rows of {name} as its changes were committed; rows that no change tells of are not in it.")
+        else:
+            sheet.note("The number of rows did not change at any time that is known.")
+
+    @panel("The life of one row")
+    def row(self, sheet: Sheet) -> None:
+        """Every change of a row in the order of the log, also under the keys it had before and after."""
+        sheet.record(ask.life_facts(self.life))
+        if self.life is not None and self.wanted.table:
+            put_which(sheet, self.wanted.table.table, self.life)
+            put_changes(sheet, self.life)
+
+    @panel("Two captures side by side")
+    def side_by_side(self, sheet: Sheet) -> None:
+        """How many changes are missing, extra, different, late or the same, by table and over time."""
+        found = self.found
+        numbers: Mapping[str, int | None] = found.counts() if found else dict.fromkeys(_COUNTED)
+        sheet.record({f"reconcile_{name}": number for name, number in numbers.items()})
+        why = {what: found.by_reason(what) if found else None for what in ("missing", "extra")}
+        sheet.record({f"reconcile_{what}_by_reason": counts for what, counts in why.items()})
+        if found is None:
+            sheet.note(
+                "There is no second capture to compare with. "
+                "The parameter others names one: `--with PATH` of cdcwb report."
+            )
+            return
+        late_after = self.wanted.late_after
+        lines = {"missing": "in the source only", "extra": "in the target only", "different": "in some column"}
+        lines |= {"late": f"by more than {late_after}" if late_after else "late_after is not set"}
+        lines |= {"same": "late ones included"}
+        sheet.cards([(name, count(numbers[name] or 0), line) for name, line in lines.items()])
+        for sentence in found.notes:
+            sheet.note(sentence)
+        reasons = [
+            {"what": what, "reason": reason_words(reason, what), "changes": number, "about": ABOUT[Reason(reason)]}
+            for what in ("missing", "extra")
+            for reason, number in found.by_reason(what).items()
+        ]
+        if reasons:
+            sheet.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "that is"})
+        headings = {"table": "table", "same": "same", "missing": "missing", "extra": "extra"}
+        headings |= {"different": "different", "late": "late", "slowest_us": "longest delay"}
+        sheet.table(found.by_table(), headings, none="Neither capture has a committed change with a key.")
+        sides = {"side": "side", "table": "table", "changes": "changes without a key"}
+        sheet.table(found.without_key, sides, none="Every change has a key.")
+        spans = found.over_time()
+        if spans and found.first and found.last:
+            headings = {"began_at": "from", "missing": "missing", "extra": "extra"}
+            html = show.table_html(spans[:50], headings | {"different": "different", "late": "late"})
+            figure = charts.differences_over_time(spans, found.first, found.last, found.width_us, found.axis)
+            sheet.chart(figure, html)
+
+    @panel("Which columns differ")
+    def columns(self, sheet: Sheet) -> None:
+        """In which share of the matched changes each column differs."""
+        columns = show.records(self.found.by_column()) if self.found else []
+        names = ("table", "column", "different", "compared")
+        sheet.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
+        headings = {"table": "table", "column": "column", "different": "different", "compared": "of matched changes"}
+        if columns:
+            sheet.chart(charts.difference_rates(columns), show.table_html(columns[:50], headings))
+            drawn, differ = count(min(len(columns), 40)), plural(len(columns), "column")
+            sheet.note(f"{drawn} of {differ} that differ somewhere are shown.")
+        elif self.found:
+            sheet.note("No column differs in changes that belong together.")
+
+    @panel("The differences")
+    def differences(self, sheet: Sheet) -> None:
+        """The changes that are not the same in both captures, one by one."""
+        if self.found is None:
+            return
+        differ = ask.difference_rows(show.records(self.found.differences()))
+        headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
+        headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
+        headings |= {"source_position": "in the source", "target_position": "in the target"}
+        none = "Every change of one capture is in the other, the same and in time."
+        sheet.table(differ, headings, total=self.found.unlike, none=none)
+
+    @panel("How long changes took")
+    def delays(self, sheet: Sheet) -> None:
+        """How much later than in the source matched changes are in the target."""
+        if self.found is None:
+            return
+        spans = self.found.delays()
+        if not spans:
+            sheet.note("No time of two matched changes is known.")
+            return
+        headings = {"from_us": "from", "to_us": "to", "changes": "changes"}
+        sheet.chart(charts.delays(spans), show.table_html(spans, headings))
+        sheet.note("The time of a change is that of its commit, or its own where the commit's is not known.")

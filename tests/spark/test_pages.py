@@ -1,0 +1,76 @@
+"""The pages of notebooks about captures that are open: rows, their history, and two captures side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import cdcwb
+from cdcwb.errors import OptionError
+from cdcwb.views.pages import EventLog, History, Replay
+from cdcwb.views.pages.sheet import Sheet
+from tests.reports import DATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdcwb.capture import Capture
+
+
+@pytest.fixture(scope="module")
+def capture(spark: SparkSession) -> Capture:
+    return cdcwb.load(str(DATA / "qlik-kafka"))
+
+
+def sheet(panel: Any) -> Sheet:
+    assert isinstance(panel, Sheet)
+    return panel
+
+
+def test_the_history_of_a_row_has_its_changes_values_and_states(capture: Capture) -> None:
+    page = History.of(capture, table="shop.orders")
+    facts = sheet(page.in_short()).facts
+    name, _, value = facts["history_key"].partition("=")
+    truth = capture.history("shop.orders", {name: value}).collect()
+    assert len(truth) == facts["history_changes"] > 2
+    assert sheet(page.changes()).frame["operation"].tolist() == [row["operation"] for row in truth]
+    values = sheet(page.values()).frame
+    assert len(values) == sum(len(row["differences"]) for row in truth)
+    updated = values[values["operation"] == "UPDATE"]
+    assert len(updated) > 0
+    assert (updated["old"] != updated["new"]).all()
+    last = sheet(page.states()).frame.iloc[-1]
+    state = {row["key"][name]: row["row"] for row in capture.state("shop.orders").collect()}.get(value)
+    heads = page.states()._tables[0][1]
+    assert last["operation"] != "DELETE"
+    assert state is not None
+    assert len([head for head in heads if head.startswith("c")]) >= len(state)
+    again = capture.view.history.in_short(table="orders", key={name: value})
+    assert sheet(again).facts["history_changes"] == len(truth)
+
+
+def test_a_key_that_names_no_column_is_an_error(capture: Capture) -> None:
+    with pytest.raises(OptionError, match="has a column 'order_no'"):
+        History.of(capture, table="shop.orders", key={"order_no": "1"})
+
+
+def test_two_open_captures_are_compared(capture: Capture) -> None:
+    page = capture.view.reconcile(cdcwb.load(str(DATA / "qlik-change-table")))
+    facts = sheet(page.side_by_side()).facts
+    assert facts["reconcile_same"] > 300
+    for what in ("missing", "extra"):
+        assert sum(facts[f"reconcile_{what}_by_reason"].values()) == facts[f"reconcile_{what}"]
+
+
+def test_a_page_with_nothing_to_show_says_why_once_and_its_panels_are_empty(capture: Capture) -> None:
+    nothing = capture.filter(time_from="2099-01-01T00:00:00Z")
+    pages = [Replay.of(nothing), History.of(nothing), EventLog.of(nothing)]
+    shown = []
+    for page in pages:
+        named = [name for name in page.panels() if name not in ("in_short", "reading", "problems", "publishing")]
+        shown.append([name for name in named if not sheet(getattr(page, name)()).is_empty])
+        assert not sheet(page.in_short()).is_empty
+        assert next(iter(page.panels())) == "in_short"
+    # of one capture, what a second one would have to be is said where it would be
+    assert shown == [["side_by_side"], [], []]
