@@ -101,7 +101,7 @@ class History(Page):
             return
         rows, columns = ask.state_rows(self.life.shown)
         headings = {"at": "time", "operation": "operation", **columns, "position": "position"}
-        sheet.table(rows, headings, none="Every change of the row was taken back.")
+        sheet.table(rows, headings, none="Every change of the row was taken back.", by_heading=True)
         self._limit(sheet)
 
     def _limit(self, sheet: Sheet) -> None:

@@ -94,7 +94,8 @@ class Replay(Page):
         sheet.cards(
             [(name, plural(state.rows, "row"), wanted.until), ("partial", count(state.partial), partial)],
         )
-        sheet.table(state.shown, state.columns, total=state.rows, none=f"{name} has no rows {wanted.until}.")
+        none = f"{name} has no rows {wanted.until}."
+        sheet.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
         sheet.record({"replay_rows": state.rows, "replay_partial": state.partial})
         steps = ask.grown(wanted)
         if len(steps) > 1 and self.table.first and self.table.last:

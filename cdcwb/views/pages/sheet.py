@@ -31,7 +31,7 @@ class Sheet:
         self.title = title
         self.facts: dict[str, Any] = {}
         self.figures: list[go.Figure] = []
-        self._tables: list[tuple[show.Rows, list[str]]] = []
+        self._tables: list[tuple[show.Rows, dict[str, str]]] = []
         self._said: list[Callable[[], None]] = []
 
     # --- what a panel says --------------------------------------------------------------------------------------------
@@ -57,9 +57,11 @@ class Sheet:
         total: int | None = None,
         none: str = "None.",
         folder: str = "",
+        by_heading: bool = False,
     ) -> None:
-        """A table: see :func:`cdcwb.report.show.table`."""
-        self._tables.append((rows, list(columns)))
+        """A table: see :func:`cdcwb.report.show.table`. ``by_heading``: its columns are captured ones, so those of the
+        frame have the names of their headings."""
+        self._tables.append((rows, dict(columns) if by_heading else {name: name for name in columns}))
         self._said.append(lambda: show.table(rows, columns, total=total, none=none, folder=folder))
 
     def chart(self, figure: go.Figure, instead: str) -> None:
@@ -120,13 +122,13 @@ class Sheet:
         return f"{self.title or 'a panel'}: {', '.join(parts)}, {plural(len(self.facts), 'fact')}"
 
 
-def _frame(rows: show.Rows, columns: list[str]) -> pd.DataFrame:
+def _frame(rows: show.Rows, columns: Mapping[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     plain = rows if isinstance(rows, list) else show.records(rows)
     shown = [{name: _plain(row.get(name)) for name in columns} for row in plain]
     frame: pd.DataFrame = pa.Table.from_pylist(shown).to_pandas(types_mapper=pd.ArrowDtype)
-    return frame
+    return frame.set_axis([columns[name] for name in frame.columns], axis="columns")
 
 
 def _plain(value: Any) -> Any:
