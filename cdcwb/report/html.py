@@ -17,7 +17,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -30,7 +30,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.facts import monitored, read_facts
 from cdcwb.report.headlines import headline, is_answered
-from cdcwb.report.show import FIGURE_MIME, NOTHING, STYLE, asset
+from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE, asset
 from cdcwb.words import moment, size, visible
 
 __all__ = ["SIZE_LIMIT", "Page", "Siblings", "page", "render", "title_of", "write_scripts", "write_whole"]
@@ -75,7 +75,8 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
     text only where there is nothing richer. What went to standard error is left out.
     """
     reports = {} if siblings is None else {name: address for name, (_, address) in siblings.reports.items()}
-    blocks = list(_blocks(notebook, reports))
+    answer = _answer(notebook, about.notebook)
+    blocks = list(_blocks(notebook, reports, (STYLE, HEADLINE) if answer else (STYLE,)))
     has_charts = any(block["kind"] == "chart" for block in blocks)
     has_tables = any('<table class="cdcwb">' in block.get("html", "") for block in blocks)
     scripts = [_BEFORE]
@@ -89,7 +90,7 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
         "report.html",
         title=title_of(notebook),
         about=about,
-        answer=_answer(notebook, about.notebook),
+        answer=answer,
         made=moment(about.made.replace(microsecond=0)),
         blocks=blocks,
         contents=[block for block in blocks if block["kind"] == "heading"],
@@ -171,11 +172,13 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """What the page shows, without the headings below which there is nothing to show."""
+def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], there: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What the page shows below its head, without the headings below which there is nothing to show. ``there``: what
+    the outputs that the head has say of themselves."""
     cells = notebook["cells"]
     pairs = zip(cells, [*cells[1:], {}], strict=True)
-    yield from _shown([cell for cell, below in pairs if not _is_empty(cell, below)], reports)
+    shown = [cell for cell, below in pairs if not _is_empty(cell, below)]
+    yield from _shown(shown, reports, (*there, NOTHING))
 
 
 def _is_empty(cell: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
@@ -184,7 +187,9 @@ def _is_empty(cell: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
     return cell["cell_type"] == "markdown" and NOTHING in said
 
 
-def _shown(cells: Iterable[Mapping[str, Any]], reports: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _shown(
+    cells: Iterable[Mapping[str, Any]], reports: Mapping[str, str], left: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     charts = 0
     first = True
     for cell in cells:
@@ -198,8 +203,8 @@ def _shown(cells: Iterable[Mapping[str, Any]], reports: Mapping[str, str]) -> It
             if output["output_type"] == "stream" and output["name"] == "stdout":
                 yield {"kind": "text", "text": _text(output["text"])}
             data = output.get("data", {})
-            if output.get("metadata", {}).get("cdcwb") in (STYLE, NOTHING):
-                continue  # the page has it already, or needs it not
+            if output.get("metadata", {}).get("cdcwb") in left:
+                continue
             if FIGURE_MIME in data:
                 charts += 1
                 yield {

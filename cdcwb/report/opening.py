@@ -62,8 +62,7 @@ class Page:
     health: Health
 
     def begin(self, title: str, **facts: Any) -> None:
-        """Put the verdict on the page, and what limits it; record the facts that every page has, and ``facts``."""
-        show.verdict(self.health)
+        """Put on the page what limits it; record the facts that every page has, and ``facts``."""
         if len(self.captures) > 1:
             show.note(
                 f"{joined(list(self.captures))} are looked at together; tables and transactions bear the name of their "

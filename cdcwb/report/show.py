@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIGURE_MIME",
+    "HEADLINE",
     "NOTHING",
     "STYLE",
     "asset",
@@ -34,6 +35,7 @@ __all__ = [
     "cards_html",
     "chart",
     "heading",
+    "headline",
     "look",
     "note",
     "nothing",
@@ -50,7 +52,9 @@ __all__ = [
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
 NOTHING: Final = "nothing"
-"""What an output says of itself, in its metadata ``cdcwb``: it is the look of the page; there is nothing to show."""
+HEADLINE: Final = "headline"
+"""What an output says of itself, in its metadata ``cdcwb``: it is the look of the page; there is nothing to show; it is
+the answer of the page."""
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
 _HEX: Final = 32  # and of bytes
@@ -110,6 +114,14 @@ def heading(title: str, answer: str = "") -> None:
     """The title of what follows, and the answer in a sentence."""
     said = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
     _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{said}</div>', f"{title}: {answer}")
+
+
+def headline(text: str) -> None:
+    """The answer to the question of a notebook, in a sentence. A report has it in its head."""
+    from IPython.display import display
+
+    html = f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>'
+    display({"text/html": html, "text/plain": text}, raw=True, metadata={"cdcwb": HEADLINE})
 
 
 def read_by(readers: Readers) -> None:

@@ -30,7 +30,7 @@ const probe = (root) => {
     const [r, g, b, a] = parse(style[what]);
     return over([r, g, b, a * Number(style[what === "fill" ? "fillOpacity" : "strokeOpacity"]) * faded(node)], paper);
   };
-  const ours = ".cdcwb-verdict, .cdcwb-cards, .cdcwb-note, .cdcwb-scroll, .cdcwb-document, .cdcwb-bytes, .cdcwb-traps";
+  const ours = ".cdcwb-verdict, .cdcwb-answer, .cdcwb-cards, .cdcwb-note, .cdcwb-scroll, .cdcwb-document, .cdcwb-bytes, .cdcwb-traps";
   const all = (selector, from = root) => [...from.querySelectorAll(selector)].filter(seen);
   const told = (node, text = node.textContent) => `<${node.nodeName} ${node.getAttribute("class")}> ${text.trim().slice(0, 50)}`;
   const wrong = { texts: [], chartTexts: [], marks: [], overlaps: [], outside: [], aligned: [], cards: [], bars: [] };

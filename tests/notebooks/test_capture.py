@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from cdcwb.analysis.frames import NO_TABLE
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
+from cdcwb.report.headlines import headline
 from cdcwb.report.kernel import Kernel
 from tests.reports import DATA
 
@@ -92,6 +94,15 @@ def test_each_problem_has_a_line_that_shows_the_record_there(
         assert words[:3] == ["cdcwb", "inspect", file]
         assert main(words[1:]) == 0
         assert f"{file}, offset" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_health_is_said_of_the_capture_and_other_pages_begin_with_their_own_answer(run: Run, name: str) -> None:
+    about, answered = run("capture", name), run("transactions", name)
+    assert about.facts["verdict"] == answered.facts["verdict"]
+    assert escape(about.facts["verdict"]) in about.html
+    assert "cdcwb-verdict" not in answered.html
+    assert f'<p class="cdcwb-answer">{escape(headline("transactions", answered.facts))}</p>' in answered.html
 
 
 def test_versions_and_what_was_detected_are_told(run: Run) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from cdcwb import synth
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
+from cdcwb.report.headlines import headline
 from cdcwb.report.kernel import Kernel
 from cdcwb.report.show import FIGURE_MIME
 from tests.drift_truth import drift_truth, merged, truth_versions
@@ -144,6 +146,8 @@ def test_the_captures_in_data_drift_as_their_readme_says(name: str, kernel: Kern
     assert facts["rows_without_version"] == without.get(name, [])
     evidence = {"qlik-kafka": "12 of 12 rows that both versions show", "qlik-change-table": "DDL at 2026020308020190"}
     assert evidence.get(name, "") in text_of(notebook)
+    assert f'<p class="cdcwb-answer">{escape(headline("schema_drift", facts))}</p>' in text_of(notebook)
+    assert facts["verdict"] not in text_of(notebook)
 
 
 def test_any_two_versions_are_compared_and_wrong_names_are_all_told_at_once(kernel: Kernel) -> None:

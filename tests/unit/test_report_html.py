@@ -17,7 +17,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME
 from cdcwb.report.html import SIZE_LIMIT, Page, Siblings, page, render, title_of, write_scripts, write_whole
 from cdcwb.report.index import Entry, write_index
-from cdcwb.report.show import FIGURE_MIME, NOTHING, STYLE
+from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"
 ABOUT = Page("data/<b>&", datetime(2025, 3, 23, 10, 57, 19, 5, tzinfo=UTC), "02_transactions", "0.1.0")
@@ -120,6 +120,12 @@ def test_a_page_begins_with_the_answer_to_its_question() -> None:
     assert '<p class="answer">No transaction fits: &lt;b&gt;users&lt;/b&gt;</p>' in html
     assert html.index("<h1>") < html.index('class="answer"') < html.index("<main>")
     assert 'class="answer"' not in made(code(figure()))
+
+
+def test_the_answer_that_a_notebook_shows_is_not_said_twice() -> None:
+    said = output({"cdcwb": HEADLINE}, **{"text/html": "<p>the answer</p>"})
+    assert "the answer" not in made(code(said, output(**{MIME: {"changes": 0, "transactions": 0}})))
+    assert "the answer" in made(code(said)), "of a notebook whose answer is not known"
 
 
 def test_only_the_richest_form_of_an_output_is_shown_and_nothing_from_standard_error() -> None:

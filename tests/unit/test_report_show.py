@@ -114,7 +114,8 @@ def test_captured_text_is_escaped_wherever_it_is_shown(shown: list[dict[str, Any
     show.cards([(HOSTILE, HOSTILE, HOSTILE)])
     show.note(HOSTILE)
     show.verdict(Health(Tone.BAD, HOSTILE, HOSTILE))
-    assert len(shown) == 4
+    show.headline(HOSTILE)
+    assert len(shown) == 5
     for output in shown:
         assert "<script" not in output["text/html"]
         assert "<img" not in output["text/html"]

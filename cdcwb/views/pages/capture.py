@@ -31,6 +31,8 @@ class CapturePage(Page):
     """Files and their bytes, changes over time, tables and their versions, records, problems."""
 
     title: ClassVar[str] = "Capture"
+    notebook: ClassVar[str] = "capture"
+    shows_health: ClassVar[bool] = True
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)

@@ -4,6 +4,7 @@ the other, and values that stand under the wrong columns although no version say
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
@@ -54,6 +55,7 @@ class Drift(Page):
     """
 
     title: ClassVar[str] = "Schema drift"
+    notebook: ClassVar[str] = "schema_drift"
     images: ClassVar[bool] = True
 
     def __init__(self, opened: Opened, table: str = "", old_version: str = "", new_version: str = "") -> None:
@@ -67,6 +69,12 @@ class Drift(Page):
         self.steps = [step for step in self.drift.steps if step.new.table in named]
         if self.pair:
             self.steps = steps_between(self.capture, [self.pair], self.drift.statements)
+
+    def answered_by(self) -> Mapping[str, Any]:
+        """See :class:`Page`."""
+        versions = [[v.table, v.table_version, v.changes, v.first_position] for v in self.drift.versions]
+        without = [[row["table"], row["events"]] for row in self.drift.without_version]
+        return {"versions": versions, "rows_without_version": without}
 
     @panel("In short")
     def in_short(self, sheet: Sheet) -> None:
@@ -121,9 +129,9 @@ class Drift(Page):
             sheet.note(f"{without} without a bar: no row that has a place bears it.")
         for name, turns in self.drift.mixed:
             sheet.note(f"{name}: {count(turns)} times rows of an older version stand behind those of a newer one.")
-        rows, known = ask.version_rows(self.drift.versions), self.drift.versions
+        rows = ask.version_rows(self.drift.versions)
         sheet.table(rows[:200], _VERSIONS, total=len(rows), none="There are no versions.")
-        sheet.record({"versions": [[v.table, v.table_version, v.changes, v.first_position] for v in known]})
+        sheet.record({"versions": self.answered_by()["versions"]})
         sheet.record({"versions_mixed": [[name, turns] for name, turns in self.drift.mixed]})
 
     @panel("All findings")
@@ -191,7 +199,7 @@ class Drift(Page):
         heads = {"table": "table", "events": "rows", "position": "first position", "file": "file", "offset": "offset"}
         rows = self.drift.without_version
         sheet.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
-        sheet.record({"rows_without_version": [[row["table"], row["events"]] for row in rows]})
+        sheet.record({"rows_without_version": self.answered_by()["rows_without_version"]})
 
     @panel("What a sink that keeps the newest schema gets wrong")
     def newest_schema(self, sheet: Sheet) -> None:

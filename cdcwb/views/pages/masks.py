@@ -3,6 +3,7 @@ log record lists; and where a mask and the images disagree."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ class Masks(Page):
     """Changed columns over time, how often and together; masks bit by bit; no-op updates and changes of keys."""
 
     title: ClassVar[str] = "Change masks"
+    notebook: ClassVar[str] = "change_masks"
     images: ClassVar[bool] = True
 
     @cached_property
@@ -59,13 +61,24 @@ class Masks(Page):
         versions = ordered(self.capture, "table_versions").toArrow().to_pylist()
         return draw(self.frequent, versions, ordered(self.capture, "detected").toArrow().to_pylist())
 
+    @cached_property
+    def wrong(self) -> list[dict[str, Any]]:
+        """Masks that disagree with the images of their change."""
+        return show.records(ask.disagreements(self.capture))
+
+    def answered_by(self) -> Mapping[str, Any]:
+        """See :class:`Page`."""
+        return {"mask_disagreements": len(self.wrong)}
+
     @panel("In short")
     def in_short(self, sheet: Sheet) -> None:
         """How many updates there are, and what tells which columns they change."""
-        self.begin(sheet, {})
         known, totals = self.updates, self.totals
         told = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
         changed = {(row["table"], row["column"]) for row in self.columns if row["changed"]}
+        facts: dict[str, Any] = {f"updates_{name}": number for name, number in totals.items() if name != "updates"}
+        facts |= {"updates": totals["updates"], "updates_told_by": told, "columns_changed": len(changed)}
+        self.begin(sheet, facts | {"updates_tables": len(known)})
         share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
         sheet.cards(
             [
@@ -82,9 +95,6 @@ class Masks(Page):
             sheet.note(ask.LISTED)
         if keyless := [row["table"] for row in known if row["listed_without_key"]]:
             sheet.note(ask.without_key(keyless))
-        sheet.record({f"updates_{name}": number for name, number in totals.items() if name != "updates"})
-        sheet.record({"updates": totals["updates"], "updates_told_by": told, "columns_changed": len(changed)})
-        sheet.record({"updates_tables": len(known)})
         heads = {"table": "table", "updates": "updates", "told_by_mask": "from the mask"}
         heads |= {"told_by_images": "from images", "told_by_log": "from the log", "not_told": "unknown"}
         heads |= {"idle": "no-op updates", "columns_changed": "columns that change"}
@@ -199,7 +209,6 @@ class Masks(Page):
     @panel("Masks against images")
     def disagreements(self, sheet: Sheet) -> None:
         """Changes whose mask says something else than their images."""
-        wrong = ask.disagreements(self.capture)
         heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table", "file": "file"}
         heads |= {"offset": "offset", "length": "length"}
         none = (
@@ -207,8 +216,8 @@ class Masks(Page):
             if self.bits
             else "There are no masks that could disagree."
         )
-        sheet.table(wrong, heads, none=none, folder=self.asked.path)
-        sheet.record({"mask_disagreements": len(wrong)})
+        sheet.table(self.wrong, heads, none=none, folder=self.asked.path)
+        sheet.record(self.answered_by())
 
 
 def _some(sheet: Sheet, tables: list[str], most: int) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 from cdcwb.analysis.marks import marks_of
 from cdcwb.model import Severity
 from cdcwb.report import check_parameters, open_page, show
+from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.opening import look_at
 from cdcwb.views.pages.sheet import Sheet
 from cdcwb.views.view import View, is_live
@@ -79,9 +80,12 @@ class Page:
     """
 
     title: ClassVar[str]
+    notebook: ClassVar[str] = ""
+    """The name of the notebook, under which its headline is known (:mod:`cdcwb.report.headlines`)."""
     images: ClassVar[bool] = False
     """Whether its questions are about values."""
     shows_health: ClassVar[bool] = False
+    """Whether it begins with the health of the capture; else it begins with the answer to its own question."""
 
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
@@ -156,10 +160,25 @@ class Page:
 
     # --- how each begins ----------------------------------------------------------------------------------------------
 
+    def answered_by(self) -> Mapping[str, Any]:
+        """The facts that the headline is made of and that other panels record than the one that begins the page."""
+        return {}
+
     def begin(self, sheet: Sheet, facts: Mapping[str, Any]) -> None:
-        """What limits the page, and the facts that every page has, besides ``facts``."""
+        """The headline and what limits the page, and the facts that every page has, besides ``facts``."""
         opened, health = self.opened, self.opened.health
-        sheet.verdict(health)
+        marks = self._marks()
+        said: dict[str, Any] = {
+            "title": self.title,
+            "what": health.what,
+            "verdict": health.verdict,
+            "tone": health.tone,
+        }
+        said |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
+        if self.shows_health:
+            sheet.verdict(health)
+        elif is_answered(self.notebook, known := {**said, **self.answered_by()}):
+            sheet.headline(headline(self.notebook, known))
         if len(opened.captures) > 1:
             sheet.note(
                 f"{joined(list(opened.captures))} are looked at together; tables and transactions bear the name of "
@@ -169,9 +188,7 @@ class Page:
             sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
         if zone_name(axis=False) != "UTC":
             sheet.note(f"Times are shown in {zone_name(axis=False)}.")
-        marks = self._marks()
-        said = {"title": self.title, "what": health.what, "verdict": health.verdict, "tone": health.tone}
-        sheet.record({**said, **{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts})
+        sheet.record(said)
         if self.is_live:
             sheet.widget(View(self.views.bench, "", []))
         if marks:

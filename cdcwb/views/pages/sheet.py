@@ -40,6 +40,10 @@ class Sheet:
         """See :func:`cdcwb.report.show.verdict`."""
         self._said.append(lambda: show.verdict(health))
 
+    def headline(self, text: str) -> None:
+        """See :func:`cdcwb.report.show.headline`."""
+        self._said.append(lambda: show.headline(text))
+
     def note(self, text: str) -> None:
         """A sentence."""
         self._said.append(lambda: show.note(text))

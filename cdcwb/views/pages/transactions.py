@@ -3,6 +3,7 @@ for their commit, and whether positions rise as they should."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -34,6 +35,7 @@ class Transactions(Page):
     """
 
     title: ClassVar[str] = "Transactions"
+    notebook: ClassVar[str] = "transactions"
 
     def __init__(self, opened: Opened, **wanted: Any) -> None:
         self.wanted = self.check(**wanted)
@@ -67,6 +69,11 @@ class Transactions(Page):
     def longest_ones(self) -> Any:
         """The longest transactions, as a frame."""
         return ask.timeline(self.capture, until=self.last)
+
+    @cached_property
+    def ranked(self) -> list[dict[str, Any]]:
+        """The ten longest transactions of those whose duration is known."""
+        return show.records(self.longest_ones[self.longest_ones["lasted_us"].notna()].head(10))
 
     @property
     def columns(self) -> dict[str, str]:
@@ -303,14 +310,16 @@ class Transactions(Page):
             sheet.note("Compacted topics and the sequences of databases leave numbers out although nothing is missing.")
         sheet.record({"gaps": total, "numbers_missing": {row["stream"]: row["missing"] for row in numbers[:1000]}})
 
+    def answered_by(self) -> Mapping[str, Any]:
+        """See :class:`Page`."""
+        return {"longest_transactions": [[row["transaction_id"], row["lasted_us"]] for row in self.ranked]}
+
     @panel("Longest")
     def longest(self, sheet: Sheet) -> None:
         """The transactions that lasted longest."""
-        ranked = self.longest_ones[self.longest_ones["lasted_us"].notna()].head(10)
-        sheet.table(ranked, {**_WHO, "lasted_us": "duration", **self.columns}, none="No transaction has a duration.")
-        sheet.record(
-            {"longest_transactions": [[row["transaction_id"], row["lasted_us"]] for row in show.records(ranked)]}
-        )
+        heads = {**_WHO, "lasted_us": "duration", **self.columns}
+        sheet.table(self.ranked, heads, none="No transaction has a duration.")
+        sheet.record(self.answered_by())
 
     @panel("Largest")
     def largest(self, sheet: Sheet) -> None:
