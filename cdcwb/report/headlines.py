@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from cdcwb.analysis.health import Tone
+from cdcwb.model import Severity
 from cdcwb.words import count, duration, joined, moment, plural, visible
 
-__all__ = ["headline", "is_answered"]
+__all__ = ["headline", "is_answered", "tone"]
 
 Facts = Mapping[str, Any]
 
@@ -29,8 +31,27 @@ def is_answered(notebook: str, facts: Facts) -> bool:
     return _answer(notebook, facts) is not None
 
 
+def tone(notebook: str, facts: Facts) -> str:
+    """How the headline is meant (:class:`cdcwb.analysis.health.Tone`): BAD where something is wrong, WARNING where
+    something is incomplete, not known or has changed. Of a notebook without an answer of its own, what it says of the
+    capture's health."""
+    judge = _TONES.get(_name(notebook))
+    try:
+        if judge is not None:
+            wrong, doubtful = judge(facts)
+            return Tone.BAD if wrong else Tone.WARNING if doubtful else Tone.GOOD
+    except KeyError:  # as in _answer
+        pass
+    return str(facts.get("tone", ""))
+
+
+def _name(notebook: str) -> str:
+    """The name of a notebook without its folder and number."""
+    return re.sub(r"^(.*/)?\d+_", "", notebook)
+
+
 def _answer(notebook: str, facts: Facts) -> str | None:
-    answer = _ANSWERS.get(re.sub(r"^(.*/)?\d+_", "", notebook))
+    answer = _ANSWERS.get(_name(notebook))
     try:
         return None if answer is None else answer(facts)
     except KeyError:  # a notebook of the user's own that has the name of one of ours
@@ -52,10 +73,15 @@ def _transactions(facts: Facts) -> str:
         said.append(f"{count(facts['transactions_rolled_back'])} rolled back")
     if facts["transactions_open"]:
         said.append(f"{count(facts['transactions_open'])} still open")
-    whole, unknown = facts["transactions_whole"], facts["transactions_unknown"]
-    incomplete = all_of_them - whole - unknown - facts["transactions_open"]
+    incomplete = _incomplete(facts)
     parts = [joined(said), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
     return "; ".join([*parts, _longest(facts["longest_transactions"])])
+
+
+def _incomplete(facts: Facts) -> int:
+    """Transactions that ended, and of which something is missing."""
+    known = ("transactions_whole", "transactions_unknown", "transactions_open")
+    return int(facts["transactions"] - sum(facts[name] for name in known))
 
 
 def _longest(ranked: list[list[Any]]) -> str:
@@ -208,3 +234,21 @@ _ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
     "event_log_xds": _event_log_xds,
     "replay_and_reconcile": _replay_and_reconcile,
 }
+
+_TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
+    "transactions": lambda facts: (0, facts["transactions"] and (facts["transactions_open"] or _incomplete(facts) > 0)),
+    "change_masks": lambda facts: (facts["mask_disagreements"], facts["updates_not_told"]),
+    "schema_drift": lambda facts: (
+        facts["drift_findings_by_severity"].get(Severity.ERROR),
+        facts["drift_findings_by_severity"].get(Severity.WARNING) or facts["rows_without_version"],
+    ),
+    "event_log_xds": lambda facts: (
+        facts.get("decisions_invalid"),
+        facts.get("decisions_needs_snapshot") or facts.get("decisions_left_out"),
+    ),
+    "replay_and_reconcile": lambda facts: (
+        any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "different")),
+        facts["reconcile_late"] or facts["replay_partial"],
+    ),
+}
+"""Of the facts of each notebook: whether something is wrong, and whether something is incomplete or has changed."""

@@ -33,7 +33,7 @@ from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE, asset
 from cdcwb.words import moment, size, visible
 
-__all__ = ["SIZE_LIMIT", "Page", "Siblings", "page", "render", "title_of", "write_scripts", "write_whole"]
+__all__ = ["SIZE_LIMIT", "Page", "Siblings", "page", "policy", "render", "title_of", "write_scripts", "write_whole"]
 
 SIZE_LIMIT = 8_000_000
 """No report is larger, in bytes; plotly.js is the greater part of it."""
@@ -100,7 +100,7 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
         shared="" if siblings is None else _script_json({"file": siblings.scripts, "integrity": siblings.integrity}),
         before=_BEFORE,
         scripts=scripts[1:],
-        policy=_policy(scripts, siblings is not None),
+        policy=policy(scripts, siblings is not None),
     )
     if len(html.encode()) > SIZE_LIMIT:
         raise CaptureError(f"the report would be larger than {size(SIZE_LIMIT)}; choose fewer tables or a shorter time")
@@ -262,7 +262,8 @@ def _plotly() -> str:
     return re.sub("</(script)", r"<\\/\1", str(get_plotlyjs()), flags=re.IGNORECASE)
 
 
-def _policy(scripts: list[str], loads: bool) -> str:
+def policy(scripts: list[str], loads: bool) -> str:
+    """The content security policy of a page: these scripts and nothing else; ``loads``: and what they load."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join([*(f"'sha256-{value}'" for value in hashes), *(["'strict-dynamic'"] if loads else [])])
     return (

@@ -1,26 +1,32 @@
-"""The index page over a folder of reports."""
+"""The index page over a folder of reports: captures by questions, with the answer of each report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Final
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
 from urllib.parse import quote
 
-from cdcwb.report.html import render, write_whole
-from cdcwb.words import moment, size, visible
+from cdcwb.report.html import policy, render, write_whole
+from cdcwb.report.show import asset
+from cdcwb.words import moment, plural, size, visible
 
 __all__ = ["Entry", "write_index"]
 
 _SENTENCE: Final = 600
+_HEALTH: Final = "Capture health"
+_WORDS: Final = {"good": "OK", "warning": "Warning", "bad": "Error"}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One report: ``file`` is its name in the folder of the index, ``headline`` its answer, ``what`` a sentence about
-    the capture, ``facts`` are (name, value) in words."""
+    """One report: ``file`` is its name in the folder of the index, ``headline`` its answer, ``tone`` how that is meant.
+
+    ``what`` says what the capture is, ``verdict`` whether it is healthy, ``health`` how that is meant. ``answers``:
+    whether the report has a question of its own; else it is the one about the capture, and its headline the verdict.
+    """
 
     title: str
     capture: str
@@ -29,7 +35,9 @@ class Entry:
     tone: str = ""
     headline: str = ""
     what: str = ""
-    facts: tuple[tuple[str, str], ...] = field(default=())
+    verdict: str = ""
+    health: str = ""
+    answers: bool = True
 
 
 def write_index(
@@ -40,30 +48,54 @@ def write_index(
     broken: Sequence[str] = (),
     failed: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write ``index.html`` into ``folder`` and return its path. ``broken`` are sentences about thresholds, ``failed``
-    those about reports that were not made, by their name. Everything is escaped."""
-    rows = [
-        {
-            "title": entry.title,
-            "capture": entry.capture,
-            "href": quote(entry.file),
-            "made": moment(entry.made.replace(microsecond=0)),
-            "tone": entry.tone,
-            "headline": entry.headline,
-            "what": entry.what,
-            "facts": entry.facts,
-            "size": size((folder / entry.file).stat().st_size),
-        }
-        for entry in entries
-    ]
+    """Write ``index.html`` into ``folder`` and return its path: a row for each capture, a column for each question, the
+    first for the health of the capture. ``broken`` are sentences about thresholds, ``failed`` those about reports that
+    were not made, by their name. Everything is escaped."""
+    entries = list(entries)
+    captures: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        captures.setdefault((entry.capture, str(PurePosixPath(entry.file).parent)), []).append(entry)
+    about = {
+        key: next((one for one in some if not one.answers and one.verdict), None) for key, some in captures.items()
+    }
+    others = [entry for entry in entries if entry not in about.values()]
+    questions = dict.fromkeys(one.title for one in sorted(others, key=lambda one: PurePosixPath(one.file).name))
+    script = asset("index.js")
     target = folder / "index.html"
     page = render(
         "index.html",
-        entries=rows,
+        questions=[_HEALTH, *questions],
+        captures=[_row(folder, some, about[key], list(questions)) for key, some in captures.items()],
         made=moment(made.replace(microsecond=0)),
         version=version,
         broken=[visible(sentence, _SENTENCE) for sentence in broken],
         failed=[(name, visible(sentence, _SENTENCE)) for name, sentence in (failed or {}).items()],
+        script=script,
+        policy=policy([script], loads=False),
     )
     write_whole(target, page)
     return target
+
+
+def _row(folder: Path, entries: Sequence[Entry], about: Entry | None, questions: Sequence[str]) -> dict[str, Any]:
+    """What the matrix says about a capture. ``about``: the report about its health."""
+    first = entries[0]
+    cells = [_cell(_HEALTH, about, about or first, first.health, first.verdict, first.what)]
+    for question in questions:
+        answer = next((one for one in entries if one.title == question and one is not about), None)
+        cells.append(_cell(question, answer, answer, *((answer.tone, answer.headline) if answer else ("", ""))))
+    latest = moment(max(one.made for one in entries).replace(microsecond=0))
+    room = size(sum((folder / one.file).stat().st_size for one in entries))
+    return {"name": first.capture, "cells": cells, "about": f"{plural(len(entries), 'report')}, {room}, made {latest}"}
+
+
+def _cell(
+    question: str, report: Entry | None, said: Entry | None, tone: str, text: str, more: str = ""
+) -> dict[str, str] | None:
+    """One answer; ``report``: the one that it leads to. None: there is no such report."""
+    if said is None:
+        return None
+    href = quote(report.file) if report else ""
+    title = report.title if report and question == _HEALTH and report.title != "Capture" else question
+    text = visible(text, _SENTENCE) or title
+    return {"title": title, "href": href, "tone": tone, "word": _WORDS.get(tone, ""), "text": text, "more": more}

@@ -25,7 +25,7 @@ from cdcwb.formats.folder import WRITTEN
 from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import declared_facts, monitored
-from cdcwb.report.headlines import headline, is_answered
+from cdcwb.report.headlines import headline, is_answered, tone
 from cdcwb.report.html import Siblings, title_of, write_scripts
 from cdcwb.report.index import Entry, write_index
 from cdcwb.report.parameters import check_parameters
@@ -43,7 +43,7 @@ from cdcwb.report.runner import (
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
 from cdcwb.saved import saved_at
-from cdcwb.words import count, joined, size
+from cdcwb.words import joined
 
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
@@ -57,12 +57,6 @@ ALONE: Final = (LESSON, "explore")
 """Notebooks that are about no capture in particular, or wait for someone: no part of a suite."""
 
 _OWN: Final = {"path", "format", "options"}
-_SHOWN: Final = (
-    ("transactions", "transactions"),
-    ("open_transactions", "open"),
-    ("changes", "changes"),
-    ("problems", "problems"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,13 +337,14 @@ def check_captures(wanted: Wanted) -> None:
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:
-    """What the index says about a report: the answer of its notebook. Of one that answers what the capture is, and
-    whether it is healthy, also the facts that every notebook records, as far as this one does."""
-    answer, made = headline(name, facts), datetime.now(UTC)
-    tone = facts.get("tone", "")
-    if is_answered(name, facts):
-        return Entry(facts.get("title", name), capture, file, made, tone, answer)
-    numbers = [(title, count(facts[fact])) for fact, title in _SHOWN if isinstance(facts.get(fact), int)]
-    if isinstance(facts.get("bytes"), int):
-        numbers.append(("bytes", size(facts["bytes"])))
-    return Entry(facts.get("title", name), capture, file, made, tone, answer, facts.get("what", ""), tuple(numbers))
+    """What the index says about a report."""
+    return Entry(
+        facts.get("title", name),
+        capture,
+        file,
+        datetime.now(UTC),
+        tone(name, facts),
+        headline(name, facts),
+        *(facts.get(fact, "") for fact in ("what", "verdict", "tone")),
+        answers=is_answered(name, facts),
+    )

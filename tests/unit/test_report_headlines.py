@@ -8,7 +8,7 @@ import pytest
 
 from cdcwb.report import notebooks
 from cdcwb.report.facts import declared_facts
-from cdcwb.report.headlines import headline, is_answered
+from cdcwb.report.headlines import headline, is_answered, tone
 
 TRANSACTIONS: dict[str, Any] = {
     "changes": 900,
@@ -195,3 +195,32 @@ def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
     assert headline("02_transactions", {"verdict": "Of a notebook with our name."}) == "Of a notebook with our name"
     assert headline("my_own", {}) == "made"
     assert not is_answered("02_transactions", {"verdict": "x"})
+
+
+@pytest.mark.parametrize(
+    ("notebook", "facts", "meant"),
+    [
+        ("transactions", TRANSACTIONS, "warning"),
+        ("transactions", TRANSACTIONS | {"transactions_whole": 132, "transactions_open": 0}, "good"),
+        ("transactions", TRANSACTIONS | {"transactions_whole": 130, "transactions_open": 0}, "warning"),
+        ("transactions", NO_TRANSACTIONS, "good"),
+        ("change_masks", MASKS, "good"),
+        ("change_masks", MASKS | {"updates_not_told": 1}, "warning"),
+        ("change_masks", MASKS | {"updates_not_told": 1, "mask_disagreements": 2}, "bad"),
+        ("schema_drift", DRIFT | {"drift_findings_by_severity": {"warning": 1}}, "warning"),
+        ("schema_drift", DRIFT | {"drift_findings_by_severity": {"info": 1}}, "good"),
+        ("schema_drift", DRIFT | {"drift_findings_by_severity": {"error": 1, "info": 1}}, "bad"),
+        ("event_log_xds", XDS, "warning"),
+        ("event_log_xds", XDS | {"decisions_left_out": 0}, "good"),
+        ("event_log_xds", LOG, "warning"),
+        ("event_log_xds", LOG | {"decisions_invalid": 1}, "bad"),
+        ("replay_and_reconcile", REPLAY, "good"),
+        ("replay_and_reconcile", COMPARED, "bad"),
+        ("replay_and_reconcile", COMPARED | {"reconcile_missing": 0, "reconcile_extra": 0}, "warning"),
+        ("capture", {"tone": "bad"}, "bad"),
+        ("change_masks", {"tone": "warning", "updates": 1}, "warning"),
+        ("my_own", {}, ""),
+    ],
+)
+def test_an_answer_is_meant_as_the_worst_that_it_says(notebook: str, facts: dict[str, Any], meant: str) -> None:
+    assert tone(notebook, facts) == tone(f"reports/07_{notebook}", facts) == meant

@@ -184,7 +184,7 @@ def test_a_capture_that_cannot_be_read_does_not_keep_the_others_from_their_repor
     assert "not made: a: cannot be read" in capsys.readouterr().err
     index = (out / "index.html").read_text()
     assert 'href="b/02_transactions.html"' in index
-    assert "2 kB" in index
+    assert "1 report, 6 bytes" in index
     assert "a/02_transactions.html" not in index
     assert "Not made: a</p><p>a: cannot be read" in index
     assert "Not made: b, 03_change_masks</p><p>it broke" in index

@@ -86,13 +86,14 @@ class Drift(Page):
         details = [[f.rule, f.table, f.column, f.old, f.new, f.first_position, f.first_at] for f in found[:100]]
         facts: dict[str, Any] = {"drift_findings": [[f.rule, f.table, f.column, f.first_position] for f in found]}
         facts["drift_findings_by_rule"] = dict(Counter(one.rule for one in found).most_common())
-        self.begin(sheet, facts | {"drift_details": details})
+        by_severity = dict(Counter(one.severity for one in found))
+        self.begin(sheet, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
         lacking = count(sum(row["events"] for row in without))
         sheet.cards(
             [
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
-                ("findings", count(len(found)), tally(Counter(one.severity for one in found))),
+                ("findings", count(len(found)), tally(by_severity)),
                 ("rows without a version", lacking, f"in {plural(len(without), 'table')}"),
                 ("under the wrong columns", count(len(self.wrong)), "columns whose values look like another's"),
             ]
