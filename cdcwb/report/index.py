@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from cdcwb.report.html import policy, render, write_whole
 from cdcwb.report.show import asset
@@ -16,6 +19,7 @@ from cdcwb.words import moment, plural, size, visible
 __all__ = ["Entry", "write_index"]
 
 _SENTENCE: Final = 600
+_WHOLE: Final = 24  # characters of a word that is not broken
 _HEALTH: Final = "Capture health"
 _WORDS: Final = {"good": "OK", "warning": "Warning", "bad": "Error"}
 
@@ -31,7 +35,6 @@ class Entry:
     title: str
     capture: str
     file: str
-    made: datetime
     tone: str = ""
     headline: str = ""
     what: str = ""
@@ -77,25 +80,35 @@ def write_index(
     return target
 
 
-def _row(folder: Path, entries: Sequence[Entry], about: Entry | None, questions: Sequence[str]) -> dict[str, Any]:
-    """What the matrix says about a capture. ``about``: the report about its health."""
+def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions: Sequence[str]) -> dict[str, Any]:
+    """What the matrix says about a capture. ``health``: the report about it."""
     first = entries[0]
-    cells = [_cell(_HEALTH, about, about or first, first.health, first.verdict, first.what)]
+    cells = [_cell(_HEALTH, health, health or first, first.health, first.verdict, first.what)]
     for question in questions:
-        answer = next((one for one in entries if one.title == question and one is not about), None)
+        answer = next((one for one in entries if one.title == question and one is not health), None)
         cells.append(_cell(question, answer, answer, *((answer.tone, answer.headline) if answer else ("", ""))))
-    latest = moment(max(one.made for one in entries).replace(microsecond=0))
     room = size(sum((folder / one.file).stat().st_size for one in entries))
-    return {"name": first.capture, "cells": cells, "about": f"{plural(len(entries), 'report')}, {room}, made {latest}"}
+    about = f"{plural(len(entries), 'report')}, {room}"
+    return {"name": _unbroken(first.capture), "cells": cells, "about": about}
 
 
 def _cell(
     question: str, report: Entry | None, said: Entry | None, tone: str, text: str, more: str = ""
-) -> dict[str, str] | None:
+) -> dict[str, str | Markup] | None:
     """One answer; ``report``: the one that it leads to. None: there is no such report."""
     if said is None:
         return None
     href = quote(report.file) if report else ""
     title = report.title if report and question == _HEALTH and report.title != "Capture" else question
-    text = visible(text, _SENTENCE) or title
-    return {"title": title, "href": href, "tone": tone, "word": _WORDS.get(tone, ""), "text": text, "more": more}
+    shown = _unbroken(visible(text, _SENTENCE) or title)
+    return {"title": title, "href": href, "tone": tone, "word": _WORDS.get(tone, ""), "text": shown, "more": more}
+
+
+def _unbroken(text: str) -> Markup:
+    """A text as HTML in which names and dates that have room on a line are not broken where they have a hyphen or the
+    like."""
+    words = re.split(r"(\s+)", text)
+    span = Markup('<span class="whole">{}</span>')
+    return Markup("").join(
+        span.format(word) if len(word) <= _WHOLE and re.search(r"\w[^\w\s]\w|_", word) else word for word in words
+    )

@@ -342,9 +342,10 @@ def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> En
         facts.get("title", name),
         capture,
         file,
-        datetime.now(UTC),
         tone(name, facts),
         headline(name, facts),
-        *(facts.get(fact, "") for fact in ("what", "verdict", "tone")),
+        facts.get("what", ""),
+        facts.get("verdict", ""),
+        facts.get("tone", ""),
         answers=is_answered(name, facts),
     )

@@ -43,7 +43,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     page = folder / "report.html"
     facts = run_report("transactions", folder / "capture", page, options={"labels": str(labels)})
     transactions = pq.read_table(made / "truth" / "transactions.parquet").num_rows
-    index = write_index(folder, [Entry("Transactions", RUNS, page.name, now(), "bad", (RUNS,))], now(), "0")
+    index = write_index(folder, [Entry("Transactions", RUNS, page.name, "bad", RUNS, RUNS, RUNS, "bad")], now(), "0")
     return SimpleNamespace(page=page, index=index, facts=facts, transactions=transactions)
 
 

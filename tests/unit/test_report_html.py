@@ -174,7 +174,7 @@ def test_the_index_is_a_matrix_of_captures_and_questions(tmp_path: Path) -> None
         file.write_text("x" * 500)
         tone, headline = said
         health = (f"A capture {capture}.", "Needs a look: 1 error.", "bad")
-        return Entry(title, capture, f"{capture}/{name}.html", ABOUT.made, tone, headline, *health, answers=answers)
+        return Entry(title, capture, f"{capture}/{name}.html", tone, headline, *health, answers=answers)
 
     entries = [
         entry("one", "02_transactions", "Transactions", "good", "All 5 transactions committed"),
@@ -183,18 +183,17 @@ def test_the_index_is_a_matrix_of_captures_and_questions(tmp_path: Path) -> None
         entry("two", "03_change_masks", "Change masks", "", "No updates"),
     ]
     html = write_index(tmp_path, entries, ABOUT.made, "0.1.0").read_text()
-    made_at = "made 2025-03-23 10:57:19 UTC"
     health = "Capture health Error Needs a look: 1 error. A capture"
     assert cells(html) == [
         ["Capture", "Capture health", "Transactions", "Change masks"],
         [
-            f"one 1 report, 500 bytes, {made_at}",
+            "one 1 report, 500 bytes",
             f"{health} one.",
             "Transactions OK All 5 transactions committed",
             "no report",
         ],
         [
-            f"two 3 reports, 1.5 kB, {made_at}",
+            "two 3 reports, 1.5 kB",
             f"{health} two.",
             "Transactions Warning 1 of 2 transactions still open",
             "Change masks No updates",
@@ -208,7 +207,7 @@ def test_the_index_is_a_matrix_of_captures_and_questions(tmp_path: Path) -> None
 
 def test_the_index_escapes_what_was_captured_and_runs_its_own_script_only(tmp_path: Path) -> None:
     (tmp_path / "a#b c.html").write_text("x" * 1234)
-    entry = Entry("T<i>", HOSTILE, "a#b c.html", ABOUT.made, "bad", "Needs a <look>.", "<u>", HOSTILE, "bad")
+    entry = Entry("T<i>", HOSTILE, "a#b c.html", "bad", "Needs a <look>.", "<u>", HOSTILE, "bad")
     html = write_index(tmp_path, [entry], ABOUT.made, "0.1.0", ["<b>"], {HOSTILE: HOSTILE}).read_text()
     assert 'href="a%23b%20c.html"' in html
     (script,) = re.findall(r"<script.*?</script>", html, re.DOTALL)
