@@ -10,7 +10,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["KINDS", "MIME", "declared_facts", "flat", "monitored", "read_facts", "record"]
+__all__ = ["KINDS", "MIME", "declared_facts", "flat", "monitored", "read_facts", "record", "stored"]
 
 MIME: Final = "application/vnd.cdcwb.facts+json"
 KINDS: Final = {
@@ -36,8 +36,12 @@ def record(facts: Mapping[str, Any]) -> None:
     """
     from IPython.display import display
 
-    plain = {str(name): _plain(value) for name, value in facts.items()}
-    display({MIME: plain, "text/plain": ""}, raw=True)  # text: nbconvert warns without
+    display({MIME: stored(facts), "text/plain": ""}, raw=True)  # text: nbconvert warns without
+
+
+def stored(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts as :func:`record` stores them, and as they are read."""
+    return {str(name): _plain(value) for name, value in facts.items()}
 
 
 def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:

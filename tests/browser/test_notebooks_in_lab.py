@@ -267,3 +267,8 @@ def test_tables_and_cards_are_readable_in_vs_code_and_in_hosts_that_are_not_know
     assert {part: some for part, some in found["wrong"].items() if some} == {}
     assert found["counts"]["cards"] > 4
     assert found["cells"] == [INK[theme]]
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "00_start_here"])
+def test_a_saved_notebook_is_at_most_a_megabyte(executed: dict[str, Any], name: str) -> None:
+    assert len(nbformat.writes(executed[name]).encode()) <= 1_000_000

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 from cdcwb.analysis.marks import marks_of
 from cdcwb.model import Severity
 from cdcwb.report import check_parameters, open_page, show
+from cdcwb.report.facts import stored
 from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.opening import look_at
 from cdcwb.views.pages.sheet import Sheet
@@ -177,7 +178,7 @@ class Page:
         said |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
         if self.shows_health:
             sheet.verdict(health)
-        elif is_answered(self.notebook, known := {**said, **self.answered_by()}):
+        elif is_answered(self.notebook, known := stored({**said, **self.answered_by()})):
             sheet.headline(headline(self.notebook, known))
         if len(opened.captures) > 1:
             sheet.note(
