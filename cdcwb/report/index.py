@@ -89,7 +89,7 @@ def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions
         cells.append(_cell(question, answer, answer, *((answer.tone, answer.headline) if answer else ("", ""))))
     room = size(sum((folder / one.file).stat().st_size for one in entries))
     about = f"{plural(len(entries), 'report')}, {room}"
-    return {"name": _unbroken(first.capture), "cells": cells, "about": about}
+    return {"name": _unbroken(visible(first.capture, _SENTENCE)), "cells": cells, "about": about}
 
 
 def _cell(
@@ -101,7 +101,14 @@ def _cell(
     href = quote(report.file) if report else ""
     title = report.title if report and question == _HEALTH and report.title != "Capture" else question
     shown = _unbroken(visible(text, _SENTENCE) or title)
-    return {"title": title, "href": href, "tone": tone, "word": _WORDS.get(tone, ""), "text": shown, "more": more}
+    return {
+        "title": title,
+        "href": href,
+        "tone": tone,
+        "word": _WORDS.get(tone, ""),
+        "text": shown,
+        "more": _unbroken(visible(more, _SENTENCE)),
+    }
 
 
 def _unbroken(text: str) -> Markup:
