@@ -21,7 +21,7 @@ from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.opening import look_at
 from cdcwb.views.pages.sheet import Sheet
 from cdcwb.views.view import View, is_live
-from cdcwb.words import count, duration, joined, moment, plural, tally, zone_name
+from cdcwb.words import count, duration, joined, moment, plural, zone_name
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
@@ -206,8 +206,8 @@ class Page:
     def problems_card(self) -> tuple[str, str, str]:
         """The card with the number of problems."""
         numbers = self.summary["problems_by_severity"]
-        by_severity = {str(name): n for name in Severity if (n := numbers.get(name))}
-        return "problems", count(self.summary["problems"]), tally(by_severity)
+        worst_first = [f"{name} {count(n)}" for name in Severity if (n := numbers.get(name))]
+        return "problems", count(self.summary["problems"]), ", ".join(worst_first) or "none"
 
     def list_files(self, sheet: Sheet, files: list[dict[str, Any]], counts: Mapping[str, str]) -> None:
         """The table of ``files`` (those of a summary, and more); ``counts``: headings of what is counted in each."""
