@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
@@ -64,11 +65,10 @@ def open_capture(
     print_lines([safe(str(begin))])
     if no_lab:
         return FINE
-    command = [sys.executable, "-m", package, *(_page(begin) if browser else _lab(begin))]
+    arguments = [str(begin)] if browser else _lab(begin)
+    environment = os.environ | (_serving() if browser else {})
     try:
-        return subprocess.run(
-            command, check=False, env=os.environ | ({"CDCWB_VIEWS": "live"} if browser else {})
-        ).returncode
+        return subprocess.run([sys.executable, "-m", package, *arguments], check=False, env=environment).returncode
     except KeyboardInterrupt:  # the server has had it too, and has ended
         return FINE
 
@@ -78,11 +78,8 @@ def _lab(notebook: Path) -> list[str]:
     return [f"--ServerApp.root_dir={notebook.parent}", f"--LabApp.default_url=/lab/tree/{quote(notebook.name)}"]
 
 
-def _page(notebook: Path) -> list[str]:
-    """How Voilà serves a notebook: to this machine alone, to whoever has the token in the address."""
-    return [
-        str(notebook),
-        "--Voila.ip=127.0.0.1",
-        "--Voila.auto_token=True",
-        "--VoilaConfiguration.show_tracebacks=True",
-    ]
+def _serving() -> dict[str, str]:
+    """How Voilà serves a notebook (``views/voila.json``): to this machine alone, to whoever has the token in the
+    address, with a policy that lets the page ask nobody else. Views are live there."""
+    settings = [str(resources.files("cdcwb.views")), *os.environ.get("JUPYTER_CONFIG_PATH", "").split(os.pathsep)]
+    return {"CDCWB_VIEWS": "live", "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings))}
