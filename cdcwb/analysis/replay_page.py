@@ -204,17 +204,17 @@ def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataF
     if table.keyed:
         return changes, table
     found = likely_key(changes, table)
+    option = f"the reader option keys={table.table}"
     if found is None:
         notes.append(
-            f"No change of {table.table} has a key, and no column has a value of its own in every inserted row, so its "
-            f"rows cannot be told apart. The reader option keys={table.table}:c1+c2 names its key."
+            f"No change of {table.table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
+            f"or more. To name the key, give {option}:column+column."
         )
         return changes, table
     name, rows = found
     notes.append(
-        f"No change of {table.table} bears a key. {name} has a value of its own in each of the {plural(rows, 'row')} "
-        f"that were inserted, so rows are told apart by it here; the reader option keys={table.table}:{name} says so "
-        "for good."
+        f"No change of {table.table} has a key. Its key is inferred: {name} is unique in "
+        f"{plural(rows, 'inserted row')}. To name the key, give {option}:{name}."
     )
     keyed = keyed_by(changes, {table.table: [name]})
     return keyed, known_tables(keyed.filter(table_label() == table.table))[table.table]

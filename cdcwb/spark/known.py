@@ -32,6 +32,7 @@ __all__ = [
 
 _IMAGES: Final = ("key", "before", "after")
 _TEXTS: Final = "array<string>"
+_LEAST_ROWS: Final = 20  # that are inserted, for a column that is unique in them to be a key
 KeyedBy = tuple[str, ...]
 """The columns of a key, in name order."""
 
@@ -148,8 +149,8 @@ def keyed_by(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFrame
 
 
 def likely_key(changes: DataFrame, known: Known) -> tuple[str, int] | None:
-    """The first column that has a value of its own in every row that was inserted into a table, and in how many; None
-    where there is none, or fewer than two such rows."""
+    """The key of a table as it is inferred: the first column that is unique in all rows that were inserted into it, and
+    in how many; None where there is no such column, or fewer than 20 such rows."""
     inserted = F.col("operation").isin(str(Operation.INSERT), str(Operation.REFRESH))
     rows = changes.filter((table_label() == known.table) & inserted & committed() & F.col("after").isNotNull())
     columns = (
@@ -165,6 +166,6 @@ def likely_key(changes: DataFrame, known: Known) -> tuple[str, int] | None:
     )
     most = max((row["rows"] for row in columns), default=0)
     fit = [row for row in columns if row["values"] == row["unlike"] == most]
-    if most < 2 or not fit:
+    if most < _LEAST_ROWS or not fit:
         return None
     return min(fit, key=lambda row: (row["place"], row["column"]))["column"], most

@@ -57,9 +57,21 @@ def test_a_key_that_names_no_column_is_an_error(capture: Capture) -> None:
 def test_two_open_captures_are_compared(capture: Capture) -> None:
     page = capture.view.reconcile(cdcwb.load(str(DATA / "qlik-change-table")))
     facts = sheet(page.side_by_side()).facts
-    assert facts["reconcile_same"] > 300
-    for what in ("missing", "extra"):
-        assert sum(facts[f"reconcile_{what}_by_reason"].values()) == facts[f"reconcile_{what}"]
+    assert (facts["reconcile_same"], facts["reconcile_missing"], facts["reconcile_extra"]) == (319, 8, 2)
+    assert facts["reconcile_missing_by_reason"] == {"no_op_update": 7, "duplicate": 1}
+    # two messages of the source are damaged
+    assert facts["reconcile_extra_by_reason"] == {"unexplained": 2}
+    differences = sheet(page.differences()).frame
+    (moved,) = differences[differences["reason"] == "duplicate"]["sentence"]
+    assert moved == "order_id: from 474 to 2769"
+
+
+def test_a_key_that_is_inferred_serves_replay_and_history_and_is_marked(spark: SparkSession) -> None:
+    unkeyed = cdcwb.load(str(DATA / "gbase8s"))
+    for page in (Replay.of(unkeyed), unkeyed.view.history()):
+        assert any("Its key is inferred" in note for note in page.wanted.notes)
+        assert page.life is not None
+        assert page.life.changes > 1
 
 
 def test_a_page_with_nothing_to_show_says_why_once_and_its_panels_are_empty(capture: Capture) -> None:

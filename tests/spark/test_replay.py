@@ -171,20 +171,19 @@ def test_a_column_looks_like_a_key_where_each_inserted_row_has_a_value_of_its_ow
     spark: SparkSession, tmp_path: Path
 ) -> None:
     changes = [
-        change(1, "INSERT", T, after={"kind": "a", "no": "1", "name": "x"}),
-        change(2, "INSERT", T, after={"kind": "a", "no": "2", "name": "y"}),
-        change(3, "UPDATE", T, after={"kind": "b", "no": "2", "name": "z"}),
-        change(4, "INSERT", "shop.one", after={"no": "1"}),
-        change(5, "INSERT", "shop.same", after={"no": "1"}),
-        change(6, "INSERT", "shop.same", after={"no": "1"}),
+        *(change(n, "INSERT", T, after={"kind": "a", "no": str(n), "name": f"x{n}"}) for n in range(1, 21)),
+        change(21, "UPDATE", T, after={"kind": "b", "no": "2", "name": "z"}),
+        *(change(30 + n, "INSERT", "shop.few", after={"no": str(n)}) for n in range(19)),
+        *(change(60 + n, "INSERT", "shop.same", after={"no": str(n // 2)}) for n in range(30)),
     ]
     table = frame(spark, tmp_path, "changes", changes)
     known = known_tables(table)
-    assert likely_key(table, known[T]) == ("no", 2)
-    assert likely_key(table, known["shop.one"]) is None
+    assert likely_key(table, known[T]) == ("no", 20)
+    assert likely_key(table, known["shop.few"]) is None
     assert likely_key(table, known["shop.same"]) is None
     keyed = keyed_by(table, {T: ["no"]})
-    assert [row["key"] for row in keyed.orderBy("offset").collect()] == [{"no": "1"}, *[{"no": "2"}] * 2, *[None] * 3]
+    keys = [row["key"] for row in keyed.orderBy("offset").collect()]
+    assert keys == [*({"no": str(n)} for n in range(1, 21)), {"no": "2"}, *[None] * 49]
 
 
 def test_a_truncate_empties_the_table(spark: SparkSession, tmp_path: Path) -> None:
