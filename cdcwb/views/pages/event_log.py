@@ -14,7 +14,6 @@ from cdcwb.analysis.event_log_given import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
 from cdcwb.report import show
 from cdcwb.report import xml as beside
-from cdcwb.report.headlines import headline
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.views.pages.sheet import Sheet
 from cdcwb.words import count, plural
@@ -42,6 +41,7 @@ class EventLog(Page):
     """
 
     title: ClassVar[str] = "Event log and XDS"
+    notebook: ClassVar[str] = "event_log_xds"
 
     def __init__(self, opened: Opened, snapshot: str = "auto", **settings: Any) -> None:
         self.settings = read_settings(**settings)
@@ -61,12 +61,10 @@ class EventLog(Page):
         return read_settings(**settings)
 
     @cached_property
-    def nothing(self) -> str:
-        """Why there is nothing to show; empty where there is something."""
+    def nothing(self) -> bool:
+        """Whether there is nothing to show; the headline says why."""
         no_key = not self.log and any((row["reason"] or "").startswith(NO_KEY) for row in self.page.reasons)
-        if self.facts["documents"] or (self.facts["rows"] and not no_key):
-            return ""
-        return headline("event_log_xds", self.facts | {"format": self.summary["format"]}) + "."
+        return not self.facts["documents"] and (no_key or not self.facts["rows"])
 
     @cached_property
     def objects_drawn(self) -> Records:
@@ -78,7 +76,6 @@ class EventLog(Page):
         """What became of the rows, and what the decisions rest on."""
         self.begin(sheet, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
         if self.nothing:
-            sheet.note(self.nothing)
             return
         if self.asked.limits and self.log:
             sheet.note("Rows were decided with the whole log at hand.")

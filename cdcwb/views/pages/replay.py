@@ -19,7 +19,7 @@ from cdcwb.words import count, plural
 
 if TYPE_CHECKING:
     from cdcwb.analysis.reconciled import Reconciled
-    from cdcwb.analysis.replay_page import Life
+    from cdcwb.analysis.replay_page import Life, Replayed
     from cdcwb.capture import Capture
     from cdcwb.report.opening import Page as Opened
     from cdcwb.spark.known import Known
@@ -38,6 +38,7 @@ class Replay(Page):
     """
 
     title: ClassVar[str] = "Replay and reconcile"
+    notebook: ClassVar[str] = "replay_and_reconcile"
     images: ClassVar[bool] = True
 
     def __init__(
@@ -68,6 +69,30 @@ class Replay(Page):
         """Two captures side by side; None where there is one."""
         return ask.compare(self.wanted, self.asked.folder)
 
+    @cached_property
+    def state(self) -> Replayed | None:
+        """The rows of the table; None where they cannot be told apart."""
+        return ask.replayed(self.wanted) if self.table else None
+
+    @cached_property
+    def state_facts(self) -> dict[str, Any]:
+        """How many rows the table has."""
+        state = self.state
+        return {"replay_rows": state.rows if state else None, "replay_partial": state.partial if state else None}
+
+    @cached_property
+    def compared_facts(self) -> dict[str, Any]:
+        """How many changes are in one capture only, and why; None where there is one capture."""
+        found = self.found
+        numbers: Mapping[str, int | None] = found.counts() if found else dict.fromkeys(_COUNTED)
+        why = {what: found.by_reason(what) if found else None for what in ("missing", "extra")}
+        facts: dict[str, Any] = {f"reconcile_{name}": number for name, number in numbers.items()}
+        return facts | {f"reconcile_{what}_by_reason": counts for what, counts in why.items()}
+
+    def answered_by(self) -> Mapping[str, Any]:
+        """See :class:`Page`."""
+        return self.state_facts | ask.life_facts(self.life) | self.compared_facts
+
     @panel("In short")
     def in_short(self, sheet: Sheet) -> None:
         """Which tables there are; why nothing can be replayed, where rows have no key."""
@@ -80,23 +105,20 @@ class Replay(Page):
             known = [{"table": one.table, "changes": one.changes, "keyed": one.keyed} for one in tables]
             headings = {"table": "table", "changes": "changes", "keyed": "with a key"}
             sheet.table(known[:30], headings, total=len(known))
-        elif not wanted.table:
-            sheet.note("No change of a table is in the capture, so nothing can be replayed.")
 
     @panel("A table, replayed")
     def replayed(self, sheet: Sheet) -> None:
         """The rows of a table after some commit, and how many there were when."""
-        if self.table is None:
-            sheet.record({"replay_rows": None, "replay_partial": None})
+        sheet.record(self.state_facts)
+        if self.table is None or self.state is None:
             return
-        wanted, name, state = self.wanted, self.table.table, ask.replayed(self.wanted)
+        wanted, name, state = self.wanted, self.table.table, self.state
         partial = "the capture holds the beginning, or all columns, of the others"
         sheet.cards(
             [(name, plural(state.rows, "row"), wanted.until), ("partial", count(state.partial), partial)],
         )
         none = f"{name} has no rows {wanted.until}."
         sheet.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
-        sheet.record({"replay_rows": state.rows, "replay_partial": state.partial})
         steps = ask.grown(wanted)
         if len(steps) > 1 and self.table.first and self.table.last:
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
@@ -118,10 +140,7 @@ class Replay(Page):
     def side_by_side(self, sheet: Sheet) -> None:
         """How many changes are missing, extra, different, late or the same, by table and over time."""
         found = self.found
-        numbers: Mapping[str, int | None] = found.counts() if found else dict.fromkeys(_COUNTED)
-        sheet.record({f"reconcile_{name}": number for name, number in numbers.items()})
-        why = {what: found.by_reason(what) if found else None for what in ("missing", "extra")}
-        sheet.record({f"reconcile_{what}_by_reason": counts for what, counts in why.items()})
+        sheet.record(self.compared_facts)
         if found is None:
             sheet.note(
                 "There is no second capture to compare with. "
@@ -132,7 +151,7 @@ class Replay(Page):
         lines = {"missing": "in the source only", "extra": "in the target only", "different": "in some column"}
         lines |= {"late": f"by more than {late_after}" if late_after else "late_after is not set"}
         lines |= {"same": "late ones included"}
-        sheet.cards([(name, count(numbers[name] or 0), line) for name, line in lines.items()])
+        sheet.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
         for sentence in found.notes:
             sheet.note(sentence)
         reasons = [
