@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PAGES", "PageOf", "View", "Views"]
 
 PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
-    "capture": ("Capture", (When, Tables, Problems), ""),
+    "capture": ("Capture", (When, Tables, Problems), "capture:CapturePage"),
     "transactions": (
         "Transactions",
         (Timeline, When, OpenAtOnce, TransactionTable, Unfinished, Problems),
@@ -35,6 +35,7 @@ PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
     ),
     "masks": ("Change masks", (ChangedOverTime, When, ChangedColumns, Together), "masks:Masks"),
     "problems": ("Problems", (Problems,), ""),
+    "drift": ("Schema drift", (), "drift:Drift"),
     "event_log": ("Event log and XDS", (), "event_log:EventLog"),
     "history": ("Row history", (), "history:History"),
     "replay": ("Replay and reconcile", (), "replay:Replay"),
@@ -98,6 +99,7 @@ class Views:
     transactions: PageOf
     masks: PageOf
     problems: PageOf
+    drift: PageOf
     event_log: PageOf
     history: PageOf
     replay: PageOf
