@@ -227,6 +227,12 @@ def _why(what: str, facts: Facts) -> str:
     return f": {tally_words(counts, what)}" if counts else ""
 
 
+def _lost(facts: Facts) -> int:
+    """Changes that are missing or extra although nothing explains it, or whose values differ."""
+    known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
+    return sum(counts.get(reason, 0) for counts in known if counts for reason in ("different_value", "unexplained"))
+
+
 _ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
     "transactions": _transactions,
     "change_masks": _change_masks,
@@ -247,8 +253,8 @@ _TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
         facts.get("decisions_needs_snapshot") or facts.get("decisions_left_out"),
     ),
     "replay_and_reconcile": lambda facts: (
-        any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "different")),
-        facts["reconcile_late"] or facts["replay_partial"],
+        facts["reconcile_different"] or _lost(facts),
+        any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "late")) or facts["replay_partial"],
     ),
 }
 """Of the facts of each notebook: whether something is wrong, and whether something is incomplete or has changed."""

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.health import Health, health
-from cdcwb.analysis.marks import marks_of
 from cdcwb.report import show
-from cdcwb.report.facts import record
 from cdcwb.report.parameters import Parameters
 from cdcwb.unique_names import unique_names
-from cdcwb.words import joined, plural, show_times_in, zone_name
+from cdcwb.words import show_times_in
 
 if TYPE_CHECKING:
     from cdcwb.analysis.snapshot import Snapshot
@@ -27,21 +25,6 @@ __all__ = ["SUMMARY", "Page", "look_at", "open_page"]
 
 SUMMARY: Final = "summary.json"
 """The file beside the tables of a capture that was saved for reports: what is counted in each of them."""
-
-_COMMON: Final = (
-    *("format", "bytes", "rows", "healthy", "changes", "changes_by_operation", "transactions", "open_transactions"),
-    *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
-)
-_MARKED: Final = {
-    "note": "note",
-    "table": "table",
-    "type": "record",
-    "position": "position",
-    "file": "file",
-    "offset": "at offset",
-    "marked_at": "marked at",
-}
-_MARKS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +43,6 @@ class Page:
     capture: Snapshot
     summary: dict[str, Any]
     health: Health
-
-    def begin(self, title: str, **facts: Any) -> None:
-        """Put on the page what limits it; record the facts that every page has, and ``facts``."""
-        if len(self.captures) > 1:
-            show.note(
-                f"{joined(list(self.captures))} are looked at together; tables and transactions bear the name of their "
-                "capture. Positions of two captures cannot be compared: all of one stand before all of the next."
-            )
-        if self.asked.limits:
-            show.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")
-        if zone_name(axis=False) != "UTC":
-            show.note(f"Times are shown in {zone_name(axis=False)}.")
-        marks = self._marks()
-        said = {"title": title, "what": self.health.what, "verdict": self.health.verdict, "tone": self.health.tone}
-        record({**said, **{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts})
-        if marks:
-            show.note(f"{plural(len(marks), 'record')} marked in the explorer:")
-            show.table(marks[:_MARKS], _MARKED, total=len(marks), folder=self.asked.shown)
-
-    def _marks(self) -> list[dict[str, Any]]:
-        """The marks on records of the captures, where these are saved ones."""
-        saved = [place for one in self.asked.captures.values() if (place := Path(one.path)).is_dir()]
-        return [{name: row.get(name) for name in _MARKED} for place in saved for row in marks_of(place)]
 
 
 def open_page(asked: Parameters, images: bool = False) -> Page:
