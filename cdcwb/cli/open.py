@@ -67,10 +67,14 @@ def open_capture(
         return FINE
     arguments = [str(begin)] if browser else _lab(begin)
     environment = os.environ | (_serving() if browser else {})
-    try:
-        return subprocess.run([sys.executable, "-m", package, *arguments], check=False, env=environment).returncode
-    except KeyboardInterrupt:  # the server has had it too, and has ended
-        return FINE
+    with subprocess.Popen([sys.executable, "-m", package, *arguments], env=environment) as server:
+        interrupted = False
+        while True:
+            try:
+                code = server.wait()
+                return FINE if interrupted else code
+            except KeyboardInterrupt:  # the server has had it too, and ends or asks
+                interrupted = True
 
 
 def _lab(notebook: Path) -> list[str]:

@@ -3,7 +3,9 @@
 (() => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const dark = JSON.parse(document.getElementById("dark").textContent);
+  const colours = document.getElementById("dark");
+  if (!colours) return; // a page without charts
+  const dark = JSON.parse(colours.textContent);
   const draw = (light) => {
     const wanted = root.dataset.theme;
     const night = !light && (wanted === "dark" || (wanted !== "light" && system.matches));

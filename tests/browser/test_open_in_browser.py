@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -21,7 +22,10 @@ from tests.browser.chrome import WAIT, opened
 from tests.saved_capture import write_saved
 
 _SENT = "Network.requestWillBeSent"
-COMMAND = "import sys; from cdcwb.cli import main; sys.exit(main())"
+COMMAND = (  # what runs in the background of a shell ignores Ctrl-C
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from cdcwb.cli import main; sys.exit(main())"
+)
 
 
 @pytest.fixture
@@ -29,9 +33,8 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     capture = write_saved(tmp_path / "capture", changes=2000, transactions=300)
     given = [sys.executable, "-c", COMMAND, "open", str(capture), "--browser", "--to", str(tmp_path / "pages")]
     environment = os.environ | {"BROWSER": "true", "JUPYTER_CONFIG_DIR": str(tmp_path / "config")}
-    with subprocess.Popen(
-        given, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment, start_new_session=True
-    ) as server:
+    pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(given, env=environment, start_new_session=True, **pipes) as server:
         try:
             assert server.stderr is not None
             lines = []

@@ -80,11 +80,25 @@ def test_jupyterlab_is_opened_at_the_notebook(
 ) -> None:
     started: list[list[str]] = []
 
-    def run(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
-        started.append(command)
-        return subprocess.CompletedProcess(command, 0)
+    class Server:
+        def __init__(self, command: list[str], env: dict[str, str]) -> None:
+            started.append(command)
+            self.waits = 0
+            assert ("CDCWB_VIEWS" in env) == ("voila" in command)
 
-    monkeypatch.setattr(subprocess, "run", run)
+        def __enter__(self) -> Server:
+            return self
+
+        def __exit__(self, *_raised: object) -> None: ...
+
+        def wait(self) -> int:
+            self.waits += 1
+            if self.waits == 1 and "voila" in started[-1]:
+                raise KeyboardInterrupt
+            return 3 if "voila" in started[-1] else 0
+
+    monkeypatch.delenv("CDCWB_VIEWS", raising=False)
+    monkeypatch.setattr(subprocess, "Popen", Server)
     monkeypatch.chdir(tmp_path)
     assert main(["open", str(CAPTURE), "--page", "transactions"]) == 0
     folder = tmp_path / "gbase8s-workbench"
@@ -95,6 +109,8 @@ def test_jupyterlab_is_opened_at_the_notebook(
     assert "--LabApp.default_url=/lab/tree/02_transactions.ipynb" in command
     assert main(["open", str(CAPTURE), "--no-lab"]) == 0
     assert len(started) == 1
+    assert main(["open", str(CAPTURE), "--browser"]) == 0  # ended with Ctrl-C
+    assert started[1][1:] == ["-m", "voila", str(folder / WORKBENCH)]
 
 
 @pytest.mark.parametrize(
