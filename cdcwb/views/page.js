@@ -129,7 +129,7 @@ class Panel {
     this.page = page;
     this.name = about.name;
     this.Plotly = null;
-    this.title = make("h3", {}, about.title);
+    this.title = about.title ? make("h3", {}, about.title) : null;
     this.headline = make("p", { class: "headline" });
     this.plot = make("div", { class: "plot" });
     this.notes = make("div", { class: "notes" });
@@ -212,9 +212,11 @@ class Page {
     this.controls = about.controls ? new Controls(this) : null;
     this.panels = new Map(about.panels.map((one) => [one.name, new Panel(this, one)]));
     this.wrong = make("p", { class: "cdcwb-note wrong", role: "alert", hidden: true });
+    this.waiting = make("p", { class: "cdcwb-note waiting", role: "status" }, "The index of the capture is opened. The first time it is made, which takes a while.");
+    if (this.controls) this.controls.node.style.display = "none";
     this.root = make("div", { class: "cdcwb-live" },
       make("div", { class: "cdcwb-box" }, about.title ? make("h2", {}, about.title) : null, this.headline = make("p", { class: "answer" })),
-      this.controls?.node, make("div", { class: "cdcwb-box" }, this.wrong), ...[...this.panels.values()].map((panel) => panel.node));
+      this.controls?.node, make("div", { class: "cdcwb-box" }, this.waiting, this.wrong), ...[...this.panels.values()].map((panel) => panel.node));
     el.append(this.root);
     this.listen = (message, buffers) => this.hear(message, buffers);
     model.on("msg:custom", this.listen);
@@ -230,9 +232,10 @@ class Page {
   send(step, about = {}) { this.model.send({ do: step, ...about }); }
 
   hear(message, buffers) {
+    if (!message.plotly) this.waiting.hidden = true;
     if (message.wrong !== undefined) { this.wrong.textContent = message.wrong; this.wrong.hidden = !message.wrong; }
     if (message.answer !== undefined) this.headline.textContent = message.answer;
-    if (message.controls) this.controls?.show(message.controls);
+    if (message.controls && this.controls) { this.controls.node.style.display = ""; this.controls.show(message.controls); }
     for (const name of message.stale ?? []) this.panels.get(name)?.node.setAttribute("aria-busy", "true");
     if (message.panel) this.panels.get(message.panel)?.show(message, buffers[0]);
   }

@@ -161,17 +161,20 @@ def _plain(value: Any) -> Any:
 
 
 class View:
-    """Panels of one capture under a title, shown by the last line of a cell.
+    """Panels of one capture under a title, shown by the last line of a cell; ``headings``: each below its own title.
 
     ``figure`` (plotly), ``frame`` (pandas) and ``facts`` are what it shows now, to go on with; of a view of several
     panels the first that has one, and the facts of all.
     """
 
-    def __init__(self, bench: Bench, title: str, panels: Sequence[Panel], *, controls: bool = True) -> None:
+    def __init__(
+        self, bench: Bench, title: str, panels: Sequence[Panel], *, controls: bool = True, headings: bool = True
+    ) -> None:
         self.bench = bench
         self.title = title
         self.panels = list(panels)
         self.controls = controls
+        self.headings = headings
 
     def answers(self, state: State | None = None) -> dict[str, Answer]:
         """The answers of all panels by name."""

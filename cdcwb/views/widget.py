@@ -55,7 +55,11 @@ class PageWidget(anywidget.AnyWidget):
     about = traitlets.Dict().tag(sync=True)
 
     def __init__(self, view: View, box: ipywidgets.VBox) -> None:
-        panels = [{"name": panel.name, "title": panel.title, "help": panel.help} for panel in view.panels]
+        titles = [panel.title if view.headings else "" for panel in view.panels]
+        panels = [
+            {"name": panel.name, "title": title, "help": panel.help}
+            for panel, title in zip(view.panels, titles, strict=True)
+        ]
         super().__init__(about={"title": view.title, "controls": view.controls, "panels": panels})
         self.bench: Bench = view.bench
         self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}

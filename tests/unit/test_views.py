@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Any
 from unittest.mock import patch
 
+import ipywidgets
 import pandas as pd
 import pytest
 
@@ -16,6 +17,7 @@ from cdcwb.errors import OptionError
 from cdcwb.index.source import Source, open_source
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
+from cdcwb.views.transactions import Timeline
 from cdcwb.views.view import State, View, is_live
 from cdcwb.views.widget import PageWidget, page
 from tests.saved_capture import write_saved
@@ -259,3 +261,11 @@ def test_hostile_names_are_escaped_in_tables(views: Views) -> None:
     answer = views.capture().answers(State())["tables"]
     answer.rows[0]["table"] = "<img src=x onerror=alert(1)>"
     assert "<img" not in answer.table()
+
+
+def test_a_panel_below_a_heading_of_the_notebook_has_no_title_of_its_own(views: Views) -> None:
+    titles = {}
+    for headings in (True, False):
+        view = View(views.bench, "", [Timeline()], controls=False, headings=headings)
+        titles[headings] = [one["title"] for one in PageWidget(view, ipywidgets.VBox()).about["panels"]]
+    assert titles == {True: ["Timeline"], False: [""]}

@@ -63,7 +63,7 @@ def panel(
     def made(say: Callable[Concatenate[T, Sheet, P], None]) -> Callable[Concatenate[T, P], Sheet | View]:
         def ask(page: T, /, *args: P.args, **named: P.kwargs) -> Sheet | View:
             if live is not None and page.is_live:
-                return View(page.views.bench, "", [live()], controls=False)
+                return View(page.views.bench, "", [live()], controls=False, headings=False)
             sheet = Sheet(title)
             say(page, sheet, *args, **named)
             return sheet
