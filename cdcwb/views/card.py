@@ -59,6 +59,7 @@ def card(capture: Capture) -> str:
     views += ["capture.view.transactions()"] if len(transactions) else []
     views += ["capture.view.masks()"] if any(changes.sets) else []
     views += ["capture.view.problems()"] if index.problems else []
+    views += ["capture.view.event_log()"] if capture.format == "idm-event-log" else ["capture.view.drift()"]
     views += ["capture.view.explore()"]
     links = " · ".join(f"<code>{escape(view)}</code>" for view in views)
     return f'{show.look()}{show.cards_html(figures)}<div class="cdcwb-box"><p>To look at next: {links}</p></div>'
