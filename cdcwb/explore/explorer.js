@@ -264,8 +264,11 @@ class Panes {
     this.head.replaceChildren(...this.columns.map((column) => make(
       "span", { class: `${(column.look || "").includes("number") ? "number " : ""}heading`, title: column.name }, named[column.name] ?? column.name,
       make("span", { class: "grip", title: "drag to make the column wider or narrower", onpointerdown: (event) => this.resize(event, column) }))));
-    const widths = this.columns.map((column) => this.widths[column.name] || column.width);
-    this.root.style.setProperty("--columns", widths.join(" "));
+    this.setWidths();
+  }
+
+  setWidths() {
+    this.root.style.setProperty("--columns", this.columns.map((column) => this.widths[column.name] || column.width).join(" "));
   }
 
   resize(event, column) {
@@ -275,7 +278,7 @@ class Panes {
     grip.setPointerCapture(event.pointerId);
     grip.onpointermove = (at) => {
       this.widths[column.name] = `${Math.max(14, Math.round(begin + at.clientX))}px`;
-      this.root.style.setProperty("--columns", this.columns.map((one) => this.widths[one.name] || one.width).join(" "));
+      this.setWidths();
     };
     grip.onpointerup = () => { grip.onpointermove = null; };
   }

@@ -25,7 +25,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Column, micros
 from cdcwb.words import visible
 
-__all__ = ["ALIASES", "Filter", "FilterError", "narrowing", "parse", "quoted"]
+__all__ = ["ALIASES", "Filter", "FilterError", "column_name", "narrowing", "parse", "quoted"]
 
 ALIASES: Final = {
     "table_name": "table",
@@ -97,6 +97,11 @@ def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
     if len(line) > _LONGEST:
         raise FilterError(f"a filter has at most {_LONGEST:,} characters", _LONGEST)
     return Filter(line, _Parser(tokens(line), kinds).filter())
+
+
+def column_name(text: str) -> str:
+    """The column that a word of a filter may name, whatever its case, also by another name."""
+    return ALIASES.get(text.lower(), text.lower())
 
 
 def quoted(text: str) -> str:
@@ -198,7 +203,7 @@ class _Parser:
         word = self._word
         if word.kind != "name" or word.text.lower() in _WORDS:
             raise self._expected("the name of a column")
-        name = ALIASES.get(word.text.lower(), word.text.lower())
+        name = column_name(word.text)
         if name not in self._kinds:
             near = nearest(word.text.lower(), [*self._kinds, *ALIASES])
             raise FilterError(

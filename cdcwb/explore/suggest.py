@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.explore.filters import ALIASES, Filter, FilterError, quoted
+from cdcwb.explore.filters import Filter, FilterError, column_name, quoted
 from cdcwb.explore.tokens import END, Token, tokens
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Codes, Column
@@ -69,10 +69,7 @@ def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
 def _compares(words: list[Token], column: str) -> bool:
     """Whether words are ``column == value``."""
     return (
-        len(words) == 3
-        and ALIASES.get(words[0].text.lower(), words[0].text.lower()) == column
-        and words[1].text == "=="
-        and words[2].kind != "sign"
+        len(words) == 3 and column_name(words[0].text) == column and words[1].text == "==" and words[2].kind != "sign"
     )
 
 
@@ -109,7 +106,7 @@ def completions(before: str, columns: Mapping[str, Column]) -> list[dict[str, An
     """What may come next after the beginning of a filter: ``text``, and ``from``, the character that it replaces from
     on."""
     match = _VALUE.search(before)
-    name = ALIASES.get(match[1].lower(), match[1].lower()) if match else ""
+    name = column_name(match[1]) if match else ""
     if match and name in columns:
         begin = match.start("quote" if match["quote"] else "bare")
         typed = match["typed"] or match["bare"] or ""
@@ -119,8 +116,8 @@ def completions(before: str, columns: Mapping[str, Column]) -> list[dict[str, An
     last = re.search(r"([^\W\d]\w*|\)|[\"'\d])\s+$", before[:begin])
     if last is None or last[1].lower() in ("and", "or", "not"):
         words: tuple[str, ...] = (*columns, "not")
-    elif ALIASES.get(last[1].lower(), last[1].lower()) in columns:
-        words = _SIGNS[columns[ALIASES.get(last[1].lower(), last[1].lower())].kind]
+    elif column_name(last[1]) in columns:
+        words = _SIGNS[columns[column_name(last[1])].kind]
     else:
         words = ("and", "or")
     return [{"text": one, "from": begin} for one in words if one.startswith(typed) and one != typed]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from cdcwb.explore import explore
 from cdcwb.explore.filters import narrowing
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from cdcwb.report.parameters import Parameters
 
 __all__ = ["Explore"]
-
-_COLUMNS: Final = {
-    "note": "note",
-    "table": "table",
-    "type": "record",
-    "position": "position",
-    "file": "file",
-    "offset": "at offset",
-    "marked_at": "marked at",
-}
 
 
 class Explore:
@@ -56,8 +46,8 @@ class Explore:
     def marks(self) -> Sheet:
         """What is marked now."""
         sheet = Sheet("Marks")
-        marks = [{name: one.get(name) for name in _COLUMNS} for pane in self.panes.values() for one in _marks(pane)]
-        sheet.table(marks, _COLUMNS, none="No record is marked.", folder=self.asked.shown)
+        marks = [one for pane in self.panes.values() for one in pane.explorer.marks.rows()]
+        sheet.marks(marks, total=len(marks), folder=self.asked.shown)
         indexes = [pane.explorer.index for pane in self.panes.values()]
         records, problems = sum(index.records for index in indexes), sum(index.problems for index in indexes)
         formats = " and ".join(dict.fromkeys(index.format for index in indexes))
@@ -67,8 +57,3 @@ class Explore:
         sheet.record({"title": "Explorer", "what": what, "verdict": verdict, "tone": "warning" if problems else "good"})
         sheet.record({"format": formats, "records": records, "problems": problems, "marks": len(marks)})
         return sheet
-
-
-def _marks(pane: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pane.explorer.marks.rows()
-    return rows

@@ -36,15 +36,6 @@ _COMMON: Final = (
 )
 _FILTERS: Final = ("tables", "transactions", "time_from", "time_to")
 """The fields of a selection that narrow what is asked of Spark."""
-_MARKED: Final = {
-    "note": "note",
-    "table": "table",
-    "type": "record",
-    "position": "position",
-    "file": "file",
-    "offset": "at offset",
-    "marked_at": "marked at",
-}
 _MARKS: Final = 30
 
 P = ParamSpec("P")
@@ -194,7 +185,7 @@ class Page:
             sheet.widget(View(self.views.bench, "", []))
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} marked in the explorer:")
-            sheet.table(marks[:_MARKS], _MARKED, total=len(marks), folder=self.asked.shown)
+            sheet.marks(marks[:_MARKS], total=len(marks), folder=self.asked.shown)
 
     def time_card(self, first: datetime | None, last: datetime | None) -> tuple[str, str, str]:
         """The card with how long a time is covered."""
@@ -230,4 +221,4 @@ class Page:
     def _marks(self) -> list[dict[str, Any]]:
         """The marks on records of the captures, where these are saved ones."""
         saved = [place for one in self.asked.captures.values() if (place := Path(one.path)).is_dir()]
-        return [{name: row.get(name) for name in _MARKED} for place in saved for row in marks_of(place)]
+        return [row for place in saved for row in marks_of(place)]

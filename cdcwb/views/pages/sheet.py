@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from cdcwb.analysis.health import Health
 
 __all__ = ["Sheet"]
+
+_MARKED: Final = {
+    "note": "note",
+    "table": "table",
+    "type": "record",
+    "position": "position",
+    "file": "file",
+    "offset": "at offset",
+    "marked_at": "marked at",
+}
 
 
 class Sheet:
@@ -80,6 +90,11 @@ class Sheet:
     def widget(self, shown: Any) -> None:
         """An ipywidget."""
         self._said.append(lambda: show.widget(shown))
+
+    def marks(self, rows: list[dict[str, Any]], *, total: int, folder: str) -> None:
+        """Records that were marked in the explorer."""
+        shown = [{name: row.get(name) for name in _MARKED} for row in rows]
+        self.table(shown, _MARKED, total=total, none="No record is marked.", folder=folder)
 
     def record(self, facts: Mapping[str, Any]) -> None:
         """Facts for those who go on with the answer."""
