@@ -8,7 +8,7 @@ const KEYS = [
   ["Home", "first record"], ["End", "last record"], ["n", "next problem"], ["p", "previous problem"],
   ["t", "follow the transaction"], ["r", "follow the row"], ["b", "filter before this one"], ["/", "filter line"],
   ["g", "go to a place"], ["f", "filter by a value"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
-  ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "back to the records"], ["?", "this help"],
+  ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "end the search, back to the records"], ["?", "this help"],
 ];
 const PICKS = ["table", "operation", "outcome", "problem"];
 /* The columns of the list: the width of each, what a cell shows, and the column of filters that it stands for. */
@@ -93,6 +93,10 @@ class Panes {
       onkeydown: (event) => this.typed(event, () => this.ask("go", { text: this.place.value })),
     });
     this.said = make("div", { class: "said", role: "alert" });
+    this.found = make("span", { role: "status" });
+    this.bar = make("progress", { max: 1, "aria-label": "searched" });
+    this.stop = make("button", { type: "button", title: "Cancel (Esc)", onclick: () => this.cancel() }, "Cancel");
+    this.searching = make("div", { class: "bar searching", hidden: true }, this.bar, this.found, this.stop);
     this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
     this.thumb = make("div", { class: "thumb" });
     this.track = make("div", { class: "track", onpointerdown: (event) => this.drag(event) }, this.thumb);
@@ -112,6 +116,7 @@ class Panes {
         make("button", { type: "button", onclick: () => this.ask("filter", { text: this.filter.value }) }, "Apply"),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: "" }) }, "Clear")),
       this.said,
+      this.searching,
       make("div", { class: "bar" },
         button("Back", "b", () => this.ask("back")),
         button("Previous problem", "p", () => this.ask("problem", { by: -1 })),
@@ -158,6 +163,7 @@ class Panes {
     this.themes.disconnect();
     clearTimeout(this.soon);
     clearTimeout(this.typing);
+    clearTimeout(this.looking);
   }
 
   /* --- asking and hearing --------------------------------------------------------------------------------------- */
@@ -169,6 +175,19 @@ class Panes {
     this.model.send({ id: this.asked, do: step, first: this.first, count: this.count, ...about });
   }
 
+  /* A search goes on in the kernel: the page asks how far it is, and for what it found. */
+  drawSearch({ search }) {
+    this.searching.hidden = !search;
+    clearTimeout(this.looking);
+    if (!search) return;
+    this.found.textContent = search.sentence;
+    this.bar.value = search.part;
+    this.bar.hidden = this.stop.hidden = !search.running;
+    if (search.running) this.looking = setTimeout(() => { this.ask("page"); this.polled = this.asked; }, 250);
+  }
+
+  cancel() { this.ask("cancel"); this.root.focus(); }
+
   showBusy() { this.root.setAttribute("aria-busy", String(this.waiting.size > 0 || this.soon !== null)); }
 
   hear(message) {
@@ -179,7 +198,7 @@ class Panes {
       this.drawHead();
     }
     if (message.error !== undefined) this.wrong(message);
-    else if (message.state && message.id >= this.answered) this.say("");
+    else if (message.state && message.id >= this.answered && message.id !== this.polled) this.say("");
     if (message.completions && message.id === this.completing) this.offer(message.completions);
     if (message.detail) this.showDetail(message.detail);
     if (message.copied) this.showCopied(message.copied);
@@ -206,6 +225,7 @@ class Panes {
     this.first = state.first;
     if (!failed && document.activeElement !== this.filter) this.filter.value = state.filter;
     this.filter.classList.toggle("good", state.filter !== "" && !failed);
+    this.drawSearch(state);
     this.drawList();
     this.drawStatus();
     if (!this.detail || !before || this.detail.row !== state.chosen || before.marks !== state.marks) {
@@ -222,7 +242,9 @@ class Panes {
   drawList() {
     const { rows, chosen, shown } = this.state;
     this.list.replaceChildren(...rows.map((row) => this.line(row, row.row === chosen)));
-    if (!rows.length) this.list.replaceChildren(make("div", { class: "nothing" }, `No record passes this filter. ${this.state.hint}`));
+    const running = this.state.search && this.state.search.running;
+    const none = running ? "No record found yet." : `No record passes this filter. ${this.state.hint}`;
+    if (!rows.length) this.list.replaceChildren(make("div", { class: "nothing" }, none));
     this.drawPicks();
     const height = this.track.clientHeight;
     const part = Math.min(1, this.count / Math.max(1, shown));
@@ -375,7 +397,7 @@ class Panes {
 
   accept(one) {
     const { value, selectionStart } = this.filter;
-    const begin = `${value.slice(0, one.from)}${one.text} `;
+    const begin = `${value.slice(0, one.from)}${one.text}${one.text.endsWith(".") ? "" : " "}`;
     this.filter.value = begin + value.slice(selectionStart).trimStart();
     this.filter.setSelectionRange(begin.length, begin.length);
     this.offer([]);
@@ -430,7 +452,7 @@ class Panes {
   drawStatus() {
     const { shown, records, problems, marks, took, filter } = this.state;
     const parts = [shown === records ? plural(records, "record") : `${counted(shown)} of ${plural(records, "record")}`];
-    if (filter) parts.push(`filtered in ${counted(took)} ms`);
+    if (filter && !this.state.search) parts.push(`filtered in ${counted(took)} ms`);
     parts.push(plural(problems, "problem"), plural(marks, "mark"), `${this.about.format}, ${this.about.files}`);
     parts.push(this.about.home ? `marks are kept in ${this.about.home}` : "marks last as long as the kernel: save the capture, or name a folder, to keep them");
     this.status.replaceChildren(...parts.map((part) => make("span", { title: part }, part)));
@@ -697,6 +719,8 @@ class Panes {
     this.box("Keys and filters", make("div", { class: "keys" }, ...keys),
       make("p", {}, "A filter compares columns: ", make("span", { class: "mono" }, 'table == "HR.EMP" and not operation in ("INSERT", "DELETE")'),
         ". Signs: == != < <= > >= in contains matches, with and, or, not and parentheses; null is a value. Times: ISO 8601 in quotes."),
+      make("p", {}, "Values of rows: ", make("span", { class: "mono" }, 'before.state == "NEW" and after.total >= 12.5'),
+        ", also key.NAME; null, missing. They are read in the background; Esc ends it."),
       make("p", { class: "muted" }, `Columns: ${columns}.`),
       make("p", { class: "muted" }, `Places to go to: ${this.about.places.join(", ")}, or a value alone.`),
       make("div", { class: "choices" }, this.closing()));
@@ -783,6 +807,7 @@ class Panes {
     if (event.key === "Escape") {
       event.preventDefault();
       if (this.veil) this.shut();
+      else if (this.state && this.state.search && this.state.search.running) this.cancel();
       else { if (document.activeElement === this.filter && this.state) this.filter.value = this.state.filter; this.root.focus(); this.say(""); }
       return;
     }

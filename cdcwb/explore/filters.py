@@ -5,27 +5,49 @@
     not-part    = "not" not-part | "(" filter ")" | comparison
     comparison  = column ( "==" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "matches" ) value
                 | column [ "not" ] "in" "(" value { "," value } ")"
-    value       = text in double or single quotes | whole number | "null"
+    column      = the name of a header | ( "before" | "after" | "key" ) "." name of a column of the table
+    value       = text in double or single quotes | number | "null" | "missing"
 
 ``!=`` is true wherever ``==`` is not, so also for null; no order and no search finds null. ``matches`` takes a regular
 expression of RE2, whose time grows with the text alone. A column of times takes ISO 8601 in quotes.
+
+A comparison with ``before.``, ``after.`` or ``key.`` is about a value of a row. It is true only of records that have
+that value, and so is ``!=``; ``missing`` is a value that the image does not have. The index has no values:
+:mod:`cdcwb.explore.search` reads them.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.explore.tokens import END, FilterError, Token, tokens
+from cdcwb.explore.tokens import END, FilterError, Token, tokens, unquoted
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Column, micros
 from cdcwb.words import visible
 
-__all__ = ["ALIASES", "Filter", "FilterError", "column_name", "narrowing", "parse", "quoted"]
+__all__ = [
+    "ALIASES",
+    "IMAGES",
+    "MISSING",
+    "NUMBER",
+    "Comparison",
+    "Filter",
+    "FilterError",
+    "column_name",
+    "compared",
+    "narrowing",
+    "parse",
+    "quoted",
+    "value_name",
+]
 
 ALIASES: Final = {
     "table_name": "table",
@@ -41,18 +63,39 @@ ALIASES: Final = {
 }
 """Other names of columns, those of :mod:`cdcwb.model` and of the sources among them."""
 
+IMAGES: Final = ("before", "after", "key")
+"""What values are compared with: ``after.status`` is a column of the table in the after image."""
+
+
+class _Missing:
+    """The word ``missing``: a value that an image does not have."""
+
+
+MISSING: Final = _Missing()
+
 _SIGNS: Final = ("==", "!=", "<", "<=", ">", ">=")
-_WORDS: Final = ("and", "or", "not", "in", "contains", "matches", "null")
+_WORDS: Final = ("and", "or", "not", "in", "contains", "matches", "null", "missing")
+NUMBER: Final = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+"""A value that is a number, as text."""
+
 _DEEPEST: Final = 100
 _LONGEST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
+class Comparison:
+    """A column and what it is compared with. With a value of a row: a text, a Decimal, an aware time, None for null or
+    MISSING; ``place`` is the character that it is at."""
+
     column: str
     sign: str
     value: Any
     place: int
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is about a value of a row, which the index does not have."""
+        return "." in self.column
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +104,7 @@ class _Joined:
     parts: tuple[_Node, ...]
 
 
-_Node = _Comparison | _Joined
+_Node = Comparison | _Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +115,23 @@ class Filter:
     _root: _Node
 
     def rows(self, columns: Mapping[str, Column]) -> Bools:
-        """For every row of the columns, whether the filter holds."""
-        return _rows(self._root, columns)
+        """For every row of the columns, whether the filter holds. It has no comparison with values."""
+
+        def known(one: Comparison) -> tuple[Bools, Bools]:
+            found = compared(one, columns)
+            return found, found
+
+        return self.bounds(known)[0]
+
+    def bounds(self, known: Callable[[Comparison], tuple[Bools, Bools]]) -> tuple[Bools, Bools]:
+        """For every row, whether the filter may hold, and whether it holds for certain, from the same of each
+        comparison; where the two of a comparison are one array, it is known."""
+        return _bounds(self._root, known)
+
+    @property
+    def values(self) -> list[Comparison]:
+        """The comparisons with values of rows."""
+        return list(dict.fromkeys(one for one in _comparisons(self._root) if one.is_value))
 
     @property
     def names(self) -> frozenset[str]:
@@ -83,12 +141,13 @@ class Filter:
     @property
     def equals(self) -> list[tuple[str, str]]:
         """The columns of text and the values that it compares by ``==``, in order."""
-        found = [one for one in _comparisons(self._root) if one.sign == "==" and isinstance(one.value, str)]
-        return [(one.column, one.value) for one in found]
+        equal = [one for one in _comparisons(self._root) if one.sign == "==" and isinstance(one.value, str)]
+        return [(one.column, one.value) for one in equal if not one.is_value]
 
 
 def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
-    """The filter of a line over columns of these names and kinds (text, number, time); None for a blank line.
+    """The filter of a line over columns of these names and kinds (text, number, time; of values, ``after.NAME``, also
+    any); None for a blank line.
 
     Raises FilterError that says where, what was expected and, for a column that is not known, the nearest one.
     """
@@ -100,8 +159,18 @@ def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
 
 
 def column_name(text: str) -> str:
-    """The column that a word of a filter may name, whatever its case, also by another name."""
+    """The column that a word of a filter may name, whatever its case, also by another name; that of a value is
+    ``after.NAME``, with NAME as the table has it."""
+    image, dot, name = text.partition(".")
+    if dot:
+        return f"{image.lower()}.{unquoted(name) if name.startswith(chr(34)) else name}"
     return ALIASES.get(text.lower(), text.lower())
+
+
+def value_name(image: str, name: str, kinds: Mapping[str, str]) -> str:
+    """A column of an image as it is written in a filter over columns of these names."""
+    is_plain = f"{image}.{name}" in kinds and re.fullmatch(r"[\w$#]+", name)
+    return f"{image}.{name if is_plain else quoted(name)}"
 
 
 def quoted(text: str) -> str:
@@ -183,61 +252,102 @@ class _Parser:
         if self._take("not"):
             if not self._take("in"):
                 raise self._expected("in")
-            return _Joined("not", (self._list(column, kind, word),))
+            return self._list(column, kind, word, "!=")
         if self._take("in"):
-            return self._list(column, kind, word)
+            return self._list(column, kind, word, "==")
         sign = word.text.lower()
         if word.kind == "text" or sign not in (*_SIGNS, "contains", "matches"):
             raise self._expected("==, !=, <, <=, >, >=, in, contains or matches")
-        if sign in ("contains", "matches") and kind != "text":
+        if sign in ("contains", "matches") and kind not in ("text", "any"):
             raise FilterError(f"{_at(word)}: {sign} is for columns of text; {column} holds {kind}s", word.place)
         self._at += 1
         value = self._value(column, kind)
-        if value is None and sign not in ("==", "!="):
-            raise FilterError(f"{_at(word)}: null is compared with == or !=", word.place)
-        if sign == "!=":
-            return _Joined("not", (_Comparison(column, "==", value, word.place),))
-        return _Comparison(column, sign, value, word.place)
+        if (value is None or value is MISSING) and sign not in ("==", "!="):
+            what = "null" if value is None else "missing"
+            raise FilterError(f"{_at(word)}: {what} is compared with == or !=", word.place)
+        if sign in ("contains", "matches") and not isinstance(value, str):
+            raise FilterError(f"{_at(word)}: {sign} needs a text in quotes", word.place)
+        return _compares(Comparison(column, sign, value, word.place))
 
     def _column(self) -> tuple[str, str]:
         word = self._word
         if word.kind != "name" or word.text.lower() in _WORDS:
             raise self._expected("the name of a column")
         name = column_name(word.text)
+        if "." in name:
+            return self._column_of_image(name, word)
         if name not in self._kinds:
-            near = nearest(word.text.lower(), [*self._kinds, *ALIASES])
+            headers = [one for one in self._kinds if "." not in one]
+            near = nearest(word.text.lower(), [*headers, *ALIASES])
             raise FilterError(
-                f"{_at(word)}: there is no column '{visible(word.text)}'.{near} There are: {', '.join(self._kinds)}.",
+                f"{_at(word)}: there is no column '{visible(word.text)}'.{near} There are: {', '.join(headers)}.",
                 word.place,
             )
         self._at += 1
         return name, self._kinds[name]
 
-    def _list(self, column: str, kind: str, word: Token) -> _Node:
+    def _column_of_image(self, name: str, word: Token) -> tuple[str, str]:
+        """A column of a table: as it is written, or the one that differs from it by case alone. A name in quotes may
+        also be one that no version of a table has."""
+        image, _, column = name.partition(".")
+        known = [one.partition(".")[2] for one in self._kinds if one.startswith(f"{image}.")]
+        alike = [one for one in known if one.lower() == column.lower()]
+        if column not in known and word.text.endswith('"'):
+            self._at += 1
+            return name, "any"
+        if column not in known and len(alike) != 1:
+            near = nearest(column, known) or (f" There are: {', '.join(alike)}." if alike else "")
+            raise FilterError(f"{_at(word)}: no table has a column '{visible(column)}'.{near}", word.place)
+        self._at += 1
+        found = f"{image}.{column if column in known else alike[0]}"
+        return found, self._kinds[found]
+
+    def _list(self, column: str, kind: str, word: Token, sign: str) -> _Node:
         if not self._take("("):
             raise self._expected("(")
-        parts: list[_Node] = [_Comparison(column, "==", self._value(column, kind), word.place)]
+        parts: list[_Node] = [_compares(Comparison(column, sign, self._value(column, kind), word.place))]
         while self._take(","):
-            parts.append(_Comparison(column, "==", self._value(column, kind), word.place))
+            parts.append(_compares(Comparison(column, sign, self._value(column, kind), word.place)))
         if not self._take(")"):
             raise self._expected(", or )")
-        return _Joined("or", tuple(parts))
+        return _Joined("or" if sign == "==" else "and", tuple(parts))
 
     def _value(self, column: str, kind: str) -> Any:
         word = self._word
         if self._take("null"):
             return None
+        if "." in column:
+            return self._value_of_row(column, kind)
         if word.kind == "text" and kind == "text":
             self._at += 1
             return word.text
         if word.kind == "text" and kind == "time":
             self._at += 1
             return _time(word)
-        if word.kind == "number" and kind == "number":
+        if word.kind == "number" and kind == "number" and not re.search(r"[.]|^[^x]*e", word.text.lower()):
             self._at += 1
             return int(word.text.replace("_", ""), 0 if "x" in word.text.lower() else 10)
         wanted = {"text": 'a text in quotes, such as "x"', "number": "a whole number"}
         raise self._expected(f"{wanted.get(kind, 'a time in quotes')}, or null, for the column {column}")
+
+    def _value_of_row(self, column: str, kind: str) -> Any:
+        """What a value of a row is compared with. A quoted text is read as a value of the column's kind; of a column
+        whose kind is not known, or is not the same in all tables, it is a text and a number is a number."""
+        word = self._word
+        if self._take("missing"):
+            return MISSING
+        if word.kind == "text" and kind == "time":
+            self._at += 1
+            return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=_time(word))
+        if word.kind == "text" and kind != "number":
+            self._at += 1
+            return word.text
+        as_number = _decimal(word.text) if word.kind in ("number", "text") else None
+        if as_number is not None and kind in ("number", "any"):
+            self._at += 1
+            return as_number
+        wanted = {"text": 'a text in quotes, such as "x"', "number": "a number", "time": "a time in quotes"}
+        raise self._expected(f"{wanted.get(kind, 'a text in quotes, a number')}, null or missing, for {column}")
 
     def _expected(self, what: str) -> FilterError:
         word = self._word
@@ -259,22 +369,43 @@ def _time(word: Token) -> int:
     return micros(time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC))
 
 
-def _rows(node: _Node, columns: Mapping[str, Column]) -> Bools:
-    if isinstance(node, _Comparison):
-        try:
-            return columns[node.column].compare(node.sign, node.value)
-        except ValueError as reason:
-            raise FilterError(f"at character {node.place + 1}: {reason}", node.place) from None
-    found = _rows(node.parts[0], columns)
+def _decimal(text: str) -> Decimal | None:
+    plain = text.strip().replace("_", "")
+    if re.fullmatch(r"-?0[xX][0-9a-fA-F]+", plain):
+        return Decimal(int(plain, 16))
+    return Decimal(plain) if re.fullmatch(NUMBER, plain) else None
+
+
+def _compares(one: Comparison) -> _Node:
+    """A header that is ``!=`` is one that is not ``==``; a value that is ``!=`` is there."""
+    if one.sign == "!=" and not one.is_value:
+        return _Joined("not", (Comparison(one.column, "==", one.value, one.place),))
+    return one
+
+
+def compared(one: Comparison, columns: Mapping[str, Column]) -> Bools:
+    """The rows for which a comparison with a header holds. Raises FilterError for a pattern that is none."""
+    try:
+        return columns[one.column].compare(one.sign, one.value)
+    except ValueError as reason:
+        raise FilterError(f"at character {one.place + 1}: {reason}", one.place) from None
+
+
+def _bounds(node: _Node, known: Callable[[Comparison], tuple[Bools, Bools]]) -> tuple[Bools, Bools]:
+    if isinstance(node, Comparison):
+        return known(node)
+    parts = [_bounds(part, known) for part in node.parts]
+    exact = all(may is does for may, does in parts)
     if node.word == "not":
-        return ~found
-    for part in node.parts[1:]:
-        other = _rows(part, columns)
-        found = np.logical_and(found, other) if node.word == "and" else np.logical_or(found, other)
-    return found
+        ((may, does),) = parts
+        not_does = ~does
+        return not_does, not_does if exact else ~may
+    join = np.logical_and if node.word == "and" else np.logical_or
+    may = reduce(join, (one for one, _ in parts))
+    return may, may if exact else reduce(join, (one for _, one in parts))
 
 
-def _comparisons(node: _Node) -> list[_Comparison]:
-    if isinstance(node, _Comparison):
+def _comparisons(node: _Node) -> list[Comparison]:
+    if isinstance(node, Comparison):
         return [node]
     return [one for part in node.parts for one in _comparisons(part)]

@@ -20,7 +20,9 @@ from cdcwb.explore.filters import Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
 from cdcwb.explore.outcomes import LATE, Late
 from cdcwb.explore.records import Record, Records
+from cdcwb.explore.search import Search
 from cdcwb.explore.suggest import clause, hint, values_of, with_clause
+from cdcwb.explore.values import value_kinds
 from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Column, mask_of_texts
@@ -69,7 +71,11 @@ class Explorer:
             MARK: _Noted(self.index, self.marks),
             ROW: self._rows,
         }
+        self.kinds = {name: column.kind for name, column in self.columns.items()}
+        self.kinds |= value_kinds(self.index.versions.values())
         self.filter = ""
+        self.search: Search | None = None
+        self.search_done = False  # and all that it found is shown
         self.chosen = 0
         self.took_ms = 0.0
         self.hint = ""
@@ -107,29 +113,64 @@ class Explorer:
         return [row_view(self.index, row, self.marks.note(self._place(row))) for row in rows]
 
     def apply(self, text: str, remember: bool = True) -> None:
-        """Show the records that a filter lets through; of a blank text, all. Raises FilterError."""
+        """Show the records that a filter lets through; of a blank text, all. Raises FilterError.
+
+        A filter that asks for values begins a search, which :meth:`refresh` shows more and more of; one that runs ends.
+        """
         started = time.perf_counter()
-        understood = parse(text, {name: column.kind for name, column in self.columns.items()})
-        found = None if understood is None else self._rows_of(understood)
+        understood = parse(text, self.kinds)
+        search = None
+        if understood is None:
+            found = None
+        elif understood.values and understood.text not in self._remembered:
+            search = Search(self.source, understood, self.columns)
+            found = search.rows()
+        else:
+            found = self._rows_of(understood)
+        self.cancel()
+        self.search, self.search_done = search, False
         self.took_ms = (time.perf_counter() - started) * 1000
         if remember and text.strip() != self.filter:
             self._before.append(self.filter)
         self.filter, self._found = text.strip(), found
-        self.hint = "" if self.shown else hint(understood, self.columns)
-        if found is not None and len(found):
+        self.hint = "" if self.shown or search is not None else hint(understood, self.columns)
+        self._settle()
+
+    def refresh(self) -> None:
+        """Show what a search has found meanwhile."""
+        if self.search is None or self.search_done:
+            return
+        done = not self.search.running  # before its records are taken
+        self._found = self.search.rows()
+        self.search_done = done
+        if self.search.complete:
+            self._remember(self.search.understood, self._found)
+        self._settle()
+
+    def cancel(self) -> None:
+        """End the search that runs; what it found stays."""
+        if self.search is not None:
+            self.search.cancel()
+
+    def _settle(self) -> None:
+        """Choose a record that is shown, the next one."""
+        if self._found is not None and len(self._found):
             place = self.place_of(self.chosen)
-            self.chosen = int(found[min(place, len(found) - 1)])
+            self.chosen = int(self._found[min(place, len(self._found) - 1)])
 
     def _rows_of(self, understood: Filter) -> Ints:
         if understood.text in self._remembered:
             self._remembered.move_to_end(understood.text)
             return self._remembered[understood.text]
         found = np.flatnonzero(understood.rows(self.columns))
+        self._remember(understood, found)
+        return found
+
+    def _remember(self, understood: Filter, found: Ints) -> None:
         if not understood.names & _CHANGING:
             self._remembered[understood.text] = found
             while len(self._remembered) > _KEPT:
                 self._remembered.popitem(last=False)
-        return found
 
     def back(self) -> None:
         """The filter that was in force before."""

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
+from cdcwb.explore.halves import half_of
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Field
 from cdcwb.index.source import Source
-from cdcwb.model import EVENTS, Kind
+from cdcwb.model import EVENTS
 from cdcwb.words import plural
 
 __all__ = ["MAPS", "Record", "Records"]
@@ -37,8 +38,6 @@ _OF_INDEX: Final = {
     "commit_position": "commit_position",
     "changed_at": "time",
 }
-_NEAR: Final = 5_000  # records that are looked through for the other half of an update
-_HALVES: Final = {Kind.BEFORE: Kind.AFTER, Kind.AFTER: Kind.BEFORE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +81,9 @@ class Records:
         return Record(row, self._told(row), None, Field("record", 0, 0, b"", None, reason), reason)
 
     def half(self, record: Record) -> Record | None:
-        """The other half of an update that was captured as two records: the nearest one of the same table and
-        transaction (or position, where there are no transactions)."""
-        wanted = _HALVES.get(Kind(record.event["kind"])) if record.event["kind"] else None
-        if wanted is None:
-            return None
-        columns = self._index.columns
-        shared = [name for name in ("transaction", "table", "position") if name in columns]
-        if record.event["transaction_id"] is not None and get_format(self._index.format).pairing != "position":
-            shared.remove("position")
-        mine = self._index.row(record.row, shared)
-        backwards = range(record.row - 1, max(-1, record.row - _NEAR), -1)
-        forwards = range(record.row + 1, min(self._index.records, record.row + _NEAR))
-        for places in (forwards, backwards) if wanted is Kind.AFTER else (backwards, forwards):
-            for row in places:
-                if self._index.row(row, shared) != mine:
-                    continue
-                kind = self._index.columns["kind"].value(row)
-                if kind == wanted:
-                    return self.read(row)
-                if kind == record.event["kind"]:
-                    break
-        return None
+        """The other half of an update that was captured as two records."""
+        other = half_of(self._index, record.row)
+        return None if other is None else self.read(other)
 
     # --- from the file ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.explore.filters import Filter, FilterError, column_name, quoted
+from cdcwb.explore.filters import IMAGES, Filter, FilterError, column_name, quoted, value_name
 from cdcwb.explore.tokens import END, Token, tokens
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Codes, Column
@@ -24,15 +24,17 @@ FEW: Final = 200
 
 _COMPLETED: Final = 12
 _NEAR: Final = 5_000  # texts among which a near one is looked for
+_COLUMN: Final = r"""(?i:before|after|key)\.(?:[\w$#]+|"(?:[^"\\]|\\.)*")|(?<![\w.])[^\W\d]\w*"""
 _VALUE: Final = re.compile(
-    r"""([^\W\d]\w*)\s*(?:==|!=|<=|>=|<|>|\bcontains\b|\bmatches\b|\bin\s*\((?:[^()]*,)?)\s*(?:(?P<quote>["'])(?P<typed>[^"']*)|(?P<bare>[^\s"'()]*))$""",
+    rf"""({_COLUMN})\s*(?:==|!=|<=|>=|<|>|\bcontains\b|\bmatches\b|\bin\s*\((?:[^()]*,)?)\s*(?:(?P<quote>["'])(?P<typed>[^"']*)|(?P<bare>[^\s"'()]*))$""",
     re.IGNORECASE,
 )
-_NAME: Final = re.compile(r"[^\W\d]\w*$")
+_NAME: Final = re.compile(r"""(?:(before|after|key)\.("?[\w$#]*)|[^\W\d]\w*)$""", re.IGNORECASE)
 _SIGNS: Final = {
     "text": ("==", "!=", "in", "contains", "matches"),
     "number": ("==", "!=", "<", "<=", ">", ">=", "in"),
     "time": ("<", "<=", ">", ">=", "=="),
+    "any": ("==", "!=", "<", "<=", ">", ">=", "in", "contains", "matches"),
 }
 
 
@@ -102,22 +104,33 @@ def values_of(column: Column) -> list[str]:
     return [column.texts[int(code)].as_py() for code in np.argsort(-numbers, kind="stable") if numbers[code]]
 
 
-def completions(before: str, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
+def completions(
+    before: str, columns: Mapping[str, Column], kinds: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """What may come next after the beginning of a filter: ``text``, and ``from``, the character that it replaces from
-    on."""
+    on. ``kinds``: those of values (``after.NAME``), and of the columns."""
+    kinds = kinds or {name: column.kind for name, column in columns.items()}
     match = _VALUE.search(before)
     name = column_name(match[1]) if match else ""
-    if match and name in columns:
+    if match and name in kinds:
         begin = match.start("quote" if match["quote"] else "bare")
         typed = match["typed"] or match["bare"] or ""
-        return [{"text": quoted(one), "from": begin} for one in _beginning(typed, columns[name])]
+        known = _beginning(typed, columns[name]) if name in columns else []
+        return [{"text": quoted(one), "from": begin} for one in known]
     word = _NAME.search(before)
     typed, begin = (word[0].lower(), word.start()) if word else ("", len(before))
-    last = re.search(r"([^\W\d]\w*|\)|[\"'\d])\s+$", before[:begin])
+    if word and word[1]:
+        image, typed = word[1].lower(), word[2].removeprefix('"').lower()
+        there = [one.partition(".")[2] for one in kinds if one.startswith(f"{image}.")]
+        return [
+            {"text": value_name(image, one, kinds), "from": begin} for one in there if one.lower().startswith(typed)
+        ]
+    last = re.search(rf"""({_COLUMN}|\)|["'\d])\s+$""", before[:begin])
     if last is None or last[1].lower() in ("and", "or", "not"):
-        words: tuple[str, ...] = (*columns, "not")
-    elif column_name(last[1]) in columns:
-        words = _SIGNS[columns[column_name(last[1])].kind]
+        images = [f"{image}." for image in IMAGES if any("." in one for one in kinds)]
+        words: tuple[str, ...] = (*columns, *images, "not")
+    elif column_name(last[1]) in kinds:
+        words = _SIGNS[kinds[column_name(last[1])]]
     else:
         words = ("and", "or")
     return [{"text": one, "from": begin} for one in words if one.startswith(typed) and one != typed]

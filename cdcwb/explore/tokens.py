@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 from cdcwb.errors import OptionError
 from cdcwb.words import visible
 
-__all__ = ["END", "FilterError", "Token", "tokens"]
+__all__ = ["END", "FilterError", "Token", "tokens", "unquoted"]
 
 END: Final = "end"
 
 _PARTS: Final = re.compile(
     r"""(?P<space>\s+)
-      | (?P<number>-?(?:0[xX][0-9a-fA-F]+|\d[\d_]*)(?![\w.]))
+      | (?P<number>-?(?:0[xX][0-9a-fA-F]+|\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.]))
       | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<sign>==|!=|<=|>=|<|>|\(|\)|,)
-      | (?P<name>[^\W\d]\w*)""",
+      | (?P<name>(?i:before|after|key)\.(?:[\w$#]+|"(?:[^"\\]|\\.)*")|[^\W\d]\w*)""",
     re.VERBOSE | re.DOTALL,
 )
 _INSTEAD: Final = {
@@ -26,6 +26,7 @@ _INSTEAD: Final = {
     "|": "write or",
     "!": "write not, or != to compare",
     "[": "write a list in parentheses: in (…)",
+    ".": "write the name of a column after before., after. or key., in double quotes where it is more than one word",
 }
 
 
@@ -58,12 +59,17 @@ def tokens(line: str) -> list[Token]:
             raise _wrong(line, place)
         kind = str(match.lastgroup)
         if kind == "text":
-            found.append(Token(kind, re.sub(r"\\(.)", r"\1", match.group()[1:-1], flags=re.DOTALL), place))
+            found.append(Token(kind, unquoted(match.group()), place))
         elif kind != "space":
             found.append(Token(kind, match.group(), place))
         place = match.end()
     found.append(Token(END, "", len(line)))
     return found
+
+
+def unquoted(text: str) -> str:
+    """A text in quotes without them."""
+    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
 
 
 def _wrong(line: str, place: int) -> FilterError:
@@ -72,6 +78,6 @@ def _wrong(line: str, place: int) -> FilterError:
     if sign in "\"'":
         return FilterError(f"{where}: this text has no closing {sign}", place)
     if sign.isdigit() or sign == "-":
-        return FilterError(f"{where}: expected a whole number; a time or a position stands in quotes", place)
+        return FilterError(f"{where}: expected a number; a time or a position is in quotes", place)
     hint = f"; {_INSTEAD[sign]}" if sign in _INSTEAD else ""
     return FilterError(f"{where}: '{visible(sign)}' means nothing here{hint}", place)

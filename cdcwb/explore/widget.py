@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from html import escape
 from importlib import resources
+from threading import RLock
 from typing import Any, Final
 
 import anywidget
@@ -35,6 +36,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     def __init__(self, explorer: Explorer) -> None:
         super().__init__()
         self.explorer = explorer
+        self._lock = RLock()  # widgets may be heard in threads of their own
         self.on_msg(self._heard)
 
     def show(self, record: int) -> None:
@@ -44,6 +46,10 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     def answer(self, message: Message) -> Message:
         """What the page is told when it asks: ``do`` names the step, ``first`` and ``count`` the lines of its list."""
+        with self._lock:
+            return self._answer(message)
+
+    def _answer(self, message: Message) -> Message:
         step = _STEPS.get(str(message.get("do")))
         reply: Message = {"id": message.get("id")}
         jumped = False
@@ -63,6 +69,7 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     def _state(self, message: Message, jumped: bool) -> Message:
         explorer = self.explorer
+        explorer.refresh()
         lines = max(1, min(int(message.get("count", 20)), 200))
         first = int(message.get("first", 0))
         place = explorer.place_of(explorer.chosen)
@@ -79,6 +86,7 @@ class ExplorerWidget(anywidget.AnyWidget):
             "chosen": explorer.chosen,
             "filter": explorer.filter,
             "hint": explorer.hint,
+            "search": _progress(explorer),
             "only": {name: chosen_in(explorer.filter, name) for name in CHOICES},
             "took": round(explorer.took_ms, 1),
             "saved": explorer.saved.rows(),
@@ -103,6 +111,23 @@ class ExplorerWidget(anywidget.AnyWidget):
         table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         note = f'<p class="cdcwb-note">{told} In JupyterLab, with a kernel, the explorer stands here.</p>'
         return f'<div class="cdcwb-scroll">{table}</div>{note}'
+
+
+def _progress(explorer: Explorer) -> Message | None:
+    """How far the search of the filter in force is; None where it needs none."""
+    search = explorer.search
+    if search is None:
+        return None
+    part = f"{count(search.searched)} of {plural(search.total, 'record')}"
+    said = f"searched {part}" if search.complete else f"stopped after {part}"
+    if not explorer.search_done:
+        total = plural(search.total, "record")
+        said = f"searched {part}" if search.searched else f"opening the files to search {total}"
+    return {
+        "running": not explorer.search_done,
+        "part": search.searched / max(1, search.total),
+        "sentence": f"{said}, {count(explorer.shown)} found" + (f": {search.wrong}" if search.wrong else ""),
+    }
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -155,7 +180,12 @@ def _copy(explorer: Explorer, message: Message, reply: Message) -> bool:
 
 def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
     text = str(message.get("text", ""))
-    reply["completions"] = completions(text, explorer.columns) if len(text) <= _LINE else []
+    reply["completions"] = completions(text, explorer.columns, explorer.kinds) if len(text) <= _LINE else []
+    return False
+
+
+def _cancel(explorer: Explorer, _message: Message, _reply: Message) -> bool:
+    explorer.cancel()
     return False
 
 
@@ -181,6 +211,7 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "mark": _mark,
     "copy": _copy,
     "back": _moves(lambda explorer, _: explorer.back()),
+    "cancel": _cancel,
     "move": _moves(lambda explorer, message: explorer.move(int(message["by"]))),
     "problem": _moves(lambda explorer, message: explorer.problem(int(message["by"]))),
     "transaction": _moves(lambda explorer, _: explorer.follow_transaction()),

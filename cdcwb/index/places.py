@@ -72,6 +72,11 @@ class Index:
         """What a column of numbers holds in a row: file_index, offset, length, part, part_row."""
         return int(self._numbers[name][row])
 
+    def numbers(self, name: str) -> npt.NDArray[Any]:
+        """A column of numbers: file_index, offset, length, part, part_row."""
+        found: npt.NDArray[Any] = self._numbers[name]
+        return found
+
     def texts(self, name: str) -> Codes:
         """A column of few texts."""
         found = self.columns[name]

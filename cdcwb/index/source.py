@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
+from cdcwb.formats.base import Plan
 from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.index.build import HEADERS, build_index
@@ -61,7 +63,7 @@ class Source:
     """An index and what belongs to it.
 
     * ``home``: the folder that keeps marks and saved filters; None: they last as long as the explorer
-    * ``options``: how the files are read
+    * ``options``: how the files are read; ``paths``: these files, where the capture was opened from files
     * ``events``: Parquet files with whole events, where the capture is a saved one or a table of rows; ``parts`` of the
       index count them
     """
@@ -74,6 +76,7 @@ class Source:
         events: list[Path],
         capture: Callable[[], Capture],
         saved: Path | None = None,
+        paths: Sequence[str] = (),
     ) -> None:
         self.index = index
         self.home = home
@@ -82,6 +85,8 @@ class Source:
         self._open = capture
         self._capture: Capture | None = None
         self._saved = saved
+        self._paths = list(paths)
+        self._planning = Lock()
 
     @property
     def capture(self) -> Capture:
@@ -89,6 +94,17 @@ class Source:
         if self._capture is None:
             self._capture = self._open()
         return self._capture
+
+    def plan(self) -> Plan:
+        """How the files are read, made in this process when it is first asked for; threads may ask at once."""
+        with self._planning:
+            return self._plan
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return get_format(self.index.format).plan(
+            self._paths, self.options, lambda work, tasks: [work(task) for task in tasks]
+        )
 
     @cached_property
     def changes(self) -> Changes:
@@ -124,7 +140,7 @@ def source_of(capture: Capture) -> Source:
     origin = {**_origin(files.files, files.format, files.options), "cdcwb": version("cdcwb")}
     place = cached(origin) or _temporary()
     index = _index(place, origin, lambda target: _write_places(target, capture, origin))
-    return Source(index, None, files.options, [], lambda: capture)
+    return Source(index, None, files.options, [], lambda: capture, paths=files.files)
 
 
 def open_source(
@@ -182,10 +198,10 @@ def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, o
         return opened[0]
 
     home = None if folder is None else Path(folder).expanduser().absolute()
-    origin = _origin(list_files(path), format, options)
-    return Source(
-        _index(home, origin, lambda place: _write_places(place, capture(), origin)), home, options, [], capture
-    )
+    paths = list_files(path)
+    origin = _origin(paths, format, options)
+    index = _index(home, origin, lambda place: _write_places(place, capture(), origin))
+    return Source(index, home, options, [], capture, paths=paths)
 
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import cdcwb
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
+from cdcwb.index.source import source_of
 from tests.explore_captures import DATA
 
 LABELS = str(DATA / "gbase8s.labels.json")
@@ -135,3 +136,29 @@ def test_outcomes_and_users_of_records_are_those_of_changes_and_transactions(
     for row in range(places.records):
         if columns["kind"].value(row) in ("begin", "commit", "rollback"):
             assert columns["outcome"].value(row) == outcomes[columns["transaction"].value(row)]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "condition"),
+    [
+        ("gbase8s", 'before.state == "PAID"', "before.state = 'PAID'"),
+        ("goldengate", "after.total > 100", "CAST(after.total AS decimal(12, 2)) > 100"),
+        ("qlik-kafka", "after.rating >= 3000", "CAST(after.rating AS int) >= 3000"),
+        ("qlik-change-table", 'before.city == "Hollin"', "before.city = 'Hollin'"),
+        ("idm-event-log", 'after.is_member == "true"', "after.is_member = 'true'"),
+    ],
+)
+def test_a_search_in_values_finds_the_records_of_the_changes_that_spark_finds(
+    spark: SparkSession, name: str, line: str, condition: str
+) -> None:
+    capture = cdcwb.load(DATA / name)
+    explorer = Explorer(source_of(capture))
+    explorer.apply(line)
+    assert explorer.search is not None
+    explorer.search.wait(60)
+    explorer.refresh()
+    assert explorer.search.complete, explorer.search.wrong
+    fits = capture.changes.where(condition).collect()
+    expected = {(place.file_index, place.offset) for one in fits for place in one.source_events}
+    numbers = explorer.index.number
+    assert {(numbers("file_index", row), numbers("offset", row)) for row in shown(explorer)} == expected != set()

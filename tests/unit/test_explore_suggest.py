@@ -27,6 +27,8 @@ COLUMNS: dict[str, Column] = {
     "time": Times(np.arange(5)),
 }
 
+VALUES = {"state": "text", "total": "number", "order no": "any"}
+
 
 @pytest.fixture
 def gbase8s(tmp_path: Path) -> Explorer:
@@ -144,3 +146,22 @@ def test_a_record_that_has_a_time_keeps_it(tmp_path: Path) -> None:
     rows = [row_view(explorer.index, row, None) for row in range(explorer.index.records)]
     assert any(row["time"] for row in rows)
     assert all(row["ended"] is None for row in rows if row["time"])
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("aft", [("after.", 0)]),
+        ("after.", [("after.state", 0), ("after.total", 0), ('after."order no"', 0)]),
+        ("offset > 3 and Before.TO", [("before.total", 15)]),
+        ('after."ord', [('after."order no"', 0)]),
+        ("after.total ", [(one, 12) for one in ("==", "!=", "<", "<=", ">", ">=", "in")]),
+        ('after."order no" co', [("contains", 17)]),
+        ('after.state == "ta', []),
+        ('after.state == "PAID" a', [("and", 22)]),
+    ],
+)
+def test_the_columns_of_tables_are_offered_after_their_image(before: str, expected: list[tuple[str, int]]) -> None:
+    kinds = {f"{image}.{name}": kind for image in ("before", "after") for name, kind in VALUES.items()}
+    kinds |= {name: column.kind for name, column in COLUMNS.items()}
+    assert [(one["text"], one["from"]) for one in completions(before, COLUMNS, kinds)] == expected

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from cdcwb.explore.model import Explorer
+from cdcwb.explore.search import Search
 from cdcwb.explore.widget import ExplorerWidget
 from tests.explore_captures import DATA, saved
 
@@ -140,3 +143,35 @@ def test_text_stands_out_from_its_ground_in_both_themes(theme: str) -> None:
             assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
     for ink, ground in (("chosen-ink", "chosen"), ("field-ink", "field"), ("ink", "hover"), ("ink", "key")):
         assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+
+
+def test_a_search_is_asked_how_far_it_is_until_it_ends(widget: ExplorerWidget) -> None:
+    state = ask(widget, "filter", text='after.state == "DONE" and operation == "INSERT"')["state"]
+    until = time.monotonic() + 30
+    while state["search"]["running"]:
+        assert time.monotonic() < until
+        state = ask(widget, "page")["state"]
+    assert re.fullmatch(r"searched ([\d,]+) of \1 records, ([\d,]+) found", state["search"]["sentence"])
+    assert state["search"]["sentence"].endswith(f" {state['shown']} found")
+    assert (state["search"]["part"], len(state["rows"])) == (1, min(12, state["shown"]))
+    assert ask(widget, "filter", text='operation == "INSERT"')["state"]["search"] is None
+
+
+def test_a_search_that_is_cancelled_says_how_far_it_came(
+    widget: ExplorerWidget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = Event()
+
+    def slow(search: Search, wanted: Any) -> Any:
+        go_on.wait(30)
+        yield from ()
+
+    monkeypatch.setattr(Search, "_batches", slow)
+    state = ask(widget, "filter", text="after.total > 0")["state"]
+    assert state["search"]["running"]
+    assert state["search"]["sentence"].startswith("opening the files to search ")
+    state = ask(widget, "cancel")["state"]
+    go_on.set()
+    assert re.fullmatch(r"stopped after 0 of [\d,]+ records, 0 found", state["search"]["sentence"])
+    assert not state["search"]["running"]
+    assert state["filter"] == "after.total > 0"

@@ -1,0 +1,204 @@
+"""A search in values: reads the records that the headers of a filter leave open, in a thread, and says how far it is.
+
+The index has no values. They are read batch by batch: from the saved events where there are any, else by the reader of
+the format from the files, without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from threading import Event, Thread
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdcwb.errors import CaptureError
+from cdcwb.explore.filters import Comparison, Filter, FilterError, compared
+from cdcwb.explore.halves import halves, of_changes
+from cdcwb.explore.values import holds
+from cdcwb.formats import get_format
+from cdcwb.formats.base import Wanted
+from cdcwb.index.columns import Bools, Codes, Column
+from cdcwb.index.source import Source
+from cdcwb.model import EVENTS
+
+__all__ = ["Search"]
+
+_READ: Final = ("file_index", "offset", "key", "before", "after", "problems")
+_BATCH: Final = 8_192  # events of saved captures that are looked at at once
+_NAMED: Final = 200  # tables or transactions that a reader is told one by one
+
+Ints = npt.NDArray[np.int64]
+
+
+class Search:
+    """The records for which a filter holds, as far as it is known. ``total`` records have to be read, ``searched`` are;
+    ``wrong`` is why it ended before its end, None where it did not.
+
+    A record has the values of its change: of an update that was captured as two records, both halves have both images.
+    """
+
+    def __init__(self, source: Source, understood: Filter, columns: Mapping[str, Column]) -> None:
+        self._source = source
+        self.understood = understood
+        self._index = source.index
+        values = understood.values
+        _check(values)
+        changes = of_changes(self._index)
+        headers: dict[Comparison, Bools] = {}
+        nothing = np.zeros(self._index.records, np.bool_)
+
+        def known(one: Comparison) -> tuple[Bools, Bools]:
+            if one.is_value:
+                return changes, nothing
+            if one not in headers:
+                headers[one] = compared(one, columns)
+            return headers[one], headers[one]
+
+        may, does = understood.bounds(known)
+        self._headers = headers
+        self._certain = does
+        self._rows = np.flatnonzero(may & ~does)  # the records that only values decide
+        self._changes = np.flatnonzero(changes)
+        self._found = {one: np.zeros(self._index.records, np.bool_) for one in values}
+        self._read = np.zeros(self._index.records, np.bool_)
+        self._other: Ints | None = None
+        self._columns = columns
+        self._stopped = Event()
+        self.total = len(self._rows)
+        self.searched = 0
+        self.wrong: str | None = None
+        self._thread = Thread(target=self._run, name="cdcwb-search", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes on."""
+        return self._thread.is_alive() and not self._stopped.is_set()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all records were read."""
+        return not self.running and self.searched == self.total and self.wrong is None
+
+    def cancel(self) -> None:
+        """End it; what was found stays."""
+        self._stopped.set()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for its end."""
+        self._thread.join(seconds)
+
+    def rows(self) -> Ints:
+        """The records that were found so far, in order, and those that need no values."""
+        other = self._other
+        if other is None:
+            return np.flatnonzero(self._certain)
+        rows = self._rows
+        there = other[rows] >= 0
+        known = self._read[rows] & (~there | self._read[other[rows]])
+
+        def found(one: Comparison) -> tuple[Bools, Bools]:
+            mask = self._headers.get(one)
+            mine = mask[rows] if mask is not None else self._found[one][rows]
+            if mask is None:
+                mine = mine | (there & self._found[one][other[rows]])
+            return mine, mine
+
+        mask = self._certain.copy()
+        mask[rows[known & self.understood.bounds(found)[0]]] = True
+        return np.flatnonzero(mask)
+
+    # --- in the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._scan()
+        except CaptureError as wrong:
+            self.wrong = wrong.sentence
+        except Exception as wrong:  # a thread has nobody to raise to
+            self.wrong = f"the search ended: {wrong}"
+
+    def _scan(self) -> None:
+        other = np.full(self._index.records, -1, np.int64)
+        other[self._changes] = halves(self._index, self._changes)
+        mine = np.zeros(self._index.records, np.bool_)
+        mine[self._rows] = True
+        wanted = mine.copy()
+        wanted[other[self._rows[other[self._rows] >= 0]]] = True
+        left = int(wanted.sum())
+        self._other = other
+        if not left:
+            return
+        for batch in self._batches(wanted):
+            rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
+            chosen = (rows >= 0) & wanted[rows]
+            rows = rows[chosen]
+            if len(rows):
+                events = batch if chosen.all() else batch.filter(pa.array(chosen))
+                for one, found in self._found.items():
+                    found[rows] = holds(one, events)
+                left -= int((~self._read[rows]).sum())
+                self._read[rows] = True
+                self.searched += int(mine[rows].sum())
+            if self._stopped.is_set() or not left:
+                break
+        if not self._stopped.is_set():
+            self._read[wanted] = True  # those that the reader does not give have no values
+            self.searched = self.total
+
+    def _batches(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
+        if self._source.events:
+            yield from self._saved(wanted)
+            return
+        fmt, plan = get_format(self._index.format), self._source.plan()
+        asked = Wanted(
+            kinds=self._few("kind", wanted),
+            tables=self._few("table", wanted),
+            transactions=self._few("transaction", wanted),
+            columns=frozenset([*_READ, "kind", "schema_name", "table_name", "transaction_id"]),
+        )
+        for split in range(len(plan.splits)):
+            yield from fmt.read(plan, split, asked)
+
+    def _few(self, name: str, wanted: Bools) -> frozenset[str] | None:
+        """The values of a column in some records; None where there are many, or one has none."""
+        column = self._columns[name]
+        assert isinstance(column, Codes)
+        codes = np.unique(column.codes[wanted])
+        if len(codes) > _NAMED or codes[0] < 0 or (name != "kind" and len(codes) == len(column.texts)):
+            return None
+        return frozenset(column.texts[int(code)].as_py() for code in codes)
+
+    def _saved(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
+        """The saved events of the row groups that have some of the records."""
+        parts, places = self._index.numbers("part"), self._index.numbers("part_row")
+        for number, path in enumerate(self._source.events):
+            mine = np.sort(places[wanted & (parts == number)])
+            with pq.ParquetFile(path) as file:
+                sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+                ends = np.searchsorted(mine, np.cumsum(sizes))
+                groups = [group for group, count in enumerate(np.diff(ends, prepend=0)) if count]
+                there = [name for name in _READ if name in file.schema_arrow.names]
+                if not groups:
+                    continue
+                for batch in file.iter_batches(_BATCH, row_groups=groups, columns=there):
+                    arrays = [
+                        batch[field.name] if field.name in there else pa.nulls(len(batch), field.type)
+                        for field in map(EVENTS.field, _READ)
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, names=list(_READ))
+
+
+def _check(values: list[Comparison]) -> None:
+    """Raises FilterError for a pattern that is none, before the search."""
+    for one in values:
+        image, _, name = one.column.partition(".")
+        row = pa.RecordBatch.from_pylist([{image: {name: ""}}], pa.schema(map(EVENTS.field, _READ)))
+        try:
+            holds(one, row)
+        except ValueError as reason:
+            raise FilterError(f"at character {one.place + 1}: {reason}", one.place) from None

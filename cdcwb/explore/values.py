@@ -1,0 +1,165 @@
+"""Values of rows in filters: of what kind a column is, and for which texts of images a comparison holds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.explore.filters import IMAGES, MISSING, NUMBER, Comparison
+from cdcwb.formats.text_values import parsed
+from cdcwb.index.columns import NO_TIME, Bools, Times, mask_of_texts, micros
+from cdcwb.model import Problem
+
+__all__ = ["holds", "kind_of_type", "value_kinds"]
+
+_NUMBERS: Final = re.compile(
+    r"(\d+ )?(unsigned |tandem |big )?"
+    r"(u?(tiny|small|medium|big)?int(eger)?\d*|(small|big)?serial8?|long|(small)?float\d*|real\d*|double( precision)?"
+    r"|(dec(imal)?|numeric|number|money|packed)(\d*\(.*\))?)( .*)?",
+    re.IGNORECASE,
+)
+_TIMES: Final = re.compile(
+    r"(\d+ )?(date(32|64)?(\[.*\])?|(local-)?timestamp(-\w+|\[.*\])?"
+    r"|datetime( year to (day|hour|minute|second|fraction).*)?)",
+    re.IGNORECASE,
+)
+_UNSURE: Final = re.compile(r"\d+ (DOUBLE )?(VAR)?CHAR.*")
+"""What GoldenGate calls text may be a number or a time of the source that is written as text."""
+
+_TIME: Final = r"^\d{4}-\d{2}-\d{2}([T :]\d{2}(:\d{2}(:\d{2}([.]\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+_DATE: Final = 10  # characters
+_HOUR: Final = 13
+_OF_VALUES: Final = frozenset({Problem.VALUE, Problem.CHARSET, Problem.TIME_RANGE})
+
+_ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+Ints = npt.NDArray[np.int64]
+
+
+def kind_of_type(name: str | None) -> str:
+    """The kind of values of a column, from its type as the source spells it: text, number, time, or any where the
+    source does not say."""
+    if not name or _UNSURE.fullmatch(name):
+        return "any"
+    return "number" if _NUMBERS.fullmatch(name) else "time" if _TIMES.fullmatch(name) else "text"
+
+
+def value_kinds(versions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The kinds of the columns of all tables by their names in filters, ``after.NAME``; any where one name is of
+    several kinds."""
+    kinds: dict[str, str] = {}
+    for version in versions:
+        for column in version["columns"] or ():
+            kind = kind_of_type(column["type"])
+            if kinds.setdefault(column["name"], kind) != kind:
+                kinds[column["name"]] = "any"
+    return {f"{image}.{name}": kind for image in IMAGES for name, kind in sorted(kinds.items())}
+
+
+def holds(one: Comparison, batch: pa.RecordBatch) -> Bools:
+    """For every event of a batch (key, before, after and problems), whether a comparison holds for its own image; a
+    value that is reported as a problem fits nothing. Raises ValueError for a pattern that is none."""
+    image, _, name = one.column.partition(".")
+    there = pc.is_valid(batch[image]).to_numpy(zero_copy_only=False)
+    rows, texts = _entries(batch[image], name)
+    found = np.zeros(len(batch), np.bool_)
+    if one.value is MISSING:
+        found[rows] = True
+        found = there & ~found if one.sign == "==" else found
+    else:
+        found[rows] = _compared(texts, one.sign, one.value)
+    found &= there
+    if found.any():
+        found[_wrong(batch["problems"], name, np.flatnonzero(found))] = False
+    return found
+
+
+def _entries(maps: pa.MapArray, name: str) -> tuple[Ints, pa.Array]:
+    """The rows that have a column in a map, and its values there."""
+    offsets = maps.offsets.to_numpy()
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    equal = pc.equal(maps.keys.slice(first, count), name).fill_null(False)
+    at = np.flatnonzero(equal.to_numpy(zero_copy_only=False))
+    rows = np.searchsorted(offsets - first, at, side="right") - 1
+    return rows, maps.items.slice(first, count).take(pa.array(at))
+
+
+def _wrong(problems: pa.Array, name: str, rows: Ints) -> list[int]:
+    """Those of some rows whose problems name a column: ``column 3 NAME: …``, ``NAME: …``."""
+    with_problems = rows[pc.is_valid(problems).to_numpy(zero_copy_only=False)[rows]]
+    named = re.compile(rf"(^|.*[ .]){re.escape(name)}: ", re.DOTALL)
+    return [
+        int(row)
+        for row in with_problems
+        if any(one["code"] in _OF_VALUES and named.match(one["detail"] or "") for one in problems[int(row)].as_py())
+    ]
+
+
+def _compared(texts: pa.Array, sign: str, value: Any) -> Bools:
+    """For which values a comparison holds; null equals null alone."""
+    if sign == "!=":
+        equal = _compared(texts, "==", value)
+        comparable = np.ones(len(texts), np.bool_) if value is None or isinstance(value, str) else _known(texts, value)
+        return ~equal & comparable
+    if isinstance(value, Decimal):
+        return _with_number(texts, sign, value)
+    if isinstance(value, dt.datetime):
+        return Times(_times(texts)).compare(sign, micros(value))
+    return mask_of_texts(texts, sign, value)
+
+
+def _known(texts: pa.Array, value: Any) -> Bools:
+    """The values that are NULL or of the kind that they are compared with."""
+    known = _numbers(texts)[1] if isinstance(value, Decimal) else _times(texts) != NO_TIME
+    return np.asarray(known | texts.is_null().to_numpy(zero_copy_only=False))
+
+
+def _numbers(texts: pa.Array) -> tuple[npt.NDArray[np.float64], Bools]:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    good = pc.fill_null(pc.match_substring_regex(trimmed, f"^{NUMBER}$"), False)
+    plain = pc.if_else(good, pc.replace_substring_regex(trimmed, r"^[+]", ""), pa.scalar("0", texts.type))
+    return pc.cast(plain, pa.float64()).to_numpy(), good.to_numpy(zero_copy_only=False)
+
+
+def _with_number(texts: pa.Array, sign: str, value: Decimal) -> Bools:
+    """Compared as numbers of any size: as floating numbers first, and exactly where these are equal."""
+    numbers, good = _numbers(texts)
+    near, exactly = float(value), _ORDER[sign]
+    found = np.asarray(exactly(numbers, near))
+    for at in np.flatnonzero(good & (numbers == near)):
+        found[at] = exactly(Decimal(texts[int(at)].as_py().strip()), value)
+    return found & good
+
+
+def _times(texts: pa.Array) -> Ints:
+    """Texts as microseconds since 1970 UTC, what has no zone as UTC; NO_TIME for what is no date and time."""
+    trimmed = pc.utf8_trim_whitespace(texts.cast(pa.string()))
+    good = pc.fill_null(pc.match_substring_regex(trimmed, _TIME), False)
+    plain = pc.if_else(good, trimmed, pa.scalar(None, pa.string()))
+    plain = pc.replace_substring_regex(plain, r"^(.{10})[T:]", r"\1 ")
+    zoned = pc.fill_null(pc.match_substring_regex(plain, r"^.{11}.*[+-]"), False).to_numpy(zero_copy_only=False)
+    length = pc.utf8_length(plain)
+    full = pc.if_else(pc.equal(length, _DATE), pc.binary_join_element_wise(plain, "00:00", " "), plain)
+    full = pc.if_else(pc.equal(length, _HOUR), pc.binary_join_element_wise(plain, "00", ":"), full)
+    times = pc.fill_null(parsed(full, pa.timestamp("us")).cast(pa.int64()), NO_TIME)
+    found: Ints = times.to_numpy(zero_copy_only=False).copy()
+    for at in np.flatnonzero(zoned):
+        with suppress(ValueError):
+            found[at] = micros(dt.datetime.fromisoformat(plain[int(at)].as_py()))
+    return found
