@@ -7,7 +7,7 @@ const KEYS = [
   ["j ↓", "next record"], ["k ↑", "previous record"], ["PgDn", "a page on"], ["PgUp", "a page back"],
   ["Home", "first record"], ["End", "last record"], ["n", "next problem"], ["p", "previous problem"],
   ["t", "follow the transaction"], ["r", "follow the row"], ["b", "filter before this one"], ["/", "filter line"],
-  ["g", "go to a place"], ["f", "filter by a value"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
+  ["g", "go to a place"], ["f", "filter by a value of the record, or of the field"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
   ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "end the search, back to the records"], ["?", "this help"],
 ];
 const PICKS = ["table", "operation", "outcome", "problem"];
@@ -105,6 +105,7 @@ class Panes {
     this.tabs = make("div", { class: "tabs", role: "tablist" });
     this.notes = make("div", { class: "notes" });
     this.body = make("div", { class: "body", tabindex: "-1", onkeydown: (event) => this.inFields(event) });
+    this.body.addEventListener("contextmenu", (event) => this.fieldMenu(event));
     this.over = make("div", { class: "tabs" });
     this.room = make("div", { class: "room" });
     this.bytes = make("div", { class: "body bytes", tabindex: "-1", onscroll: () => this.drawBytes() }, this.room);
@@ -201,6 +202,7 @@ class Panes {
     else if (message.state && message.id >= this.answered && message.id !== this.polled) this.say("");
     if (message.completions && message.id === this.completing) this.offer(message.completions);
     if (message.detail) this.showDetail(message.detail);
+    if (message.terms) this.showTerms(message.terms);
     if (message.copied) this.showCopied(message.copied);
     if (message.state && message.id >= this.answered) {
       this.answered = message.id;
@@ -373,6 +375,30 @@ class Panes {
     this.veil.querySelector("button").focus();
   }
 
+  /* A field of the record, or a cell of its values, as a clause of the filter. */
+  showTerms(terms) {
+    const step = (clause) => { this.shut(); this.ask("add", { clause }); };
+    this.box("Filter by this value",
+      ...terms.map((one) => make("div", { class: "choices narrow" }, make("button", { type: "button", onclick: () => step(one.clause) }, one.shown))),
+      make("div", { class: "choices" }, this.closing()));
+    this.veil.querySelector("button").focus();
+  }
+
+  fieldMenu(event) {
+    const line = event.target.closest(".field");
+    const cell = event.target.closest("[data-image]");
+    if (!line && !cell) return;
+    event.preventDefault();
+    event.stopPropagation(); // JupyterLab has a menu of its own
+    if (line) this.choose(this.nodes[Number(line.dataset.number)]);
+    this.askTerms(cell);
+  }
+
+  askTerms(cell) {
+    if (cell) this.ask("terms", { image: cell.dataset.image, column: cell.dataset.column });
+    else this.ask("terms", { field: this.nodes.indexOf(this.field) });
+  }
+
   complete() {
     clearTimeout(this.typing);
     this.typing = setTimeout(() => {
@@ -536,7 +562,7 @@ class Panes {
     const turn = make("span", { class: "turn", onclick: (event) => { event.stopPropagation(); this.fold(node); } }, group ? (this.folded.has(node.path) ? "▶" : "▼") : "");
     const line = make(
       "div",
-      { class: `field${node === this.field ? " chosen" : ""}`, "data-at": node.at, "data-length": node.length,
+      { class: `field${node === this.field ? " chosen" : ""}`, "data-number": this.nodes.indexOf(node), "data-at": node.at, "data-length": node.length,
         onclick: () => this.choose(node), ondblclick: () => this.fold(node), onmouseenter: () => this.point(node), onmouseleave: () => this.point(null),
         title: [node.name, node.value, node.meaning].filter((text) => text).join("\n") },
       turn,
@@ -655,14 +681,16 @@ class Panes {
 
   values() {
     if (!this.detail.values.length) return this.nothing("This record holds no values of a row.");
-    const cell = (there, value) => {
+    const cell = (there, value, image, column) => {
       if (!there) return make("td", { class: "null" }, "not captured");
-      return value === null ? make("td", { class: "null" }, "NULL") : make("td", { class: "mono" }, value);
+      const about = { "data-image": image, "data-column": column, tabindex: "0", class: value === null ? "null" : "mono" };
+      return make("td", about, value === null ? "NULL" : value);
     };
     const rows = this.detail.values.map((one) => make(
       "tr", { class: one.changed ? "changed" : "" },
       make("td", {}, one.name, one.key ? make("span", { class: "tag" }, "key") : null, one.changed ? make("span", { class: "tag" }, "changed") : null),
-      cell(one.has_before, one.before), cell(one.has_after, one.after),
+      cell(one.has_before, one.before, "before", one.column),
+      cell(one.has_after, one.after, one.alone ? "key" : "after", one.column),
     ));
     return [this.table(["column", "before", "after"], rows)];
   }
@@ -790,6 +818,13 @@ class Panes {
   }
 
   inFields(event) {
+    const cell = event.target.closest("[data-image]");
+    if (event.key === "f" && (cell || (this.tab === "Fields" && this.field))) {
+      event.preventDefault();
+      event.stopPropagation();
+      this.askTerms(cell);
+      return;
+    }
     if (!this.detail || this.tab !== "Fields") return;
     const lines = this.seen().map(([node]) => node);
     const at = lines.indexOf(this.field);

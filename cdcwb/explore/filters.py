@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.explore.tokens import END, FilterError, Token, tokens, unquoted
+from cdcwb.explore.tokens import END, ESCAPED, FilterError, Token, tokens, unquoted
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Column, micros
 from cdcwb.words import visible
@@ -174,8 +174,10 @@ def value_name(image: str, name: str, kinds: Mapping[str, str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as it stands in a filter."""
+    """A text as it is written in a filter, in one line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    for letter, character in ESCAPED.items():
+        escaped = escaped.replace(character, f"\\{letter}")
     return f'"{escaped}"'
 
 

@@ -16,12 +16,13 @@ from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks, Place
 from cdcwb.errors import OptionError
 from cdcwb.explore import places
 from cdcwb.explore.copying import COPIES, Change, change_of
-from cdcwb.explore.filters import Filter, parse, quoted
+from cdcwb.explore.filters import IMAGES, Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
 from cdcwb.explore.outcomes import LATE, Late
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search
 from cdcwb.explore.suggest import clause, hint, values_of, with_clause
+from cdcwb.explore.terms import Term, term_of_field, term_of_value
 from cdcwb.explore.values import value_kinds
 from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
@@ -246,6 +247,24 @@ class Explorer:
         if name not in self.columns or not 0 <= row < self.index.records:
             raise OptionError(f"there is no column '{name}', or no record {row:,}")
         self.apply(with_clause(self.filter, name, clause(name, self.columns[name].value(row), other)))
+
+    def terms(self, field: int | None = None, image: str = "", column: str = "") -> Term:
+        """What keeps the value of a field of the chosen record, by its number in the tree, or of a column of an image,
+        and what keeps all others. Raises OptionError where a filter has no name for it."""
+        record = self.record()
+        if field is not None:
+            found = term_of_field(field, record, self.columns, self.kinds)
+        elif image in IMAGES:
+            found = term_of_value(image, column, self.change(record), record, self.kinds)
+        else:
+            found = None
+        if found is None:
+            raise OptionError("filters have no name for this field, or it has no value that can be compared")
+        return found
+
+    def add(self, clause: str) -> None:
+        """Narrow the filter in force by one clause more."""
+        self.apply(with_clause(self.filter, "", clause))
 
     def only(self, name: str, value: str | None) -> None:
         """Show only the records with this value in a column, instead of the value that the filter asks of it; None:

@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 from cdcwb.errors import OptionError
 from cdcwb.words import visible
 
-__all__ = ["END", "FilterError", "Token", "tokens", "unquoted"]
+__all__ = ["END", "ESCAPED", "FilterError", "Token", "tokens", "unquoted"]
 
 END: Final = "end"
+ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+"""What a page cannot have in one line, by the character that is written after a backslash."""
 
 _PARTS: Final = re.compile(
     r"""(?P<space>\s+)
@@ -68,8 +70,8 @@ def tokens(line: str) -> list[Token]:
 
 
 def unquoted(text: str) -> str:
-    """A text in quotes without them."""
-    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+    """A text in quotes without them; a backslash is before a character that stands for itself, or n, r or t."""
+    return re.sub(r"\\(.)", lambda found: ESCAPED.get(found[1], found[1]), text[1:-1], flags=re.DOTALL)
 
 
 def _wrong(line: str, place: int) -> FilterError:

@@ -20,7 +20,7 @@ from cdcwb.formats.text_values import parsed
 from cdcwb.index.columns import NO_TIME, Bools, Times, mask_of_texts, micros
 from cdcwb.model import Problem
 
-__all__ = ["holds", "kind_of_type", "value_kinds"]
+__all__ = ["holds", "kind_of_type", "times", "value_kinds"]
 
 _NUMBERS: Final = re.compile(
     r"(\d+ )?(unsigned |tandem |big )?"
@@ -120,13 +120,13 @@ def _compared(texts: pa.Array, sign: str, value: Any) -> Bools:
     if isinstance(value, Decimal):
         return _with_number(texts, sign, value)
     if isinstance(value, dt.datetime):
-        return Times(_times(texts)).compare(sign, micros(value))
+        return Times(times(texts)).compare(sign, micros(value))
     return mask_of_texts(texts, sign, value)
 
 
 def _known(texts: pa.Array, value: Any) -> Bools:
     """The values that are NULL or of the kind that they are compared with."""
-    known = _numbers(texts)[1] if isinstance(value, Decimal) else _times(texts) != NO_TIME
+    known = _numbers(texts)[1] if isinstance(value, Decimal) else times(texts) != NO_TIME
     return np.asarray(known | texts.is_null().to_numpy(zero_copy_only=False))
 
 
@@ -147,7 +147,7 @@ def _with_number(texts: pa.Array, sign: str, value: Decimal) -> Bools:
     return found & good
 
 
-def _times(texts: pa.Array) -> Ints:
+def times(texts: pa.Array) -> Ints:
     """Texts as microseconds since 1970 UTC, what has no zone as UTC; NO_TIME for what is no date and time."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.string()))
     good = pc.fill_null(pc.match_substring_regex(trimmed, _TIME), False)

@@ -135,11 +135,13 @@ def values_of(change: Change | None, record: Record, schema: dict[str, Any] | No
         rows.append(
             {
                 "name": visible(name, 120),
+                "column": name,
                 "before": _shown(before.get(name)),
                 "after": _shown(key.get(name) if alone else after.get(name)),
                 "has_before": name in before,
                 "has_after": name in after or alone,
                 "key": name in key,
+                "alone": alone,
                 "changed": differs,
             }
         )

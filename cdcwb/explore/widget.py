@@ -16,12 +16,13 @@ from cdcwb.explore.copying import COPIES
 from cdcwb.explore.model import CHOICES, Explorer
 from cdcwb.explore.places import places
 from cdcwb.explore.suggest import chosen_in, completions
-from cdcwb.words import count, plural, zone_name
+from cdcwb.words import count, plural, visible, zone_name
 
 __all__ = ["ExplorerWidget"]
 
 _FALLBACK: Final = 20
 _LINE: Final = 4_000
+_TERM: Final = 300
 _SHOWN: Final = ("record", "time", "what", "table", "transaction", "position", "problem")
 _ASSETS: Final = resources.files("cdcwb.explore")
 Message = dict[str, Any]
@@ -60,7 +61,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         except CaptureError as wrong:
             reply["error"] = wrong.sentence
             reply["place"] = getattr(wrong, "place", None)
-        if not {"detail", "copied", "completions"} & set(reply):
+        if not {"detail", "copied", "completions", "terms"} & set(reply):
             reply["state"] = self._state(message, jumped)
         return reply
 
@@ -184,6 +185,16 @@ def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
     return False
 
 
+def _terms(explorer: Explorer, message: Message, reply: Message) -> bool:
+    """What keeps the value of a field, and all others; shown is what is too long for a button shortened."""
+    field = message.get("field")
+    terms = explorer.terms(
+        None if field is None else int(field), str(message.get("image", "")), str(message.get("column", ""))
+    )
+    reply["terms"] = [{"clause": one, "shown": visible(one, _TERM)} for one in terms]
+    return False
+
+
 def _cancel(explorer: Explorer, _message: Message, _reply: Message) -> bool:
     explorer.cancel()
     return False
@@ -218,6 +229,8 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "row": _moves(lambda explorer, _: explorer.follow_row()),
     "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
     "complete": _complete,
+    "terms": _terms,
+    "add": _moves(lambda explorer, message: explorer.add(str(message["clause"]))),
     "narrow": _moves(lambda explorer, m: explorer.narrow(str(m["column"]), int(m["row"]), bool(m.get("other")))),
     "only": _moves(_only),
     "save": _moves(lambda explorer, message: explorer.save_filter(str(message["name"]))),

@@ -197,6 +197,45 @@ def test_a_cell_is_a_filter_by_its_value(page: Page) -> None:
     page.until(f"document.querySelectorAll('{PANES} [data-narrow]').length >= 5")
 
 
+def test_values_are_searched_and_the_list_shows_what_is_found(page: Page) -> None:
+    page.press("/", "after.dis")
+    page.until(f"document.querySelector('{PANES} .offers').textContent === 'after.discount'")
+    page.press(Keys.TAB, "> 45", Keys.ENTER)
+    page.until(
+        f"/^searched (\\d+) of \\1 records, \\d+ found$/.test(document.querySelector('{PANES} .searching').innerText)"
+    )
+    page.settled()
+    sentence = page.all(".searching span")[0]
+    shown = int(page.all(".status span")[0].split()[0])
+    assert sentence.endswith(f" {shown} found")
+    assert shown > 0
+    page.press("2")
+    page.until(f"document.querySelectorAll('{PANES} [data-image=after]').length > 0")
+    values = dict(zip(page.all(".body td:first-child"), page.all(".body td:last-child"), strict=True))
+    assert float(values["discount"]) > 45
+    page.press("b")
+    page.until(f"document.querySelector('{PANES} .searching').hidden")
+
+
+def test_a_field_and_a_value_are_filters(page: Page) -> None:
+    page.filter('table == "shop.customer" and operation == "UPDATE"', "43 of 380 records")
+    fields = page.chrome.find_elements(By.CSS_SELECTOR, f"{PANES} .field")
+    transaction = next(one for one in fields if one.text.startswith("transactionId"))
+    ActionChains(page.chrome).context_click(transaction).perform()
+    page.until(f"document.querySelector('{PANES} .narrow button')?.textContent.startsWith('transaction == ')")
+    page.press(Keys.ENTER)
+    page.until(f"document.querySelector('{PANES} input.filter').value.includes(' and transaction == ')")
+    page.press("2")
+    page.until(f"document.querySelectorAll('{PANES} [data-image=before]').length > 0")
+    page.chrome.execute_script(f"document.querySelector('{PANES} [data-image=before]').focus()")
+    page.press("f")
+    page.until(f"document.querySelector('{PANES} .narrow button')?.textContent.startsWith('before.customer_id == ')")
+    page.press(Keys.ENTER)
+    page.until(f"document.querySelector('{PANES} input.filter').value.includes(' and before.customer_id == ')")
+    page.until(f"document.querySelector('{PANES} .searching').innerText.startsWith('searched ')")
+    page.settled()
+
+
 def test_a_value_that_there_is_not_is_named_with_the_nearest(page: Page) -> None:
     page.filter('table == "shop.custmer"', "0 of 380 records")
     said = page.all(".nothing")[0]

@@ -130,6 +130,7 @@ def test_any_text_can_be_looked_for(text: str) -> None:
     found = parse(f"name == {quoted(text)}", {"name": "text"})
     assert found is not None
     assert found.rows({"name": column}).tolist() == [True, False]
+    assert not set("\n\r\t") & set(quoted(text))
 
 
 @pytest.mark.parametrize("line", ['__import__("os")', 'offset == __import__("os")', "exit()", "lambda: 0", "offset.x"])
