@@ -97,6 +97,10 @@ class Panes {
     this.bar = make("progress", { max: 1, "aria-label": "searched" });
     this.stop = make("button", { type: "button", title: "Cancel (Esc)", onclick: () => this.cancel() }, "Cancel");
     this.searching = make("div", { class: "bar searching", hidden: true }, this.bar, this.found, this.stop);
+    this.follows = make("input", { type: "checkbox", onchange: () => this.ask("follow", { on: this.follows.checked }) });
+    this.limits = make("span", {});
+    this.selection = make("div", { class: "bar selection", hidden: true }, make("label", {}, this.follows, " follow the selection"), this.limits,
+      make("button", { type: "button", title: "select everything again, in all views", onclick: () => { this.ask("unselect"); this.root.focus(); } }, "✕ Reset"));
     this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
     this.thumb = make("div", { class: "thumb" });
     this.track = make("div", { class: "track", onpointerdown: (event) => this.drag(event) }, this.thumb);
@@ -118,6 +122,7 @@ class Panes {
         make("button", { type: "button", onclick: () => this.ask("filter", { text: "" }) }, "Clear")),
       this.said,
       this.searching,
+      this.selection,
       make("div", { class: "bar" },
         button("Back", "b", () => this.ask("back")),
         button("Previous problem", "p", () => this.ask("problem", { by: -1 })),
@@ -187,12 +192,22 @@ class Panes {
     if (search.running) this.looking = setTimeout(() => { this.ask("page"); this.polled = this.asked; }, 250);
   }
 
+  /* What is selected in the views beside it. */
+  drawSelection({ selection }) {
+    this.selection.hidden = !selection;
+    if (!selection) return;
+    this.follows.checked = selection.follows;
+    this.limits.textContent = `selection: ${selection.sentence}`;
+    this.limits.classList.toggle("muted", !selection.follows);
+  }
+
   cancel() { this.ask("cancel"); this.root.focus(); }
 
   showBusy() { this.root.setAttribute("aria-busy", String(this.waiting.size > 0 || this.soon !== null)); }
 
   hear(message) {
     if (message.follow !== undefined) return this.ask("choose", { row: message.follow });
+    if (message.changed) return this.ask("page");
     this.waiting.delete(message.id);
     if (message.about) {
       this.about = message.about;
@@ -228,6 +243,7 @@ class Panes {
     if (!failed && document.activeElement !== this.filter) this.filter.value = state.filter;
     this.filter.classList.toggle("good", state.filter !== "" && !failed);
     this.drawSearch(state);
+    this.drawSelection(state);
     this.drawList();
     this.drawStatus();
     if (!this.detail || !before || this.detail.row !== state.chosen || before.marks !== state.marks) {
@@ -245,7 +261,8 @@ class Panes {
     const { rows, chosen, shown } = this.state;
     this.list.replaceChildren(...rows.map((row) => this.line(row, row.row === chosen)));
     const running = this.state.search && this.state.search.running;
-    const none = running ? "No record found yet." : `No record passes this filter. ${this.state.hint}`;
+    const selected = this.state.selection && this.state.selection.follows ? " within the selection" : "";
+    const none = running ? "No record found yet." : `No record passes this filter${selected}. ${this.state.hint}`;
     if (!rows.length) this.list.replaceChildren(make("div", { class: "nothing" }, none));
     this.drawPicks();
     const height = this.track.clientHeight;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +20,7 @@ from cdcwb.explore import places
 from cdcwb.explore.copying import COPIES, Change, change_of
 from cdcwb.explore.filters import IMAGES, Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
+from cdcwb.explore.halves import halves, of_changes
 from cdcwb.explore.outcomes import LATE, Late
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search
@@ -28,6 +31,7 @@ from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Column, mask_of_texts
 from cdcwb.index.places import Index
+from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
 from cdcwb.model import Outcome
 
@@ -80,7 +84,12 @@ class Explorer:
         self.chosen = 0
         self.took_ms = 0.0
         self.hint = ""
-        self._found: Ints | None = None  # None: all
+        self.selection: Selection | None = None
+        self.follows = True
+        self._passed: Ints | None = None  # by the filter; None: all
+        self._found: Ints | None = None  # by the filter and the selection; None: all
+        self._selected: tuple[int, Bools] | None = None  # a version of the selection, and its records
+        self._seen: int | None = None  # the version of the selection that is shown
         self._before: list[str] = []
         self._remembered: OrderedDict[str, Ints] = OrderedDict()
 
@@ -133,20 +142,34 @@ class Explorer:
         self.took_ms = (time.perf_counter() - started) * 1000
         if remember and text.strip() != self.filter:
             self._before.append(self.filter)
-        self.filter, self._found = text.strip(), found
+        self.filter = text.strip()
+        self._show(found)
         self.hint = "" if self.shown or search is not None else hint(understood, self.columns)
         self._settle()
 
     def refresh(self) -> None:
-        """Show what a search has found meanwhile."""
-        if self.search is None or self.search_done:
+        """Show what a search has found meanwhile, and what is selected now."""
+        search = self.search
+        if search is not None and not self.search_done:
+            done = not search.running  # before its records are taken
+            found = search.rows()
+            self.search_done = done
+            if search.complete:
+                self._remember(search.understood, found)
+            self._show(found)
+        elif self._seen == self._version:
             return
-        done = not self.search.running  # before its records are taken
-        self._found = self.search.rows()
-        self.search_done = done
-        if self.search.complete:
-            self._remember(self.search.understood, self._found)
+        else:
+            self._show(self._passed)
         self._settle()
+
+    def _show(self, passed: Ints | None) -> None:
+        """Show the records that pass the filter, as far as they are selected."""
+        self._passed, self._seen = passed, self._version
+        self._found = passed
+        if self._seen is not None:
+            within = self._within(self._seen)
+            self._found = np.flatnonzero(within) if passed is None else passed[within[passed]]
 
     def cancel(self) -> None:
         """End the search that runs; what it found stays."""
@@ -179,12 +202,44 @@ class Explorer:
             raise OptionError("there is no earlier filter")
         self.apply(self._before.pop(), remember=False)
 
+    # --- the selection ------------------------------------------------------------------------------------------------
+
+    def follow(self, selection: Selection, changes: Callable[[], Bools]) -> None:
+        """Show only the records of selected changes, as long as ``follows`` is true. ``changes`` gives them as a mask
+        of records; the other halves of updates are among what is shown."""
+        self.selection, self._changes = selection, changes
+
+    @property
+    def _version(self) -> int | None:
+        """The version of the selection that limits what is shown; None where none does."""
+        limits = self.selection is not None and self.follows and self.selection.chosen()
+        return self.selection.version if self.selection is not None and limits else None
+
+    def _within(self, version: int) -> Bools:
+        """The records that a version of the selection selects."""
+        if self._selected is None or self._selected[0] != version:
+            found = self._changes().copy()
+            rows, other = self._halves
+            there = other >= 0
+            found[other[there]] |= found[rows[there]]
+            self._selected = version, found
+        return self._selected[1]
+
+    @cached_property
+    def _halves(self) -> tuple[Ints, Ints]:
+        rows = np.flatnonzero(of_changes(self.index))
+        return rows, halves(self.index, rows)
+
     # --- from record to record ----------------------------------------------------------------------------------------
 
     def choose(self, row: int) -> None:
-        """Choose a record by its number; where the filter hides it, the filter is taken away."""
+        """Choose a record by its number; where the selection hides it, that is not followed any more, and where the
+        filter hides it, that is taken away."""
         if not 0 <= row < self.index.records:
             raise OptionError(f"there are {self.index.records:,} records, from 0 on; there is no {row:,}")
+        if self._version is not None and not self._within(self._version)[row]:
+            self.follows = False
+            self._show(self._passed)
         if self._found is not None:
             place = self.place_of(row)
             if place == len(self._found) or int(self._found[place]) != row:

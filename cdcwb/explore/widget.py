@@ -16,7 +16,7 @@ from cdcwb.explore.copying import COPIES
 from cdcwb.explore.model import CHOICES, Explorer
 from cdcwb.explore.places import places
 from cdcwb.explore.suggest import chosen_in, completions
-from cdcwb.words import count, plural, visible, zone_name
+from cdcwb.words import count, moment, plural, visible, zone_name
 
 __all__ = ["ExplorerWidget"]
 
@@ -44,6 +44,10 @@ class ExplorerWidget(anywidget.AnyWidget):
         """Choose a record, from Python or from another widget; the page follows."""
         self.explorer.choose(record)
         self.send({"follow": record})
+
+    def follow(self) -> None:
+        """The selection is another one: the page asks for what is shown now."""
+        self.send({"changed": True})
 
     def answer(self, message: Message) -> Message:
         """What the page is told when it asks: ``do`` names the step, ``first`` and ``count`` the lines of its list."""
@@ -88,6 +92,7 @@ class ExplorerWidget(anywidget.AnyWidget):
             "filter": explorer.filter,
             "hint": explorer.hint,
             "search": _progress(explorer),
+            "selection": _selection(explorer),
             "only": {name: chosen_in(explorer.filter, name) for name in CHOICES},
             "took": round(explorer.took_ms, 1),
             "saved": explorer.saved.rows(),
@@ -112,6 +117,17 @@ class ExplorerWidget(anywidget.AnyWidget):
         table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         note = f'<p class="cdcwb-note">{told} In JupyterLab, with a kernel, the explorer stands here.</p>'
         return f'<div class="cdcwb-scroll">{table}</div>{note}'
+
+
+def _selection(explorer: Explorer) -> Message | None:
+    """What is selected beside the explorer, and whether it is followed; None where nothing is."""
+    selection = explorer.selection
+    if selection is None or not selection.chosen():
+        return None
+    times = [selection.time_from, selection.time_to]
+    parts = [selection.sentence(("time_from", "time_to"))]
+    parts += [] if times == [None, None] else [" to ".join(moment(one, "…") for one in times)]
+    return {"sentence": "; ".join(filter(None, parts)), "follows": explorer.follows}
 
 
 def _progress(explorer: Explorer) -> Message | None:
@@ -200,6 +216,15 @@ def _cancel(explorer: Explorer, _message: Message, _reply: Message) -> bool:
     return False
 
 
+def _follow(explorer: Explorer, message: Message) -> None:
+    explorer.follows = bool(message.get("on"))
+
+
+def _unselect(explorer: Explorer, _message: Message) -> None:
+    if explorer.selection is not None:
+        explorer.selection.reset()
+
+
 def _only(explorer: Explorer, message: Message) -> None:
     value = message.get("value")
     explorer.only(str(message["column"]), None if value is None else str(value))
@@ -230,6 +255,8 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
     "complete": _complete,
     "terms": _terms,
+    "follow": _moves(_follow),
+    "unselect": _moves(_unselect),
     "add": _moves(lambda explorer, message: explorer.add(str(message["clause"]))),
     "narrow": _moves(lambda explorer, m: explorer.narrow(str(m["column"]), int(m["row"]), bool(m.get("other")))),
     "only": _moves(_only),

@@ -7,6 +7,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+import numpy as np
+import numpy.typing as npt
+
 from cdcwb.index.changes import Changes
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
@@ -62,16 +65,26 @@ class Bench:
         return Selected(self.changes, self.selection)
 
     def explore(self) -> ExplorerWidget:
-        """An explorer of the capture, which shows the record of the selection from now on."""
+        """An explorer of the capture, which shows what is selected, and the record of the selection, from now on."""
         from cdcwb.explore.model import Explorer
         from cdcwb.explore.widget import ExplorerWidget
 
-        widget = ExplorerWidget(Explorer(self.source))
+        explorer = Explorer(self.source)
+        explorer.follow(self.selection, self._records)
+        widget = ExplorerWidget(explorer)
         self.explorers.add(widget)
         return widget
 
+    def _records(self) -> npt.NDArray[np.bool_]:
+        """Which records are those of selected changes."""
+        with self.lock:
+            found = np.zeros(self.source.index.records, np.bool_)
+            rows = self.changes.record[self.selected.mask()]
+            found[rows[rows >= 0]] = True
+            return found
+
     def _tell(self) -> None:
-        for one in list(self.followers):
+        for one in [*self.followers, *self.explorers]:
             one.follow()
 
     def _show(self, record: int | None) -> None:

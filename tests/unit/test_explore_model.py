@@ -13,6 +13,7 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.explore.filters import FilterError
 from cdcwb.explore.model import Explorer
+from cdcwb.index.selection import Selection
 from tests.explore_captures import DATA, explorer_of, saved
 
 FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table")
@@ -270,3 +271,17 @@ def test_the_options_of_a_saved_capture_are_those_that_its_files_are_read_with(n
 def test_an_unknown_copy_names_those_there_are(gbase8s: Explorer) -> None:
     with pytest.raises(OptionError, match=r"no copy 'sql'. There are: json, hex, redo, undo, xds."):
         gbase8s.copy("sql")
+
+
+def test_a_selected_update_is_shown_with_both_halves(gbase8s: Explorer) -> None:
+    gbase8s.apply('kind == "after" and table == "shop.orders"')
+    afters = [gbase8s.row_at(place) for place in range(gbase8s.shown)]
+    mask = np.isin(np.arange(gbase8s.index.records), afters)
+    gbase8s.apply("")
+    gbase8s.follow(Selection(tables=["shop.orders"], operations=["UPDATE"]), lambda: mask)
+    gbase8s.refresh()
+    shown = [gbase8s.row_at(place) for place in range(gbase8s.shown)]
+    halves = {record.row for row in afters if (record := gbase8s.records.half(gbase8s.records.read(row)))}
+    assert set(shown) == {*afters, *halves}
+    gbase8s.apply('kind == "before"')
+    assert gbase8s.shown == len(halves)

@@ -14,6 +14,8 @@ import pytest
 
 from cdcwb.analysis import indexed
 from cdcwb.errors import OptionError
+from cdcwb.explore.model import Explorer
+from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import Source, open_source
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
@@ -269,3 +271,56 @@ def test_a_panel_below_a_heading_of_the_notebook_has_no_title_of_its_own(views: 
         view = View(views.bench, "", [Timeline()], controls=False, headings=headings)
         titles[headings] = [one["title"] for one in PageWidget(view, ipywidgets.VBox()).about["panels"]]
     assert titles == {True: ["Timeline"], False: [""]}
+
+
+def ask(explorer: ExplorerWidget, do: str, **more: Any) -> dict[str, Any]:
+    """The state of an explorer's page after a step."""
+    return json.loads(json.dumps(explorer.answer({"id": 1, "do": do, "count": 20, **more})))["state"]
+
+
+def test_an_explorer_beside_the_views_shows_what_is_selected(views: Views) -> None:
+    bench = views.bench
+    explorer = views.explore()
+    heard: list[Any] = []
+    explorer.send = heard.append
+    total = bench.source.index.records
+    assert ask(explorer, "open")["selection"] is None
+    bench.selection.update(operations=["UPDATE"], tables=["shop.orders"], time_from="2026-02-02T02:40:00")
+    assert heard == [{"changed": True}]
+    selected = set(bench.changes.record[bench.selected.mask()].tolist())
+    state = ask(explorer, "page")
+    assert state["shown"] == len(selected) > 0
+    assert {row["row"] for row in state["rows"]} <= selected
+    assert state["selection"] == {
+        "sentence": "tables: shop.orders; operations: UPDATE; 2026-02-02 02:40:00 UTC to …",
+        "follows": True,
+    }
+    state = ask(explorer, "filter", text='transaction >= "tx0000100"')
+    names = explorer.explorer.columns["transaction"]
+    assert state["shown"] == sum(names.value(row) >= "tx0000100" for row in selected)
+    state = ask(explorer, "follow", on=False)
+    assert state["shown"] > len(selected)
+    assert not state["selection"]["follows"]
+    state = ask(explorer, "follow", on=True)
+    ask(explorer, "filter", text="")
+    state = ask(explorer, "unselect")
+    assert (state["shown"], state["selection"]) == (total, None)
+    assert bench.selection.chosen() == {}
+    bench.selection.undo()
+    assert ask(explorer, "page")["shown"] == len(selected)
+
+
+def test_a_record_that_is_not_selected_is_shown_and_the_selection_not_followed_any_more(views: Views) -> None:
+    explorer = views.explore()
+    views.bench.selection.update(operations=["INSERT"])
+    other = int(views.bench.changes.record[~views.bench.selected.mask()][0])
+    first = ask(explorer, "open")
+    state = ask(explorer, "choose", row=first["rows"][0]["row"])
+    assert state["selection"]["follows"]
+    state = ask(explorer, "choose", row=other)
+    assert (state["chosen"], state["selection"]["follows"]) == (other, False)
+    assert state["shown"] == views.bench.source.index.records
+
+
+def test_an_explorer_that_stands_alone_knows_no_selection(source: Source) -> None:
+    assert ask(ExplorerWidget(Explorer(source)), "open")["selection"] is None
