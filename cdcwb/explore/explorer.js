@@ -570,7 +570,7 @@ class Panes {
 
   fields() {
     const lines = this.seen().map(([node, depth]) => this.fieldLine(node, depth));
-    if (this.detail.tree.left) lines.push(make("p", { class: "muted notes" }, `${plural(this.detail.tree.left, "more field")}, left out here`));
+    if (this.detail.tree.left) lines.push(make("p", { class: "muted notes" }, `${plural(this.detail.tree.left, "more field")}, left out here: cdcwb inspect shows them`));
     return lines;
   }
 
@@ -585,11 +585,18 @@ class Panes {
       turn,
       make("span", { class: group && depth < 2 ? "name group" : "name" }, node.name),
       node.value === null ? null : make("span", { class: "value" }, node.value),
+      node.cut ? this.more(node.name, { field: this.nodes.indexOf(node) }) : null,
       node.meaning ? make("span", { class: "meaning muted" }, node.meaning) : null,
       node.problem ? make("span", { class: "problem" }, `▲ ${node.problem}`) : null,
     );
     line.style.setProperty("--depth", depth);
     return line;
+  }
+
+  /* A value that is too long for its line: all of it. */
+  more(name, about) {
+    const step = (event) => { event.stopPropagation(); this.ask("whole", { name, ...about }); };
+    return make("button", { type: "button", class: "more", title: "the whole value", onclick: step }, "all");
   }
 
   fold(node) {
@@ -651,7 +658,7 @@ class Panes {
     const lines = [];
     for (let number = first; number < last; number += 1) lines.push(this.dump(number, width, on, under));
     if (this.detail.bytes_left && last === total) {
-      const more = make("div", { class: "dump muted" }, `${plural(this.detail.bytes_left, "more byte")}, left out here`);
+      const more = make("div", { class: "dump muted" }, `${plural(this.detail.bytes_left, "more byte")}, left out here: Copy, Hex has them`);
       more.style.top = `${total * DUMP}px`;
       lines.push(more);
     }
@@ -698,16 +705,16 @@ class Panes {
 
   values() {
     if (!this.detail.values.length) return this.nothing("This record holds no values of a row.");
-    const cell = (there, value, image, column) => {
+    const cell = (there, value, image, column, cut) => {
       if (!there) return make("td", { class: "null" }, "not captured");
       const about = { "data-image": image, "data-column": column, tabindex: "0", class: value === null ? "null" : "mono" };
-      return make("td", about, value === null ? "NULL" : value);
+      return make("td", about, value === null ? "NULL" : value, cut ? this.more(column, { image, column }) : null);
     };
     const rows = this.detail.values.map((one) => make(
       "tr", { class: one.changed ? "changed" : "" },
       make("td", {}, one.name, one.key ? make("span", { class: "tag" }, "key") : null, one.changed ? make("span", { class: "tag" }, "changed") : null),
-      cell(one.has_before, one.before, "before", one.column),
-      cell(one.has_after, one.after, one.alone ? "key" : "after", one.column),
+      cell(one.has_before, one.before, "before", one.column, one.before_cut),
+      cell(one.has_after, one.after, one.alone ? "key" : "after", one.column, one.after_cut),
     ));
     return [this.table(["column", "before", "after"], rows)];
   }
@@ -718,7 +725,7 @@ class Panes {
       make("h4", {}, `${mask.name} `, make("span", { class: "mono" }, mask.text)),
       make("p", { class: "muted notes" }, mask.note),
       make("div", { class: "bits" }, ...mask.bits.map((one) => make(
-        "span", { class: `bit${one.set ? " set" : ""}${one.header ? " header" : ""}`, title: `bit ${one.bit}: ${one.set ? "set" : "not set"}${one.header ? ", a header column" : ""}` },
+        "span", { class: `bit${one.set ? " set" : ""}${one.header ? " header" : ""}`, title: `${one.column}, bit ${one.bit}: ${one.set ? "set" : "not set"}${one.header ? ", a header column" : ""}` },
         make("span", { class: "box" }, `${one.bit} ${one.set ? "■" : "□"}`), one.column))),
     ]);
   }

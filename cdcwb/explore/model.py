@@ -25,7 +25,7 @@ from cdcwb.explore.outcomes import LATE, Late
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search
 from cdcwb.explore.suggest import clause, hint, values_of, with_clause
-from cdcwb.explore.terms import Term, term_of_field, term_of_value
+from cdcwb.explore.terms import Term, image_of, term_of_field, term_of_value
 from cdcwb.explore.values import value_kinds
 from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
@@ -316,6 +316,18 @@ class Explorer:
         if found is None:
             raise OptionError("filters have no name for this field, or it has no value that can be compared")
         return found
+
+    def whole(self, field: int | None = None, image: str = "", column: str = "") -> str:
+        """The value of a field of the chosen record, or of a column of an image, however long it is."""
+        record = self.record()
+        value = None
+        if field is not None:
+            value = next((one.value for number, one in enumerate(record.field.walk()) if number == field), None)
+        elif image in IMAGES:
+            value = image_of(image, record, self.change(record)).get(column)
+        if value is None:
+            raise OptionError("there is no value here")
+        return value
 
     def add(self, clause: str) -> None:
         """Narrow the filter in force by one clause more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -86,14 +86,14 @@ def with_clause(line: str, column: str, added: str | None, *, instead: bool = Fa
     return " and ".join([*kept, *([added] if added else [])])
 
 
-def chosen_in(line: str, column: str) -> str | None:
-    """The value that a filter asks of a column alone, None where it asks for none or for more."""
+def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
+    """The value that a filter asks of each of some columns, None where it asks for none or for more."""
     try:
         parts = _parts(line) or []
     except FilterError:
-        return None
-    found = [words[2].text for _, words in parts if _compares(words, column) and words[2].kind == "text"]
-    return found[0] if len(found) == 1 else None
+        parts = []
+    found = {name: [words[2].text for _, words in parts if _compares(words, name)] for name in columns}
+    return {name: values[0] if len(values) == 1 else None for name, values in found.items()}
 
 
 def values_of(column: Column) -> list[str]:

@@ -17,7 +17,7 @@ from cdcwb.explore.values import times
 from cdcwb.formats.base import Field
 from cdcwb.index.columns import NO_TIME, Column, Times
 
-__all__ = ["Term", "term_of_field", "term_of_value"]
+__all__ = ["Term", "image_of", "term_of_field", "term_of_value"]
 
 Term = tuple[str, str]
 """The clause that keeps a value, and the one that keeps all others."""
@@ -44,12 +44,17 @@ _OF_LOG: Final = {"old_value": "before", "new_value": "after"}
 _COMPUTED: Final = ("outcome", "user", "mark", "row")  # of no field, or slow to make
 
 
+def image_of(image: str, record: Record, change: Change | None) -> Mapping[str, str | None]:
+    """An image (before, after or key) of a record, or of the change that it is a half of; empty where there is none."""
+    return record.event[image] or (None if change is None else getattr(change, image)) or {}
+
+
 def term_of_value(
     image: str, name: str, change: Change | None, record: Record, kinds: Mapping[str, str]
 ) -> Term | None:
     """The clauses of a column of an image (before, after or key) of a record, or of the change that it is a half of;
     None where it has no value there that a filter can name."""
-    own = record.event[image] or (None if change is None else getattr(change, image)) or {}
+    own = image_of(image, record, change)
     if name not in own:
         return None
     literal = _literal(own[name], kinds.get(f"{image}.{name}", "any"))

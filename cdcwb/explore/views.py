@@ -6,6 +6,7 @@ Everything captured passes :func:`cdcwb.words.visible` here and is put on the pa
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ MOST_FIELDS: Final = 4_000
 """And so many fields."""
 
 _VALUE: Final = 300
+_SENTENCE: Final = 4_000
 _CELL: Final = 400
 _BIT: Final = re.compile(r"bit (\d+)\b")
 _COLUMNS: Final = ("time", "kind", "operation", "type", "table", "transaction", "position", "offset", "length")
@@ -63,6 +65,9 @@ def record_view(index: Index, record: Record, change: Change | None, mark: str |
     data = record.data
     event = record.event
     schema = schema_of(index, event["table_version"])
+    problems = {(one["code"], one["sentence"]): one for one in index.problems_of(record.row)}  # each once
+    sentences = {one["sentence"] for one in problems.values()}
+    note = "" if record.note in sentences else record.note
     return {
         "row": record.row,
         "title": visible(event["record_type"] or event["kind"] or "record", 80),
@@ -70,21 +75,22 @@ def record_view(index: Index, record: Record, change: Change | None, mark: str |
         "offset": event["offset"],
         "length": event["length"],
         "unit": event["offset_unit"],
-        "note": visible(record.note, 400),
-        "tree": tree_of(record.field),
+        "note": visible(note, _SENTENCE),
+        "tree": tree_of(record.field, {*sentences, record.note}),
         "bytes": None if data is None else data[:MOST_BYTES].hex(),
         "bytes_left": 0 if data is None else max(0, len(data) - MOST_BYTES),
         "values": values_of(change, record, schema),
         "masks": masks_of(record, schema),
         "schema": schema,
-        "problems": [{**one, "sentence": visible(one["sentence"], 600)} for one in index.problems_of(record.row)],
+        "problems": [{**one, "sentence": visible(one["sentence"], _SENTENCE)} for one in problems.values()],
         "mark": mark,
     }
 
 
-def tree_of(root: Field) -> dict[str, Any]:
-    """A field tree as dictionaries: name, at, length, value, meaning, problem, quiet, children; ``left`` in the root is
-    how many fields were left out for their number."""
+def tree_of(root: Field, said: Collection[str] = ()) -> dict[str, Any]:
+    """A field tree as dictionaries: name, at, length, value, cut (whether the value is longer), meaning (empty where it
+    is ``said`` elsewhere on the page), problem, quiet, children; ``left`` in the root is how many fields were left out
+    for their number."""
     room = [MOST_FIELDS]
 
     def node(field: Field) -> dict[str, Any]:
@@ -98,8 +104,9 @@ def tree_of(root: Field) -> dict[str, Any]:
             "name": visible(field.name, 120),
             "at": field.offset,
             "length": field.length,
-            "value": None if field.value is None else visible(field.value, _VALUE),
-            "meaning": visible(field.meaning, _VALUE),
+            "value": _shown(field.value),
+            "cut": _is_cut(field.value),
+            "meaning": "" if field.meaning in said else visible(field.meaning, _SENTENCE),
             "problem": field.problem,
             "quiet": field.quiet,
             "children": children,
@@ -138,6 +145,8 @@ def values_of(change: Change | None, record: Record, schema: dict[str, Any] | No
                 "column": name,
                 "before": _shown(before.get(name)),
                 "after": _shown(key.get(name) if alone else after.get(name)),
+                "before_cut": _is_cut(before.get(name)),
+                "after_cut": _is_cut(key.get(name) if alone else after.get(name)),
                 "has_before": name in before,
                 "has_after": name in after or alone,
                 "key": name in key,
@@ -150,6 +159,10 @@ def values_of(change: Change | None, record: Record, schema: dict[str, Any] | No
 
 def _shown(value: Any) -> str | None:
     return None if value is None else visible(value, _VALUE)
+
+
+def _is_cut(value: str | None) -> bool:
+    return value is not None and len(visible(value, _VALUE + 1)) > _VALUE
 
 
 def masks_of(record: Record, schema: dict[str, Any] | None) -> list[dict[str, Any]]:

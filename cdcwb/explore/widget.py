@@ -93,7 +93,7 @@ class ExplorerWidget(anywidget.AnyWidget):
             "hint": explorer.hint,
             "search": _progress(explorer),
             "selection": _selection(explorer),
-            "only": {name: chosen_in(explorer.filter, name) for name in CHOICES},
+            "only": chosen_in(explorer.filter, CHOICES),
             "took": round(explorer.took_ms, 1),
             "saved": explorer.saved.rows(),
             "marks": len(explorer.marks),
@@ -203,12 +203,19 @@ def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
 
 def _terms(explorer: Explorer, message: Message, reply: Message) -> bool:
     """What keeps the value of a field, and all others; shown is what is too long for a button shortened."""
-    field = message.get("field")
-    terms = explorer.terms(
-        None if field is None else int(field), str(message.get("image", "")), str(message.get("column", ""))
-    )
-    reply["terms"] = [{"clause": one, "shown": visible(one, _TERM)} for one in terms]
+    reply["terms"] = [{"clause": one, "shown": visible(one, _TERM)} for one in explorer.terms(*_field(message))]
     return False
+
+
+def _whole(explorer: Explorer, message: Message, reply: Message) -> bool:
+    reply["copied"] = {"kind": visible(message.get("name", "")), "text": explorer.whole(*_field(message))}
+    return False
+
+
+def _field(message: Message) -> tuple[int | None, str, str]:
+    """A field of the record by its number, or a column of an image."""
+    field = message.get("field")
+    return None if field is None else int(field), str(message.get("image", "")), str(message.get("column", ""))
 
 
 def _cancel(explorer: Explorer, _message: Message, _reply: Message) -> bool:
@@ -255,6 +262,7 @@ _STEPS: Final[dict[str, Callable[[Explorer, Message, Message], bool]]] = {
     "go": _moves(lambda explorer, message: explorer.go(str(message["text"]))),
     "complete": _complete,
     "terms": _terms,
+    "whole": _whole,
     "follow": _moves(_follow),
     "unselect": _moves(_unselect),
     "add": _moves(lambda explorer, message: explorer.add(str(message["clause"]))),

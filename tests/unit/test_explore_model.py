@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.explore.filters import FilterError
+from cdcwb.explore.filters import FilterError, quoted
 from cdcwb.explore.model import Explorer
 from cdcwb.index.selection import Selection
 from tests.explore_captures import DATA, explorer_of, saved
@@ -285,3 +285,45 @@ def test_a_selected_update_is_shown_with_both_halves(gbase8s: Explorer) -> None:
     assert set(shown) == {*afters, *halves}
     gbase8s.apply('kind == "before"')
     assert gbase8s.shown == len(halves)
+
+
+def test_the_sentence_of_a_malformed_record_is_shown_once(gbase8s: Explorer) -> None:
+    gbase8s.apply('kind == "malformed"')
+    detail = gbase8s.detail()
+    (problem,) = detail["problems"]
+    everything = json.dumps({name: value for name, value in detail.items() if name != "problems"})
+    assert problem["sentence"] not in everything
+    assert detail["tree"]["problem"] is None or detail["tree"]["problem"] in problem["code"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_sentence_is_shown_twice(name: str, made: dict[str, Path]) -> None:
+    explorer = Explorer.open(made[name])
+    for row in explorer.index.problem_rows[:20]:
+        explorer.choose(int(row))
+        detail = explorer.detail()
+        sentences = [one["sentence"] for one in detail["problems"]] + [detail["note"]]
+        sentences += [node["meaning"] for node in nodes(detail["tree"]) if node["meaning"] in sentences]
+        sentences = [one for one in sentences if one]
+        assert len(sentences) == len(set(sentences))
+
+
+def test_a_long_value_is_shown_in_part_and_whole_when_asked(tmp_path: Path) -> None:
+    text = "so long a note\n" * 60
+    path = tmp_path / "capture"
+    shutil.copytree(DATA / "qlik-kafka", path)
+    for file in path.glob("shop.customer-*"):
+        file.write_text(file.read_text(encoding="utf-8").replace('"Hollin"', json.dumps(text)), encoding="utf-8")
+    explorer = Explorer.open(saved(path, tmp_path / "saved"))
+    explorer.apply(f"after.city == {quoted(text)}")
+    assert explorer.search is not None
+    explorer.search.wait(30)
+    explorer.refresh()
+    detail = explorer.detail()
+    (city,) = [one for one in detail["values"] if one["name"] == "city"]
+    assert (city["after_cut"], city["after"][-1]) == (True, "…")
+    assert explorer.whole(image="after", column="city") == text
+    number = next(at for at, node in enumerate(nodes(detail["tree"])) if node["name"] == "city" and node["cut"])
+    assert explorer.whole(number) == text
+    with pytest.raises(OptionError, match="there is no value here"):
+        explorer.whole(0)

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cdcwb.explore import suggest
 from cdcwb.explore.filters import FilterError, parse
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.suggest import chosen_in, clause, completions, hint, values_of, with_clause
+from cdcwb.explore.tokens import tokens
 from cdcwb.explore.views import row_view
 from cdcwb.index.columns import Codes, Column, Numbers, Times
 from tests.explore_captures import DATA, explorer_of, saved
@@ -57,11 +59,17 @@ def test_a_clause_is_put_in_and_takes_the_place_of_another(
 
 
 def test_what_a_filter_asks_of_a_column_is_known_where_it_is_one_value() -> None:
-    assert chosen_in('offset > 3 and table == "a"', "table") == "a"
-    assert chosen_in('table == "a" and table == "b"', "table") is None
-    assert chosen_in('table == "a" or offset > 3', "table") is None
-    assert chosen_in('table in ("a")', "table") is None
-    assert chosen_in('table == "a', "table") is None
+    both = chosen_in('offset > 3 and table == "a" and lsn == "b"', ("table", "position", "kind"))
+    assert both == {"table": "a", "position": "b", "kind": None}
+    for line in ('table == "a" and table == "b"', 'table == "a" or offset > 3', 'table in ("a")', 'table == "a'):
+        assert chosen_in(line, ("table",)) == {"table": None}
+
+
+def test_a_filter_is_read_once_for_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    monkeypatch.setattr(suggest, "tokens", lambda line: read.append(line) or tokens(line))
+    chosen_in('table == "a"', ("table", "operation", "outcome", "problem"))
+    assert read == ['table == "a"']
 
 
 def test_a_clause_says_every_kind_of_value_as_a_filter_reads_it() -> None:
