@@ -92,7 +92,10 @@ def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
         parts = _parts(line) or []
     except FilterError:
         parts = []
-    found = {name: [words[2].text for _, words in parts if _compares(words, name)] for name in columns}
+    found = {
+        name: [words[2].text for _, words in parts if _compares(words, name) and words[2].kind == "text"]
+        for name in columns
+    }
     return {name: values[0] if len(values) == 1 else None for name, values in found.items()}
 
 

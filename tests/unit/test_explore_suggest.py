@@ -61,7 +61,13 @@ def test_a_clause_is_put_in_and_takes_the_place_of_another(
 def test_what_a_filter_asks_of_a_column_is_known_where_it_is_one_value() -> None:
     both = chosen_in('offset > 3 and table == "a" and lsn == "b"', ("table", "position", "kind"))
     assert both == {"table": "a", "position": "b", "kind": None}
-    for line in ('table == "a" and table == "b"', 'table == "a" or offset > 3', 'table in ("a")', 'table == "a'):
+    for line in (
+        "table == null",
+        'table == "a" and table == "b"',
+        'table == "a" or offset > 3',
+        'table in ("a")',
+        'table == "a',
+    ):
         assert chosen_in(line, ("table",)) == {"table": None}
 
 
