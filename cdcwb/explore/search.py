@@ -60,12 +60,10 @@ class Search:
 
         may, does = understood.bounds(known)
         self._headers = headers
-        self._certain = does
+        self._result = does.copy()
         self._rows = np.flatnonzero(may & ~does)  # the records that only values decide
         self._changes = np.flatnonzero(changes)
         self._found = {one: np.zeros(self._index.records, np.bool_) for one in values}
-        self._read = np.zeros(self._index.records, np.bool_)
-        self._other: Ints | None = None
         self._columns = columns
         self._stopped = Event()
         self.total = len(self._rows)
@@ -94,23 +92,7 @@ class Search:
 
     def rows(self) -> Ints:
         """The records that were found so far, in order, and those that need no values."""
-        other = self._other
-        if other is None:
-            return np.flatnonzero(self._certain)
-        rows = self._rows
-        there = other[rows] >= 0
-        known = self._read[rows] & (~there | self._read[other[rows]])
-
-        def found(one: Comparison) -> tuple[Bools, Bools]:
-            mask = self._headers.get(one)
-            mine = mask[rows] if mask is not None else self._found[one][rows]
-            if mask is None:
-                mine = mine | (there & self._found[one][other[rows]])
-            return mine, mine
-
-        mask = self._certain.copy()
-        mask[rows[known & self.understood.bounds(found)[0]]] = True
-        return np.flatnonzero(mask)
+        return np.flatnonzero(self._result)
 
     # --- in the thread ------------------------------------------------------------------------------------------------
 
@@ -129,26 +111,43 @@ class Search:
         mine[self._rows] = True
         wanted = mine.copy()
         wanted[other[self._rows[other[self._rows] >= 0]]] = True
+        unread = wanted.copy()
         left = int(wanted.sum())
-        self._other = other
-        if not left:
-            return
-        for batch in self._batches(wanted):
+
+        def is_open(rows: Ints) -> Bools:
+            return unread[rows] | ((other[rows] >= 0) & unread[other[rows]])
+
+        for batch in self._batches(wanted) if left else ():
             rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
-            chosen = (rows >= 0) & wanted[rows]
+            chosen = (rows >= 0) & unread[rows]
             rows = rows[chosen]
             if len(rows):
                 events = batch if chosen.all() else batch.filter(pa.array(chosen))
                 for one, found in self._found.items():
                     found[rows] = holds(one, events)
-                left -= int((~self._read[rows]).sum())
-                self._read[rows] = True
+                unread[rows] = False
+                left -= len(rows)
+                both = np.unique(np.append(rows, other[rows]))
+                self._conclude(both[(both >= 0) & mine[both] & ~is_open(both)], other)
                 self.searched += int(mine[rows].sum())
             if self._stopped.is_set() or not left:
                 break
-        if not self._stopped.is_set():
-            self._read[wanted] = True  # those that the reader does not give have no values
+        if not self._stopped.is_set():  # records that the reader does not give have no values
+            self._conclude(self._rows[is_open(self._rows)], other)
             self.searched = self.total
+
+    def _conclude(self, rows: Ints, other: Ints) -> None:
+        """Decide for records that are read, with their other halves, whether the filter holds."""
+        there = other[rows] >= 0
+
+        def known(one: Comparison) -> tuple[Bools, Bools]:
+            if not one.is_value:
+                found = self._headers[one][rows]
+            else:
+                found = self._found[one][rows] | (there & self._found[one][other[rows]])
+            return found, found
+
+        self._result[rows] = self.understood.bounds(known)[0]
 
     def _batches(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
         if self._source.events:

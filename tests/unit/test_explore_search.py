@@ -353,3 +353,15 @@ def test_only_what_the_headers_leave_open_is_read(made: dict[str, Path]) -> None
     assert {explorer.columns["kind"].value(row) for row in commits} == {"commit", "change", "before", "after"}
     found(explorer, 'kind == "commit" and after.state == "DONE"')
     assert (explorer.search.total, explorer.shown) == (0, 0)
+
+
+def test_a_search_in_files_that_are_gone_says_so(made: dict[str, Path]) -> None:
+    explorer = Explorer.open(made["gbase8s"])
+    gone = Explorer(Source(explorer.index, None, {}, [], explorer.source._open, paths=["gone/stream-1.bin"]))
+    gone.apply("after.total > 0")
+    assert gone.search is not None
+    gone.search.wait(30)
+    gone.refresh()
+    assert gone.search.wrong is not None
+    assert "gone/stream-1.bin" in gone.search.wrong
+    assert (gone.search.complete, gone.shown) == (False, 0)
