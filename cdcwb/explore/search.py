@@ -29,7 +29,7 @@ __all__ = ["Search"]
 
 _READ: Final = ("file_index", "offset", "key", "before", "after", "problems")
 _BATCH: Final = 8_192  # events of saved captures that are looked at at once
-_NAMED: Final = 200  # tables or transactions that a reader is told one by one
+_NAMED: Final = 200  # tables or transactions that the reader is asked for by name
 
 Ints = npt.NDArray[np.int64]
 
@@ -51,19 +51,19 @@ class Search:
         headers: dict[Comparison, Bools] = {}
         nothing = np.zeros(self._index.records, np.bool_)
 
-        def known(one: Comparison) -> tuple[Bools, Bools]:
-            if one.is_value:
+        def bounds(comparison: Comparison) -> tuple[Bools, Bools]:
+            if comparison.is_value:
                 return changes, nothing
-            if one not in headers:
-                headers[one] = compared(one, columns)
-            return headers[one], headers[one]
+            if comparison not in headers:
+                headers[comparison] = compared(comparison, columns)
+            return headers[comparison], headers[comparison]
 
-        may, does = understood.bounds(known)
+        may, does = understood.bounds(bounds)
         self._headers = headers
         self._result = does.copy()
         self._rows = np.flatnonzero(may & ~does)  # the records that only values decide
         self._changes = np.flatnonzero(changes)
-        self._found = {one: np.zeros(self._index.records, np.bool_) for one in values}
+        self._matches = {one: np.zeros(self._index.records, np.bool_) for one in values}
         self._columns = columns
         self._stopped = Event()
         self.total = len(self._rows)
@@ -101,15 +101,15 @@ class Search:
             self._scan()
         except CaptureError as wrong:
             self.wrong = wrong.sentence
-        except Exception as wrong:  # a thread has nobody to raise to
+        except Exception as wrong:  # nothing outside the thread would see it
             self.wrong = f"the search ended: {wrong}"
 
     def _scan(self) -> None:
         other = np.full(self._index.records, -1, np.int64)
         other[self._changes] = halves(self._index, self._changes)
-        mine = np.zeros(self._index.records, np.bool_)
-        mine[self._rows] = True
-        wanted = mine.copy()
+        candidates = np.zeros(self._index.records, np.bool_)
+        candidates[self._rows] = True
+        wanted = candidates.copy()
         wanted[other[self._rows[other[self._rows] >= 0]]] = True
         unread = wanted.copy()
         left = int(wanted.sum())
@@ -123,13 +123,13 @@ class Search:
             rows = rows[chosen]
             if len(rows):
                 events = batch if chosen.all() else batch.filter(pa.array(chosen))
-                for one, found in self._found.items():
-                    found[rows] = holds(one, events)
+                for comparison, matches in self._matches.items():
+                    matches[rows] = holds(comparison, events)
                 unread[rows] = False
                 left -= len(rows)
                 both = np.unique(np.append(rows, other[rows]))
-                self._conclude(both[(both >= 0) & mine[both] & ~is_open(both)], other)
-                self.searched += int(mine[rows].sum())
+                self._conclude(both[(both >= 0) & candidates[both] & ~is_open(both)], other)
+                self.searched += int(candidates[rows].sum())
             if self._stopped.is_set() or not left:
                 break
         if not self._stopped.is_set():  # records that the reader does not give have no values
@@ -138,16 +138,17 @@ class Search:
 
     def _conclude(self, rows: Ints, other: Ints) -> None:
         """Decide for records that are read, with their other halves, whether the filter holds."""
-        there = other[rows] >= 0
+        paired = other[rows] >= 0
 
-        def known(one: Comparison) -> tuple[Bools, Bools]:
-            if not one.is_value:
-                found = self._headers[one][rows]
+        def bounds(comparison: Comparison) -> tuple[Bools, Bools]:
+            if comparison.is_value:
+                matches = self._matches[comparison]
+                result = matches[rows] | (paired & matches[other[rows]])
             else:
-                found = self._found[one][rows] | (there & self._found[one][other[rows]])
-            return found, found
+                result = self._headers[comparison][rows]
+            return result, result
 
-        self._result[rows] = self.understood.bounds(known)[0]
+        self._result[rows] = self.understood.bounds(bounds)[0]
 
     def _batches(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
         if self._source.events:
@@ -174,19 +175,19 @@ class Search:
 
     def _saved(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
         """The saved events of the row groups that have some of the records."""
-        parts, places = self._index.numbers("part"), self._index.numbers("part_row")
+        parts, part_rows = self._index.numbers("part"), self._index.numbers("part_row")
         for number, path in enumerate(self._source.events):
-            mine = np.sort(places[wanted & (parts == number)])
+            wanted_rows = np.sort(part_rows[wanted & (parts == number)])
             with pq.ParquetFile(path) as file:
                 sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-                ends = np.searchsorted(mine, np.cumsum(sizes))
+                ends = np.searchsorted(wanted_rows, np.cumsum(sizes))
                 groups = [group for group, count in enumerate(np.diff(ends, prepend=0)) if count]
-                there = [name for name in _READ if name in file.schema_arrow.names]
+                names = [name for name in _READ if name in file.schema_arrow.names]
                 if not groups:
                     continue
-                for batch in file.iter_batches(_BATCH, row_groups=groups, columns=there):
+                for batch in file.iter_batches(_BATCH, row_groups=groups, columns=names):
                     arrays = [
-                        batch[field.name] if field.name in there else pa.nulls(len(batch), field.type)
+                        batch[field.name] if field.name in names else pa.nulls(len(batch), field.type)
                         for field in map(EVENTS.field, _READ)
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=list(_READ))
@@ -194,10 +195,10 @@ class Search:
 
 def _check(values: list[Comparison]) -> None:
     """Raises FilterError for a pattern that is none, before the search."""
-    for one in values:
-        image, _, name = one.column.partition(".")
+    for comparison in values:
+        image, _, name = comparison.column.partition(".")
         row = pa.RecordBatch.from_pylist([{image: {name: ""}}], pa.schema(map(EVENTS.field, _READ)))
         try:
-            holds(one, row)
+            holds(comparison, row)
         except ValueError as reason:
-            raise FilterError(f"at character {one.place + 1}: {reason}", one.place) from None
+            raise FilterError(f"at character {comparison.place + 1}: {reason}", comparison.place) from None

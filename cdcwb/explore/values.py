@@ -72,26 +72,26 @@ def value_kinds(versions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {f"{image}.{name}": kind for image in IMAGES for name, kind in sorted(kinds.items())}
 
 
-def holds(one: Comparison, batch: pa.RecordBatch) -> Bools:
+def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
     """For every event of a batch (key, before, after and problems), whether a comparison holds for its own image; a
     value that is reported as a problem fits nothing. Raises ValueError for a pattern that is none."""
-    image, _, name = one.column.partition(".")
-    there = pc.is_valid(batch[image]).to_numpy(zero_copy_only=False)
+    image, _, name = comparison.column.partition(".")
+    has_image = pc.is_valid(batch[image]).to_numpy(zero_copy_only=False)
     rows, texts = _entries(batch[image], name)
-    found = np.zeros(len(batch), np.bool_)
-    if one.value is MISSING:
-        found[rows] = True
-        found = there & ~found if one.sign == "==" else found
+    matches = np.zeros(len(batch), np.bool_)
+    if comparison.value is MISSING:
+        matches[rows] = True
+        matches = ~matches if comparison.sign == "==" else matches
     else:
-        found[rows] = _compared(texts, one.sign, one.value)
-    found &= there
-    if found.any():
-        found[_wrong(batch["problems"], name, np.flatnonzero(found))] = False
-    return found
+        matches[rows] = _compared(texts, comparison.sign, comparison.value)
+    matches &= has_image
+    if matches.any():
+        matches[_with_problem(batch["problems"], name, np.flatnonzero(matches))] = False
+    return matches
 
 
 def _entries(maps: pa.MapArray, name: str) -> tuple[Ints, pa.Array]:
-    """The rows that have a column in a map, and its values there."""
+    """The rows that have a column in a map, and its values."""
     offsets = maps.offsets.to_numpy()
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     equal = pc.equal(maps.keys.slice(first, count), name).fill_null(False)
@@ -100,10 +100,10 @@ def _entries(maps: pa.MapArray, name: str) -> tuple[Ints, pa.Array]:
     return rows, maps.items.slice(first, count).take(pa.array(at))
 
 
-def _wrong(problems: pa.Array, name: str, rows: Ints) -> list[int]:
+def _with_problem(problems: pa.Array, name: str, rows: Ints) -> list[int]:
     """Those of some rows whose problems name a column: ``column 3 NAME: …``, ``NAME: …``."""
     with_problems = rows[pc.is_valid(problems).to_numpy(zero_copy_only=False)[rows]]
-    named = re.compile(rf"(^|.*[ .]){re.escape(name)}: ", re.DOTALL)
+    named = re.compile(rf"([^:]*[ .])?{re.escape(name)}: ")
     return [
         int(row)
         for row in with_problems
@@ -115,8 +115,7 @@ def _compared(texts: pa.Array, sign: str, value: Any) -> Bools:
     """For which values a comparison holds; null equals null alone."""
     if sign == "!=":
         equal = _compared(texts, "==", value)
-        comparable = np.ones(len(texts), np.bool_) if value is None or isinstance(value, str) else _known(texts, value)
-        return ~equal & comparable
+        return ~equal if value is None or isinstance(value, str) else ~equal & _comparable(texts, value)
     if isinstance(value, Decimal):
         return _with_number(texts, sign, value)
     if isinstance(value, dt.datetime):
@@ -124,42 +123,47 @@ def _compared(texts: pa.Array, sign: str, value: Any) -> Bools:
     return mask_of_texts(texts, sign, value)
 
 
-def _known(texts: pa.Array, value: Any) -> Bools:
+def _comparable(texts: pa.Array, value: Any) -> Bools:
     """The values that are NULL or of the kind that they are compared with."""
-    known = _numbers(texts)[1] if isinstance(value, Decimal) else times(texts) != NO_TIME
-    return np.asarray(known | texts.is_null().to_numpy(zero_copy_only=False))
+    valid = _numbers(texts)[1] if isinstance(value, Decimal) else times(texts) != NO_TIME
+    return np.asarray(valid | texts.is_null().to_numpy(zero_copy_only=False))
 
 
 def _numbers(texts: pa.Array) -> tuple[npt.NDArray[np.float64], Bools]:
+    """Texts as floating numbers, and which of them are numbers."""
     trimmed = pc.utf8_trim_whitespace(texts)
-    good = pc.fill_null(pc.match_substring_regex(trimmed, f"^{NUMBER}$"), False)
-    plain = pc.if_else(good, pc.replace_substring_regex(trimmed, r"^[+]", ""), pa.scalar("0", texts.type))
-    return pc.cast(plain, pa.float64()).to_numpy(), good.to_numpy(zero_copy_only=False)
+    valid = pc.fill_null(pc.match_substring_regex(trimmed, f"^{NUMBER}$"), False)
+    plain = pc.if_else(valid, pc.replace_substring_regex(trimmed, r"^[+]", ""), pa.scalar("0", texts.type))
+    try:
+        numbers = pc.cast(plain, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:  # a number beyond the range of floating numbers
+        numbers = np.array([float(text) for text in plain.to_pylist()])
+    return numbers, valid.to_numpy(zero_copy_only=False)
 
 
 def _with_number(texts: pa.Array, sign: str, value: Decimal) -> Bools:
     """Compared as numbers of any size: as floating numbers first, and exactly where these are equal."""
-    numbers, good = _numbers(texts)
-    near, exactly = float(value), _ORDER[sign]
-    found = np.asarray(exactly(numbers, near))
-    for at in np.flatnonzero(good & (numbers == near)):
-        found[at] = exactly(Decimal(texts[int(at)].as_py().strip()), value)
-    return found & good
+    numbers, valid = _numbers(texts)
+    bound, compare = float(value), _ORDER[sign]
+    matches = np.asarray(compare(numbers, bound))
+    for at in np.flatnonzero(valid & (numbers == bound)):
+        matches[at] = compare(Decimal(texts[int(at)].as_py().strip()), value)
+    return matches & valid
 
 
 def times(texts: pa.Array) -> Ints:
-    """Texts as microseconds since 1970 UTC, what has no zone as UTC; NO_TIME for what is no date and time."""
+    """Texts as microseconds since 1970 UTC, those without a zone as UTC; NO_TIME for what is not a date or time."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.string()))
-    good = pc.fill_null(pc.match_substring_regex(trimmed, _TIME), False)
-    plain = pc.if_else(good, trimmed, pa.scalar(None, pa.string()))
+    valid = pc.fill_null(pc.match_substring_regex(trimmed, _TIME), False)
+    plain = pc.if_else(valid, trimmed, pa.scalar(None, pa.string()))
     plain = pc.replace_substring_regex(plain, r"^(.{10})[T:]", r"\1 ")
     zoned = pc.fill_null(pc.match_substring_regex(plain, r"^.{11}.*[+-]"), False).to_numpy(zero_copy_only=False)
     length = pc.utf8_length(plain)
     full = pc.if_else(pc.equal(length, _DATE), pc.binary_join_element_wise(plain, "00:00", " "), plain)
     full = pc.if_else(pc.equal(length, _HOUR), pc.binary_join_element_wise(plain, "00", ":"), full)
-    times = pc.fill_null(parsed(full, pa.timestamp("us")).cast(pa.int64()), NO_TIME)
-    found: Ints = times.to_numpy(zero_copy_only=False).copy()
+    without_zone = pc.fill_null(parsed(full, pa.timestamp("us")).cast(pa.int64()), NO_TIME)
+    result: Ints = without_zone.to_numpy(zero_copy_only=False).copy()
     for at in np.flatnonzero(zoned):
         with suppress(ValueError):
-            found[at] = micros(dt.datetime.fromisoformat(plain[int(at)].as_py()))
-    return found
+            result[at] = micros(dt.datetime.fromisoformat(plain[int(at)].as_py()))
+    return result
