@@ -278,6 +278,19 @@ def changed_columns(changes: Changes, mask: Bools) -> list[Record]:
     return rows
 
 
+def first_of_sets(changes: Changes, mask: Bools) -> dict[str, dict[int, int]]:
+    """The record of the first selected update of each table that changed a set of columns: by table and the code of the
+    set, of the sets that are known."""
+    rows = np.flatnonzero(updates(changes, mask) & (changes.set >= 0))[::-1]
+    size = max(1, len(changes.sets))
+    first = np.full(len(changes.texts["table"]) * size, -1, np.int64)
+    first[changes.codes["table"][rows].astype(np.int64) * size + changes.set[rows]] = changes.record[rows]
+    found: dict[str, dict[int, int]] = defaultdict(dict)  # the last to be written was the first update
+    for key in np.flatnonzero(first >= 0).tolist():
+        found[changes.texts["table"][key // size]][key % size] = int(first[key])
+    return found
+
+
 def changed_over_time(
     changes: Changes, mask: Bools, bins: int = 60
 ) -> tuple[dict[str, list[Record]], int, TimeAxis | None]:

@@ -116,6 +116,7 @@ def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
             x=[at[row["record_id"]] for row in these],
             y=[lanes[_object(row)] for row in these],
             marker=_mark(decision, look, 8),
+            ids=theme.records_of(these),
             customdata=[_hover(row, types) for row in these],
             hovertemplate=_HOVER.replace("WORD", look.title),
         )
@@ -149,6 +150,7 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
             text=["?" if row["event_type"] is None else str(row["event_type"]) for row in these],
             textfont={"color": _ink(decision), "size": 11},
             marker=_mark(decision, look, _SIZES.get(decision, 21)),
+            ids=theme.records_of(these),
             customdata=[_hover(row, types) for row in these],
             hovertemplate=_HOVER.replace("WORD", look.title),
         )

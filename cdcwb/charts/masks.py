@@ -154,6 +154,7 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
         y=labels,
         z=z,
         text=words,
+        customdata=[[[one, other] if (one, other) in pairs else None for other in names] for one in names],
         hovertemplate="%{text}<extra></extra>",
         hoverongaps=False,
         colorscale=theme.SCALE,

@@ -91,6 +91,7 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
             figure.add_scatter(
                 mode="markers",
                 name=f"{look.title}, taken back" if back else look.title,
+                ids=theme.records_of(change for change, _ in points),
                 x=[local(change["at"]).isoformat(sep=" ") for change, _ in points],
                 y=[0 if one is None else places[one["column"]] for _, one in points],
                 marker={

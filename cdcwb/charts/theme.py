@@ -7,7 +7,7 @@ and hover text, so a table called ``<b>x`` would otherwise be drawn in bold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -40,6 +40,7 @@ __all__ = [
     "limit_time",
     "look",
     "nice_ticks",
+    "records_of",
     "time_columns",
     "whole_step",
 ]
@@ -152,6 +153,12 @@ def label(text: object, limit: int = 60) -> str:
     while len(escaped := plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").encode()) > 2 * limit:
         plain = plain[: len(plain) * 2 * limit // len(escaped) - 1] + "…"
     return escaped.decode()
+
+
+def records_of(rows: Iterable[Mapping[str, Any]]) -> list[str] | None:
+    """The ids of points that lead to a record: its number, or nothing where a row has none; None where no row has."""
+    found = [row.get("record") for row in rows]
+    return None if all(one is None for one in found) else ["" if one is None else str(one) for one in found]
 
 
 def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Figure:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import IO, Any, Final, Protocol
 
+from cdcwb.spark.tasks import running_tasks
 from cdcwb.standard_input import named
 from cdcwb.words import visible
 
@@ -168,7 +169,7 @@ def working(text: str) -> Iterator[Step]:
         bar.start()
         while not finished.wait(0.3):
             if not counted:
-                completed, total = _spark_tasks()
+                completed, total = running_tasks()
                 bar.update(task, completed=completed, total=total)
 
     watcher = threading.Thread(target=watch, daemon=True, name="cdcwb-progress")
@@ -179,21 +180,3 @@ def working(text: str) -> Iterator[Step]:
         finished.set()
         watcher.join()
         bar.stop()
-
-
-def _spark_tasks() -> tuple[int, int | None]:
-    """How many tasks of the running Spark stages are done, and how many there are (None: nothing is known)."""
-    pyspark = sys.modules.get("pyspark")
-    if pyspark is None:
-        return 0, None
-    context = pyspark.SparkContext._active_spark_context
-    if context is None:
-        return 0, None
-    try:
-        tracker = context.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    except Exception:  # the session is being stopped, or its gateway is gone: progress is only decoration
-        return 0, None
-    completed = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-    total = sum(stage.numTasks for stage in stages if stage is not None)
-    return (completed, total) if total else (0, None)

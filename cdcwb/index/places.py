@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -105,6 +105,18 @@ class Index:
             there[there] = self._numbers["offset"][rows[there]] == offset[mine[there]]
             found[mine[there]] = rows[there]
         return found
+
+    def first(self, name: str, values: Collection[Any]) -> dict[Any, int]:
+        """The first record of each value that a column of numbers or of many texts holds; other values are left out."""
+        column = self.columns.get(name)
+        if not values or not isinstance(column, (Numbers, Texts)):
+            return {}
+        wanted = list(values)
+        held, as_held = (column.values, str) if isinstance(column, Texts) else (pa.array(column.values), int)
+        found = pc.index_in(held, value_set=pa.array(map(as_held, wanted), held.type), skip_nulls=True)
+        rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+        places, at = np.unique(found.take(pa.array(rows)).to_numpy(zero_copy_only=False), return_index=True)
+        return {wanted[place]: int(rows[row]) for place, row in zip(places, at, strict=True)}
 
     def _range(self, file_index: int) -> tuple[int, int]:
         files = self._numbers["file_index"]

@@ -55,6 +55,7 @@ NOTHING: Final = "nothing"
 HEADLINE: Final = "headline"
 """What an output says of itself, in its metadata ``cdcwb``: it is the look of the page; there is nothing to show; it is
 the answer of the page."""
+Lead: TypeAlias = tuple[str, Sequence[int | None]]
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
 _CELL: Final = 160  # characters of a table cell that are shown
 _HEX: Final = 32  # and of bytes
@@ -174,13 +175,20 @@ def nothing() -> None:
 
 
 def table(
-    rows: Rows, columns: Mapping[str, str], *, total: int | None = None, none: str = "None.", folder: str = ""
+    rows: Rows,
+    columns: Mapping[str, str],
+    *,
+    total: int | None = None,
+    none: str = "None.",
+    folder: str = "",
+    lead: Lead | None = None,
 ) -> None:
     """The columns of a small frame, or of a list of rows, under their headings (``{"bytes": "in the capture"}``), as
     :func:`table_html`.
 
     ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
     in the place of an empty table. ``folder`` is where the capture is: files in it are named without it.
+    ``lead``: see :func:`table_html`.
     """
     rows = rows if isinstance(rows, list) else records(rows)
     commands = [{name: _inspect(row, name) for name in columns if name.endswith("offset")} for row in rows]
@@ -189,7 +197,7 @@ def table(
     if not rows:
         note(none)
         return
-    html = table_html(rows, columns, commands)
+    html = table_html(rows, columns, commands, lead)
     if total is not None and total > len(rows):
         html += f'<p class="cdcwb-note">{escape(count(len(rows)))} of {escape(count(total))} shown.</p>'
     _html(html, f"a table of {plural(len(rows), 'row')}")
@@ -241,13 +249,15 @@ def table_html(
     rows: Iterable[Mapping[str, Any]],
     columns: Mapping[str, str],
     commands: Sequence[Mapping[str, str | None]] | None = None,
+    lead: Lead | None = None,
 ) -> str:
     """Rows as an HTML table: numbers with separators and to the right, times in the zone of the page (it and a day that
     all of a column share are in its heading), counts by name largest first.
 
     The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place. A fraction
     from 0 to 1 (float) is shown in percent. A cell that is shown in words has its value in ``data-value``, for
-    ``tables.js``. ``commands``: for each row, by column, what the cell has as its title.
+    ``tables.js``. ``commands``: for each row, by column, what the cell has as its title. ``lead``: the name of
+    the capture on a page, and for each row the record that a click on it shows (``data-record``), which may be None.
     """
     rows = list(rows)
     titles = commands or [{} for _ in rows]
@@ -259,12 +269,18 @@ def table_html(
         f"{escape(visible(heading))}{heads.get(name, ('', ''))[1]}</th>"
         for name, heading in columns.items()
     )
+    capture, records = lead or ("", [None] * len(rows))
     body = "".join(
-        "<tr>" + "".join(_cell(row[name], kinds[name], title.get(name)) for name in columns) + "</tr>"
-        for row, title in zip(rows, titles, strict=True)
+        _tr(record) + "".join(_cell(row[name], kinds[name], title.get(name)) for name in columns) + "</tr>"
+        for row, title, record in zip(rows, titles, records, strict=True)
     )
-    table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    named = f' data-capture="{escape(capture)}"' if any(record is not None for record in records) else ""
+    table = f'<table class="cdcwb"{named}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="cdcwb-scroll">{table}</div>'
+
+
+def _tr(record: int | None) -> str:
+    return "<tr>" if record is None else f'<tr data-record="{record}" tabindex="0">'
 
 
 def _when(times: list[datetime | None]) -> tuple[str, str]:

@@ -152,13 +152,13 @@ def _escaped(text: str) -> str:
     return "".join(parts) + escape(text[place:]) + cut
 
 
-def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None) -> str:
+def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None, capture: str = "") -> str:
     """Rows of the log as an HTML table with the columns that there are of ``record_id``, ``event`` (if there are
     several), ``operation``, ``event_type``, and always ``column_name``, ``old_value``, ``new_value``.
 
     A value that a row does not have at all is not shown; ``asked``: it stands in the table alone. Rows whose
     ``decision`` is not ``published`` are struck, and say why below the last of those for one reason. ``total``: how
-    many there are in truth.
+    many there are in truth. ``capture``: its name on the page, where a click on a row shows its ``record``.
     """
     rows = list(rows)
     names = [name for name in _COLUMNS if any(name in row for row in rows)]
@@ -171,8 +171,9 @@ def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None) -> st
         reason = row.get("reason")
         if not _stands(row) and (behind is None or _stands(behind) or behind.get("reason") != reason):
             body += f'<tr class="struck why"><td></td><td colspan="{len(heads) - 1}">{_reason(reason)}</td></tr>'
+    led = f' data-capture="{escape(capture)}"' if capture else ""
     html = (
-        '<div class="cdcwb-scroll"><table class="cdcwb cdcwb-rows"><thead><tr>'
+        f'<div class="cdcwb-scroll"><table class="cdcwb cdcwb-rows"{led}><thead><tr>'
         + "".join(f'<th scope="col"{_number(head)}>{head}</th>' for head in heads)
         + f"</tr></thead><tbody>{body}</tbody></table></div>"
     )
@@ -202,9 +203,9 @@ def _row(row: Mapping[str, Any], names: list[str]) -> str:
         held = row.get("event_type") != _DELETE
         for name, tag in (("old_value", "del"), ("new_value", "ins")):
             cells.append(f"<td>{_changed(row[name], tag) if held and name in row else ''}</td>")
-    if _stands(row):
-        return f"<tr>{''.join(cells)}</tr>"
-    return f'<tr class="struck">{"".join(cells)}</tr>'
+    struck = "" if _stands(row) else ' class="struck"'
+    led = "" if row.get("record") is None else f' data-record="{row["record"]}" tabindex="0"'
+    return f"<tr{struck}{led}>{''.join(cells)}</tr>"
 
 
 def _figure(value: Any, name: str) -> str:
@@ -226,11 +227,11 @@ def _changed(value: str | None, tag: str) -> str:
     return f'<{tag}><span class="mark">{_SIGNS[tag]}</span>{shown}</{tag}>{more}'
 
 
-def document_html(document: Mapping[str, Any], *, inside: bool = False) -> str:
+def document_html(document: Mapping[str, Any], *, inside: bool = False, capture: str = "") -> str:
     """A document and the rows that it came from, side by side where there is room; ``inside``: without its envelope.
 
     ``document`` (number), ``events``, ``why`` it is shown, ``xml``, its ``length`` in characters, ``rows`` (as
-    :func:`rows_html` takes them) and ``rows_total``.
+    :func:`rows_html` takes them, as ``capture``) and ``rows_total``.
     """
     rows = list(document["rows"])
     ids = [row["record_id"] for row in rows if row.get("record_id") is not None and row.get("document") is not None]
@@ -243,7 +244,7 @@ def document_html(document: Mapping[str, Any], *, inside: bool = False) -> str:
         cut = f'<p class="cdcwb-note">{plural(more, "more character")} of the document are left out.</p>'
     return (
         f'<section class="cdcwb-document"><h3>Document {count(document["document"])} <small>{about}</small></h3>'
-        f'<div class="beside"><div class="from">{rows_html(rows, document.get("rows_total"))}</div>'
+        f'<div class="beside"><div class="from">{rows_html(rows, document.get("rows_total"), capture)}</div>'
         f'<div class="to">{xml_html(document["xml"], inside=inside)}{cut}</div></div></section>'
     )
 
@@ -254,10 +255,13 @@ def _range(ids: list[int]) -> str:
     return f"{count(min(ids))} to {count(max(ids))}"
 
 
-def beside(documents: Iterable[Mapping[str, Any]]) -> None:
-    """Show some documents, each beside its rows; the first one whole, of the others what stands within ``input``."""
+def beside(documents: Iterable[Mapping[str, Any]], capture: str = "") -> None:
+    """Show some documents, each beside its rows; the first one whole, of the others what stands within ``input``.
+    ``capture``: see :func:`rows_html`."""
     from IPython.display import display
 
     documents = list(documents)
-    html = "".join(document_html(document, inside=number > 0) for number, document in enumerate(documents))
+    html = "".join(
+        document_html(document, inside=number > 0, capture=capture) for number, document in enumerate(documents)
+    )
     display({"text/html": html, "text/plain": plural(len(documents), "document")}, raw=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["driver_memory", "get_spark"]
+__all__ = ["driver_memory", "get_spark", "running_session"]
 
 _RUNTIME: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -59,7 +59,7 @@ def get_spark(app_name: str = "cdcwb") -> SparkSession:
 
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start.
     """
-    session = _running() or _start(app_name)
+    session = running_session() or _start(app_name)
     for key, value in _RUNTIME.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
@@ -74,7 +74,8 @@ def driver_memory(total: int) -> int:
     return min(max(total * 2 // 5 >> 20, 1024), 8192)
 
 
-def _running() -> SparkSession | None:
+def running_session() -> SparkSession | None:
+    """The session of this thread, classic or Connect; None where there is none."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 

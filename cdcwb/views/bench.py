@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 from weakref import WeakSet
 
 import numpy as np
@@ -37,15 +38,19 @@ class Follower(Protocol):
 class Bench:
     """The index of a capture, the one selection, and the widgets that follow it.
 
+    ``name`` is the capture's on a page of the browser; ``host`` is the widget that opens an explorer where none is.
+
     The index is made when it is first needed. Widgets are heard in threads of their own: ``lock`` is held for a step.
     """
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
+        self.name = uuid4().hex
         self.selection = Selection()
         self.lock = RLock()
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
+        self.host: Follower | None = None
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
@@ -63,6 +68,15 @@ class Bench:
     def selected(self) -> Selected:
         """What the selection lets through."""
         return Selected(self.changes, self.selection)
+
+    def prepare(self) -> None:
+        """Make the index in the cell that is run, where it is missing: with progress, and a button that cancels it."""
+        from cdcwb.views.making import making
+
+        with self.lock:
+            if "changes" not in vars(self):
+                with making("Making the index of the capture"):
+                    _ = self.changes
 
     def explore(self) -> ExplorerWidget:
         """An explorer of the capture, which shows what is selected, and the record of the selection, from now on."""
@@ -93,6 +107,5 @@ class Bench:
         if self.explorers:
             for explorer in list(self.explorers):
                 explorer.show(record)
-        else:
-            for one in list(self.followers)[-1:]:
-                one.explorer(record)
+        elif self.host is not None:
+            self.host.explorer(record)

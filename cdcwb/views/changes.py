@@ -62,6 +62,12 @@ class Tables(Panel):
         columns = {"table": "table", "changes": "changes", "operations": "by operation"}
         columns |= {"first_time": "first", "last_time": "last"}
         shown = ordered(rows, state)[: state.rows]
+        if not bench.selection.chosen():
+            changed = {row["table"] for row in rows}
+            versions = bench.source.index.versions.values()
+            described = dict.fromkeys(".".join(filter(None, (v["schema_name"], v["table_name"]))) for v in versions)
+            none = {"changes": 0, "operations": [], "first_time": None, "last_time": None}
+            rows += [{"table": name, **none} for name in described if name and name not in changed]
         total = sum(row["changes"] for row in rows)
         headline = f"{plural(total, 'change')} of {plural(len(rows), 'table')}"
         if rows:

@@ -26,6 +26,11 @@ def _others(names: list[str]) -> list[str]:
     return [f"{names[0]} is drawn; choose another of {plural(len(names), 'table')} in the bar above."]
 
 
+def _first_that_changed(bench: Bench, first: Mapping[int, int], names: set[str]) -> int | None:
+    """The first record of a table, of those by the code of their set, that changed all these columns."""
+    return min((record for code, record in first.items() if names <= set(bench.changes.sets[code])), default=None)
+
+
 class ChangedOverTime(Panel):
     """Which column of a table was changed when."""
 
@@ -86,6 +91,9 @@ class ChangedColumns(Panel):
         if state.order is not None:
             name, descending = state.order
             rows.sort(key=lambda row: row[name], reverse=descending)
+        first = indexed.first_of_sets(bench.changes, bench.selected.mask())
+        for row in rows[: state.rows]:
+            row["record"] = _first_that_changed(bench, first[row["table"]], {row["column"]})
         facts = {"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in rows}}
         return Answer("", None, rows[: state.rows], columns, len(rows), facts=facts, none=_NONE)
 
@@ -95,6 +103,7 @@ class Together(Panel):
 
     name = "together"
     title = "Which columns change together"
+    help = "Click a cell to see the first update of both."
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
@@ -110,3 +119,12 @@ class Together(Panel):
             answer.notes = _others(names)
         answer.facts = {"pairs": [[row["table"], row["column"], row["other"], row["together"]] for row in rows[:50]]}
         return answer
+
+    def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
+        """The first update that changed both columns of a cell."""
+        first = indexed.first_of_sets(bench.changes, bench.selected.mask())
+        pairs = {row["table"] for row in indexed.together(bench.changes, bench.selected.mask())}
+        drawn_table = next(
+            (name for name in indexed.sets_of(bench.changes, bench.selected.mask()) if name in pairs), ""
+        )
+        return _first_that_changed(bench, first.get(drawn_table, {}), set(point["custom"] or ["\0"]))

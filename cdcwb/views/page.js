@@ -26,6 +26,13 @@ function plotly(model) {
   }));
 }
 
+/* Whether JupyterLab can show the explorer below the notebook, beside it. */
+function canSplit() {
+  const config = document.getElementById("jupyter-config-data");
+  if (!config || !document.querySelector(".jp-LabShell")) return false;
+  return (JSON.parse(config.textContent).federated_extensions ?? []).some((one) => one.name === "@jupyter-widgets/jupyterlab-sidecar");
+}
+
 function make(tag, about = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(about)) {
@@ -42,6 +49,36 @@ const isDark = () => {
   const said = document.body.dataset.jpThemeLight;
   return said === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : said === "false";
 };
+
+/* Rows and points anywhere on the page of the browser lead to records: whichever widget of their capture is open takes them
+   to the kernel. Rows and charts that cells put there have the name of the capture, and the number of the record. */
+const OPEN = (globalThis.__cdcwb_open ??= new Map());
+
+const explorers = () => [...document.querySelectorAll(".cdcwb-explorer")].filter((node) => node.offsetParent !== null);
+
+function lead(capture, record) {
+  const page = OPEN.get(capture)?.values().next().value;
+  if (page && record !== undefined && record !== "") page.record(Number(record));
+}
+
+function listen() {
+  if (globalThis.__cdcwb_listens) return;
+  globalThis.__cdcwb_listens = true;
+  const row = (event) => {
+    const found = event.target.closest?.("tr[data-record]");
+    if (found && !window.getSelection().toString()) lead(found.closest("table").dataset.capture, found.dataset.record);
+  };
+  document.addEventListener("click", row);
+  document.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.matches?.("tr[data-record]")) row(event); });
+  const bound = new WeakSet();
+  document.addEventListener("mouseover", (event) => { // charts are drawn by others, and drawn again
+    const chart = event.target.closest?.(".js-plotly-plot");
+    const capture = chart?.layout?.meta?.capture;
+    if (!capture || !chart._ev || bound.has(chart._ev)) return;
+    bound.add(chart._ev);
+    chart.on("plotly_click", (clicked) => lead(capture, clicked.points[0].id));
+  });
+}
 
 class Controls {
   constructor(page) {
@@ -135,18 +172,16 @@ class Panel {
     this.notes = make("div", { class: "notes" });
     this.table = make("div", { class: "table" });
     this.more = make("button", { type: "button", hidden: true, onclick: () => page.send("more", { panel: this.name }) }, "Show more");
-    this.table.addEventListener("click", (event) => this.clicked(event));
-    this.table.addEventListener("keydown", (event) => { if (event.key === "Enter") this.clicked(event); });
+    this.table.addEventListener("click", (event) => this.sort(event));
+    this.table.addEventListener("keydown", (event) => { if (event.key === "Enter") this.sort(event); });
     this.node = make("section", { class: "cdcwb-panel", "data-panel": this.name, "aria-busy": "true" },
       make("div", { class: "cdcwb-box" }, this.title, about.help ? make("p", { class: "help" }, about.help) : null, this.headline), this.plot,
       make("div", { class: "cdcwb-box" }, this.notes, this.table, this.more));
   }
 
-  clicked(event) {
+  sort(event) {
     const head = event.target.closest("th");
-    if (head) return this.page.send("sort", { panel: this.name, column: [...head.parentNode.children].indexOf(head) });
-    const row = event.target.closest("tbody tr");
-    if (row && row.dataset.record) this.page.send("row", { panel: this.name, row: [...row.parentNode.children].indexOf(row) });
+    if (head) this.page.send("sort", { panel: this.name, column: [...head.parentNode.children].indexOf(head) });
   }
 
   async show(told, buffer) {
@@ -155,8 +190,6 @@ class Panel {
     this.notes.replaceChildren(...told.notes.map((text) => make("p", { class: "cdcwb-note" }, text)));
     this.table.innerHTML = told.table; // made by the kernel, everything captured escaped
     this.more.hidden = !told.more;
-    for (const [place, row] of [...this.table.querySelectorAll("tbody tr")].entries())
-      if (told.records[place] !== null && told.records[place] !== undefined) { row.dataset.record = told.records[place]; row.tabIndex = 0; row.title = "show this record"; }
     for (const [place, head] of [...this.table.querySelectorAll("th")].entries())
       if (told.sortable[place]) { head.tabIndex = 0; head.classList.add("sortable"); if (told.sorted[0] === place) head.setAttribute("aria-sort", told.sorted[1] ? "descending" : "ascending"); }
     try {
@@ -198,7 +231,7 @@ class Panel {
     });
     this.plot.on("plotly_click", (event) => {
       const [point] = event.points;
-      this.page.send("point", { panel: name, id: point.id ?? null, x: String(point.x), custom: point.customdata ?? null });
+      this.page.ask("point", { panel: name, id: point.id ?? null, x: String(point.x), custom: point.customdata ?? null });
     });
   }
 
@@ -225,11 +258,29 @@ class Page {
     this.seen = new IntersectionObserver((entries) => {
       for (const one of entries) this.send("seen", { panel: one.target.dataset.panel, on: one.isIntersecting });
     }, { rootMargin: "200px" });
-    this.send("open", { dark: isDark() });
+    if (!OPEN.has(about.capture)) OPEN.set(about.capture, new Set());
+    OPEN.get(about.capture).add(this);
+    listen();
+    this.send("open", { dark: isDark(), beside: canSplit() });
     for (const panel of this.panels.values()) this.seen.observe(panel.node);
   }
 
   send(step, about = {}) { this.model.send({ do: step, ...about }); }
+
+  record(number) { this.ask("record", { record: number }); }
+
+  /* A step that shows a record: in the explorer that is in sight, else in one that comes into it. */
+  ask(step, about) {
+    this.send(step, { ...about, seen: explorers().length > 0 });
+    clearInterval(this.coming);
+    let left = 100;
+    if (!explorers().length)
+      this.coming = setInterval(() => {
+        const [node] = explorers();
+        node?.scrollIntoView({ block: "nearest" });
+        if (node || !left--) clearInterval(this.coming);
+      }, 200);
+  }
 
   hear(message, buffers) {
     if (!message.plotly) this.waiting.hidden = true;
@@ -242,6 +293,8 @@ class Page {
 
   close() {
     this.model.off("msg:custom", this.listen);
+    OPEN.get(this.model.get("about").capture)?.delete(this);
+    clearInterval(this.coming);
     this.themes.disconnect();
     this.seen.disconnect();
     this.controls?.close();

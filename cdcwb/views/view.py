@@ -89,9 +89,10 @@ class Answer:
     numbers: tuple[Sequence[Mapping[str, Any]], Mapping[str, str]] | None = None
     """Rows and headings that say the same as the figure, for pages on which no script runs."""
 
-    def table(self) -> str:
-        """The rows as HTML."""
-        return show.table_html(self.rows, self.columns) if self.rows else ""
+    def table(self, capture: str = "") -> str:
+        """The rows as HTML. ``capture``: its name on the page, where a click on a row shows its record."""
+        lead = (capture, [row.get("record") for row in self.rows]) if capture else None
+        return show.table_html(self.rows, self.columns, lead=lead) if self.rows else ""
 
     def instead(self) -> str:
         """The numbers of the figure as HTML."""
@@ -218,6 +219,7 @@ class View:
         if is_live():
             from cdcwb.views.widget import page
 
+            self.bench.prepare()
             show.widget(page(self))
         else:
             self.put()

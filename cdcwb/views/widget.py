@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,8 +61,9 @@ class PageWidget(anywidget.AnyWidget):
             {"name": panel.name, "title": title, "help": panel.help}
             for panel, title in zip(view.panels, titles, strict=True)
         ]
-        super().__init__(about={"title": view.title, "controls": view.controls, "panels": panels})
         self.bench: Bench = view.bench
+        about = {"title": view.title, "controls": view.controls, "panels": panels, "capture": self.bench.name}
+        super().__init__(about=about)
         self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
         self._states = {name: State(live=True) for name in self._panels}
         self._answers: dict[str, Answer] = {}
@@ -70,7 +72,9 @@ class PageWidget(anywidget.AnyWidget):
         self._drawn = 0
         self._dark = False
         self._box = box
+        self._beside = False
         self.bench.followers.add(self)
+        self.bench.host = self
         self.on_msg(self._heard)
 
     # --- following the selection --------------------------------------------------------------------------------------
@@ -82,9 +86,15 @@ class PageWidget(anywidget.AnyWidget):
         self._draw_seen()
 
     def explorer(self, record: int) -> None:
-        """Show a record in an explorer below."""
-        widget = self.bench.explore()
-        self._box.children = (self, widget)
+        """Show a record in an explorer: in the lower half of JupyterLab, else below."""
+        widget = next(iter(self.bench.explorers), None) or self.bench.explore()
+        if self._beside:
+            from sidecar import Sidecar
+
+            place = Sidecar(title=f"Records of {self.bench.source.index.format}", anchor="split-bottom")
+            place.append_display_data(widget)
+        else:
+            self._box.children = (self, widget)
         widget.show(record)
 
     def _draw_seen(self) -> None:
@@ -105,8 +115,7 @@ class PageWidget(anywidget.AnyWidget):
             "version": self._drawn,
             "headline": answer.headline,
             "notes": answer.lines,
-            "table": answer.table(),
-            "records": [row.get("record") for row in answer.rows],
+            "table": answer.table(self.bench.name),
             "sortable": [column in sorts for column in names],
             "sorted": [-1, True] if state.order is None else [names.index(state.order[0]), state.order[1]],
             "more": answer.total is not None and answer.total > len(answer.rows),
@@ -168,6 +177,7 @@ class PageWidget(anywidget.AnyWidget):
     def opened(self, message: Message) -> None:
         """A page shows the widget, perhaps once more."""
         self._dark = bool(message.get("dark"))
+        self._beside = bool(message.get("beside")) and find_spec("sidecar") is not None
         self._stale = set(self._panels)
         self.send({"controls": self._controls()})
         self._draw_seen()
@@ -204,19 +214,23 @@ class PageWidget(anywidget.AnyWidget):
         name = str(message["panel"])
         found = self._panels[name].record(self.bench, self._states[name], message)
         if found is not None:
-            self._show(found)
+            self._show(found, message)
 
-    def row(self, message: Message) -> None:
-        """A row of a table is clicked: its record is shown."""
-        rows = self._answers[str(message["panel"])].rows
-        place = int(message["row"])
-        if 0 <= place < len(rows) and rows[place].get("record") is not None:
-            self._show(int(rows[place]["record"]))
+    def record(self, message: Message) -> None:
+        """A row of a table, or a point of a chart that a cell drew, is clicked: its record is shown."""
+        record = int(message["record"])
+        if 0 <= record < self.bench.source.index.records:
+            self._show(record, message)
 
-    def _show(self, record: int) -> None:
+    def _show(self, record: int, message: Message) -> None:
+        """In the explorers that there are; ``seen``: one of them is in sight."""
+        hidden = bool(self.bench.explorers) and not message.get("seen")
+        self.bench.host = self
         if self.bench.selection.record == record:
             self.bench.selection.record = None  # asked for again: it may have been left in the explorer
         self.bench.selection.record = record
+        if hidden:
+            self.explorer(record)
 
     def sort(self, message: Message) -> None:
         """The heading of a column is clicked."""
@@ -269,7 +283,7 @@ _STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
     "brush": PageWidget.brush,
     "zoom": PageWidget.zoom,
     "point": PageWidget.point,
-    "row": PageWidget.row,
+    "record": PageWidget.record,
     "sort": PageWidget.sort,
     "more": PageWidget.more,
     "plotly": PageWidget.plotly,

@@ -170,9 +170,11 @@ def test_a_row_a_bar_and_a_cell_lead_to_their_record(views: Views) -> None:
     shown: list[int] = []
     with patch.object(PageWidget, "explorer", lambda _self, record: shown.append(record)):
         live = Page(views.transactions())
-        live.do("row", panel="transactions", row=2)
         first = live.widget._answers["transactions"].rows[2]
+        assert f'data-record="{first["record"]}"' in live.widget._answers["transactions"].table(views.bench.name)
+        live.do("record", record=first["record"])
         assert shown == [first["record"]]
+        live.do("record", record=1 << 40)  # none
         live.do("point", panel="timeline", id=first["transaction_id"], x="", custom=None)
         assert shown == [first["record"]] * 2
         bar = live.figures["when"]["data"][0]
@@ -183,7 +185,14 @@ def test_a_row_a_bar_and_a_cell_lead_to_their_record(views: Views) -> None:
         masks.do(
             "point", panel="changed_over_time", id=None, x=cell["x"][column], custom=cell["customdata"][row][column]
         )
+        pair = masks.figures["together"]["data"][0]["customdata"][0][1]
+        masks.do("point", panel="together", id=None, x="", custom=pair)
+        column_row = masks.widget._answers["changed_columns"].rows[0]
     changes = views.bench.changes
+    number = changes.record.tolist().index(shown.pop())
+    assert set(pair) <= set(changes.sets[changes.set[number]])
+    number = changes.record.tolist().index(column_row["record"])
+    assert column_row["column"] in changes.sets[changes.set[number]]
     number = changes.record.tolist().index(shown[-1])
     assert cell["customdata"][row][column] in changes.sets[changes.set[number]]
     assert shown[-2] in changes.record
@@ -201,7 +210,7 @@ def test_rows_are_ordered_and_more_are_shown(views: Views) -> None:
     live.do("sort", panel="transactions", column=columns.index("bytes"))
     assert live.widget._answers["transactions"].rows[0]["bytes"] == views.bench.changes.transactions.bytes.min()
     live.do("more", panel="transactions")
-    assert len(live.panel("transactions")["records"]) == 40
+    assert live.panel("transactions")["table"].count("data-record=") == 40
     assert live.do("sort", panel="transactions", column=columns.index("tables")) == []
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cdcwb import charts
 from cdcwb.analysis import contents as ask
 from cdcwb.report import show
+from cdcwb.views.changes import Problems, Tables, When
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.views.pages.sheet import Sheet
 from cdcwb.words import count, plural, size, tally
@@ -100,7 +101,7 @@ class CapturePage(Page):
                 shown = f"{charts.MOST_FILES} of {plural(len(mine), 'file')} shown"
                 sheet.note(f"{shown}: those with the most that is malformed.")
 
-    @panel("What was done, and when")
+    @panel("What was done, and when", When)
     def over_time(self, sheet: Sheet) -> None:
         """Changes over time, by operation."""
         rows, without = self.done.over_time, self.done.without_time
@@ -114,7 +115,7 @@ class CapturePage(Page):
             sheet.note("There are no changes.")
         sheet.record({"changes_over_time": sum(row["changes"] for row in rows), "changes_without_time": without})
 
-    @panel("Tables")
+    @panel("Tables", Tables)
     def tables(self, sheet: Sheet) -> None:
         """The tables, the most changed first, and what was done to each."""
         several = {table["table"]: table["versions"] for table in self.summary["tables"]}
@@ -139,7 +140,7 @@ class CapturePage(Page):
         heads = {"record_type": "record type", "records": "records"}
         sheet.table(types[:60], heads, total=len(types), none="None has a type.")
 
-    @panel("Problems")
+    @panel("Problems", Problems)
     def problems(self, sheet: Sheet) -> None:
         """What is wrong, by code, where, and the command that shows the record there."""
         options = {name: one.options for name, one in self.asked.captures.items()}

@@ -115,7 +115,7 @@ class Drift(Page):
     @panel("Versions over time")
     def versions(self, sheet: Sheet) -> None:
         """A bar for every version from its first change to its last, and a row."""
-        lanes = ask.lane_rows(self.drift)
+        lanes = sheet.lead(ask.lane_rows(self.drift))
         figure = charts.version_lanes(lanes)
         sheet.chart(figure, show.table_html(lanes[:100], _VERSIONS))
         drawn = figure.layout.meta

@@ -136,7 +136,7 @@ class EventLog(Page):
         """The objects of an event log with most rows: when, and what."""
         if not self.log:
             return
-        rows, objects = self.objects_drawn, self.facts["objects"]
+        rows, objects = sheet.lead(self.objects_drawn), self.facts["objects"]
         figure = charts.timelines(rows, words.TYPES)
         drawn = figure.layout.meta["objects"]
         sheet.record({"objects_shown": drawn})
@@ -164,7 +164,8 @@ class EventLog(Page):
         documents = self.page.documents()
         sheet.record({"documents_shown": [row["document"] for row in documents]})
         if not self.nothing:
-            sheet.put_by(lambda: beside.beside(documents))
+            led = [{**one, "rows": sheet.lead(list(one["rows"]))} for one in documents]
+            sheet.put_by(lambda: beside.beside(led, sheet.capture))
             sheet.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
 
     @panel("Chain")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdcwb import charts
 from cdcwb.analysis import replay_page as ask
@@ -30,14 +30,20 @@ def put_which(sheet: Sheet, table: str, life: Life) -> None:
 
 def put_changes(sheet: Sheet, life: Life) -> None:
     """The changes of a row as a table and as a chart."""
-    rows = ask.life_rows(life.shown)
+    shown = sheet.lead([{**change, **_place(change)} for change in life.shown])
+    rows = ask.life_rows(shown)
     headings = {"at": "time", "operation": "operation", "outcome": "outcome", "sentence": "what changed"}
     headings |= {"transaction_id": "transaction", "user": "user", "change_mask": "mask", "version_code": "version"}
     headings |= {"position": "position", "places": "file, offset"}
     sheet.table(rows, headings, total=life.changes, none="The capture has no change of this row.")
     if any(row["at"] for row in rows):
         simple = {"at": "time", "operation": "operation", "sentence": "what changed"}
-        sheet.chart(charts.row_life(life.shown), show.table_html(rows[:50], simple))
+        sheet.chart(charts.row_life(shown), show.table_html(rows[:50], simple))
+
+
+def _place(change: Mapping[str, Any]) -> dict[str, Any]:
+    """The first record of a change, as rows name it."""
+    return {name: change["places"][0][name] for name in ("file", "offset")} if change["places"] else {}
 
 
 class History(Page):

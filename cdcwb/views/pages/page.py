@@ -55,7 +55,7 @@ def panel(
         def ask(page: T, /, *args: P.args, **named: P.kwargs) -> Sheet | View:
             if live is not None and page.is_live:
                 return View(page.views.bench, "", [live()], controls=False, headings=False)
-            sheet = Sheet(title)
+            sheet = Sheet(title, page.views.bench if page.is_live else None)
             say(page, sheet, *args, **named)
             return sheet
 
@@ -182,6 +182,7 @@ class Page:
             sheet.note(f"Times are shown in {zone_name(axis=False)}.")
         sheet.record(said)
         if self.is_live:
+            self.views.bench.prepare()
             sheet.widget(View(self.views.bench, "", []))
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} marked in the explorer:")

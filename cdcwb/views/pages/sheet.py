@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.report import record, show
+from cdcwb.views.leads import records_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from cdcwb.analysis.health import Health
+    from cdcwb.views.bench import Bench
 
 __all__ = ["Sheet"]
 
@@ -34,11 +36,13 @@ class Sheet:
     """Figures, tables and sentences of one panel. The last line of a cell puts it on the page.
 
     ``figure`` (plotly) and ``frame`` (pandas, Arrow types) are its first figure and its first table, ``figures`` and
-    ``frames`` all of them; ``facts`` is what a script reads.
+    ``frames`` all of them; ``facts`` is what a script reads. ``bench``: where somebody can click, the rows of its
+    tables, and the points of figures that are made of rows of :meth:`lead`, lead to their records.
     """
 
-    def __init__(self, title: str = "") -> None:
+    def __init__(self, title: str = "", bench: Bench | None = None) -> None:
         self.title = title
+        self._bench = bench
         self.facts: dict[str, Any] = {}
         self.figures: list[go.Figure] = []
         self._tables: list[tuple[show.Rows, dict[str, str]]] = []
@@ -76,12 +80,33 @@ class Sheet:
         """A table: see :func:`cdcwb.report.show.table`. ``by_heading``: its columns are captured ones, so those of the
         frame have the names of their headings."""
         self._tables.append((rows, dict(columns) if by_heading else {name: name for name in columns}))
-        self._said.append(lambda: show.table(rows, columns, total=total, none=none, folder=folder))
+
+        def put() -> None:
+            led = self.lead(rows)
+            to = (self.capture, [row["record"] for row in led]) if self.capture else None
+            show.table(led, columns, total=total, none=none, folder=folder, lead=to)
+
+        self._said.append(put)
 
     def chart(self, figure: go.Figure, instead: str) -> None:
         """A figure; ``instead`` is HTML that says the same in numbers."""
+        if self.capture:
+            figure.layout.meta = {**(figure.layout.meta or {}), "capture": self.capture}
         self.figures.append(figure)
         self._said.append(lambda: show.chart(figure, instead))
+
+    @property
+    def capture(self) -> str:
+        """The name of the capture on the page, where somebody can click; else empty."""
+        return "" if self._bench is None else self._bench.name
+
+    def lead(self, rows: show.Rows) -> list[dict[str, Any]]:
+        """The rows, where somebody can click with the number of their ``record`` (:mod:`cdcwb.views.leads`)."""
+        plain = rows if isinstance(rows, list) else show.records(rows)
+        if self._bench is None or not plain or "record" in plain[0]:
+            return plain
+        records = records_of(plain, self._bench.changes)
+        return [{**row, "record": record} for row, record in zip(plain, records, strict=True)]
 
     def put_by(self, put: Callable[[], None]) -> None:
         """Whatever else: ``put`` puts it on the page."""

@@ -1,0 +1,100 @@
+"""An index that is made in a cell: its progress, and how it is cancelled."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+from unittest.mock import patch
+
+import ipywidgets
+import pytest
+
+from cdcwb.errors import CaptureError
+from cdcwb.views import making as module
+from cdcwb.views.making import making
+
+
+class Session:
+    """A Spark session that keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda tag: self.asked.append((name, tag))
+
+
+class Cell:
+    """The output of a cell."""
+
+    def __init__(self) -> None:
+        self.box: Any = None
+        self.left: Any = None
+
+    def display(self, box: Any, display_id: bool) -> Cell:
+        assert display_id
+        self.box = box
+        return self
+
+    def update(self, content: Any, **about: Any) -> None:
+        self.left = content
+
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """The line, the bar and the button."""
+        text, bar, button = self.box.children
+        return text, bar, button
+
+
+@pytest.fixture
+def cell() -> Any:
+    cell, session = Cell(), Session()
+    with (
+        patch("IPython.display.display", cell.display),
+        patch.object(module, "running_session", lambda: session),
+        patch.object(module, "running_tasks", lambda: (3, 8)),
+        patch.object(module, "_QUIET", 0.01),
+    ):
+        yield cell, session
+
+
+def test_it_says_how_far_spark_is_and_leaves_nothing_behind(cell: Any) -> None:
+    cell, session = cell
+    with making("Making it"):
+        text, bar, button = cell.parts
+        wait = Event()
+        text.observe(lambda _change: wait.set(), "value")
+        assert wait.wait(60)
+        assert text.value.startswith("Making it: ")
+        assert text.value.endswith(", 3 of 8 tasks")
+        assert (bar.value, bar.max) == (3, 8)
+        assert isinstance(button, ipywidgets.Button)
+    assert cell.left == {"text/plain": ""}
+    (added, tag), (removed, same) = session.asked
+    assert (added, removed, tag) == ("addTag", "removeTag", same)
+
+
+def test_its_button_cancels_the_jobs_of_spark_and_says_so(cell: Any) -> None:
+    cell, session = cell
+
+    def cancelled() -> None:
+        with making("Making it"):
+            cell.parts[2].click()
+            raise RuntimeError("job 7 cancelled")
+
+    with pytest.raises(CaptureError, match="Making it was cancelled; run the cell again"):
+        cancelled()
+    assert [step for step, _ in session.asked] == ["addTag", "interruptTag", "removeTag"]
+    assert cell.left == {"text/plain": ""}
+
+
+def test_an_interrupted_kernel_ends_the_jobs_of_spark_too(cell: Any) -> None:
+    cell, session = cell
+    with pytest.raises(KeyboardInterrupt), making("Making it"):
+        raise KeyboardInterrupt
+    assert [step for step, _ in session.asked] == ["addTag", "interruptTag", "removeTag"]
+
+
+def test_what_fails_by_itself_fails_as_it_did(cell: Any) -> None:
+    with pytest.raises(ZeroDivisionError), making("Making it"):
+        raise ZeroDivisionError
