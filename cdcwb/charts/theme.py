@@ -88,12 +88,12 @@ wide as a 60th of the axis."""
 
 CONFIG: Final[dict[str, Any]] = {
     "displaylogo": False,
-    "responsive": True,
     "plotlyServerURL": "",
     "modeBarButtons": [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
 }
 """What plotly.js is told beside data and layout. The buttons are named one by one because plotly adds one that uploads
-the chart, and captured data stays where it is."""
+the chart, and captured data stays where it is. Pages add ``responsive``; JupyterLab fits
+charts to their cell by itself, and with both a chart that it draws again has no height."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import click
 
+from cdcwb import machine
 from cdcwb.cli.console import print_lines, safe
 from cdcwb.cli.failures import FINE
 from cdcwb.cli.options import STREAM, format_and_options, key_values
@@ -66,7 +67,7 @@ def open_capture(
     if no_lab:
         return FINE
     arguments = [str(begin)] if browser else _lab(begin)
-    environment = os.environ | (_serving() if browser else {})
+    environment = {"SPARK_DRIVER_MEMORY": f"{_share()}m"} | os.environ | (_serving() if browser else {})
     with subprocess.Popen([sys.executable, "-m", package, *arguments], env=environment) as server:
         interrupted = False
         while True:
@@ -75,6 +76,12 @@ def open_capture(
                 return FINE if interrupted else code
             except KeyboardInterrupt:  # the server has had it too, and ends or asks
                 interrupted = True
+
+
+def _share() -> int:
+    """MiB of heap for the JVM of each notebook, of which several are open at once: an eighth of the memory, from 1 GiB
+    to 4 GiB. Spark spills to disk beyond it."""
+    return min(max(machine.memory_bytes() // 8 >> 20, 1024), 4096)
 
 
 def _lab(notebook: Path) -> list[str]:

@@ -14,7 +14,7 @@
       try {
         const content = JSON.parse(box.querySelector("script").textContent);
         const figure = night ? darkened(content, dark) : content;
-        return Plotly.react(box.querySelector(".drawing"), figure.data, figure.layout, figure.config)
+        return Plotly.react(box.querySelector(".drawing"), figure.data, figure.layout, { ...figure.config, responsive: true })
           .then(() => box.classList.add("drawn"), failed);
       } catch (error) {
         failed(error);

@@ -10,6 +10,7 @@ import numpy as np
 from cdcwb.analysis import indexed
 from cdcwb.report import show
 from cdcwb.views.transactions import headline
+from cdcwb.views.view import is_live
 from cdcwb.words import count, duration, moment, plural, size, tally
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _NAMED: Final = 4
 def card(capture: Capture) -> str:
     """Format, files, tables, changes, times, transactions, problems, and the views that have something to show."""
     bench = capture.view.bench
+    if is_live():
+        bench.prepare()
     changes, index = bench.changes, bench.source.index
     everything = np.ones(len(changes), np.bool_)
     tables = indexed.tables(changes, everything)

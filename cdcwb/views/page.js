@@ -218,7 +218,7 @@ class Panel {
     const first = !this.Plotly;
     this.Plotly = loaded;
     this.quiet = true;
-    await loaded.react(this.plot, figure.data, figure.layout, figure.config);
+    await loaded.react(this.plot, figure.data, figure.layout, { ...figure.config, responsive: true });
     this.quiet = false;
     if (!first) return;
     const { name } = this;

@@ -25,6 +25,16 @@ CELLS = (
     'import cdcwb\n\ncapture = cdcwb.load("capture")\ncapture',
     "capture.view.transactions()",
     "capture.view.masks()",
+    """from cdcwb import charts
+from cdcwb.views.pages.sheet import Sheet
+
+rows = capture.view.transactions.transactions().answers()["transactions"].rows[:5]
+sheet = Sheet("A page that Spark answered", capture.view.bench)
+sheet.table([{"position": row["first_position"]} for row in rows], {"position": "position"})
+about = {"operation": "UPDATE", "outcome": "committed", "taken_back": False, "differences": []}
+lives = [{"at": row["began_at"], "transaction_id": row["transaction_id"], **about} for row in rows]
+sheet.chart(charts.row_life(sheet.lead(lives)), "")
+sheet""",
 )
 _BUSY = (
     "return [...document.querySelectorAll('.cdcwb-panel')].filter(node => { const box = node.getBoundingClientRect();"
@@ -32,6 +42,9 @@ _BUSY = (
     " return box.top < area.bottom - 20 && box.bottom > area.top + 20; })"
     ".some(node => node.getAttribute('aria-busy') !== 'false')"
 )
+
+
+CHOSEN = "return document.querySelector('.cdcwb-explorer .line.chosen')?.dataset.row"
 
 
 class Page:
@@ -184,11 +197,35 @@ def test_a_bar_leads_to_the_first_record_of_its_transaction(page: Page) -> None:
 
     def clicked(chrome: Chrome) -> bool:
         ActionChains(chrome).move_to_element_with_offset(widest, 3, 0).move_to_element(widest).click().perform()
-        row = "return document.querySelector('.cdcwb-explorer .line.chosen')?.dataset.row"
-        return bool(chrome.execute_script(row) == str(transactions.record[longest]))
+        return bool(chrome.execute_script(CHOSEN) == str(transactions.record[longest]))
 
     longest = int(transactions.lasted.argmax())
     page.wait.until(clicked)
+
+
+def test_rows_and_points_that_a_cell_put_on_the_page_lead_to_their_record(page: Page) -> None:
+    """What was asked of Spark is HTML and a chart of JupyterLab's; the explorer opens in the lower half."""
+    table = "table[data-capture]:not(.cdcwb-panel table)"
+    cells = "window.jupyterapp.shell.currentWidget.content"
+    page.chrome.execute_script(f"{cells}.scrollToItem(3)")
+    page.wait.until(lambda chrome: chrome.find_elements("css selector", f"{table} tbody tr[data-record]"))
+    rows = page.chrome.find_elements("css selector", f"{table} tbody tr[data-record]")
+    records = [int(row.get_attribute("data-record") or "") for row in rows]
+    assert [page.source.index.row(record)["position"] for record in records] == [row.text for row in rows]
+    rows[1].click()
+    explorer_shows(page, records[1])
+    assert page.chrome.find_elements("css selector", ".jupyterlab-sidecar .cdcwb-explorer")
+    first = "[...document.querySelectorAll('.jp-Notebook .js-plotly-plot')].find(one => one.data[0].ids)"
+    wanted = int(page.chrome.execute_script(f"return {first}.data[0].ids[2]"))
+    page.chrome.execute_script(f"{first}.scrollIntoView({{block: 'center'}})")
+
+    def clicked(chrome: Chrome) -> bool:
+        point = chrome.execute_script(f"return {first}.querySelectorAll('.point')[2]")
+        ActionChains(chrome).move_to_element_with_offset(point, 3, 0).move_to_element(point).click().perform()
+        return bool(chrome.execute_script(CHOSEN) == str(wanted))
+
+    page.wait.until(clicked)
+    assert len(page.chrome.find_elements("css selector", ".cdcwb-explorer")) == 1
 
 
 def test_the_theme_of_jupyterlab_is_followed(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,3 +86,46 @@ def test_a_page_with_nothing_to_show_says_why_once_and_its_panels_are_empty(capt
         assert next(iter(page.panels())) == "in_short"
     # of one capture, what a second one would have to be is said where it would be
     assert shown == [["side_by_side"], [], []]
+
+
+PAGES_OF = {
+    "qlik-kafka": ("capture", "history"),
+    "qlik-change-table": ("transactions",),
+    "gbase8s": ("masks",),
+    "goldengate": ("drift",),
+    "idm-event-log": ("event_log",),
+}
+
+
+@pytest.mark.parametrize("name", PAGES_OF)
+def test_rows_of_live_pages_lead_to_the_record_that_they_name(
+    spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CDCWB_CACHE", str(tmp_path))
+    capture = cdcwb.load(str(DATA / name))
+    index = capture.view.bench.source.index
+    files = {str(entry["file"]): entry["file_index"] for entry in index.files}
+    found = dict.fromkeys(("file", "position", "record_id"), 0)
+    for page in PAGES_OF[name]:
+        views = getattr(capture.view, page)
+        asked = views._page()
+        monkeypatch.setenv("CDCWB_VIEWS", "live")
+        sheets = [one for panel in asked.panels() if isinstance(one := getattr(asked, panel)(), Sheet)]
+        monkeypatch.setenv("CDCWB_VIEWS", "static")
+        assert sheets
+        for sheet in sheets:
+            for rows, _ in sheet._tables:
+                for row in sheet.lead(rows):
+                    record = row["record"]
+                    position = row.get("position") or row.get("first_position")
+                    if row.get("file") in files and row.get("offset") is not None:
+                        assert record == index.at(files[row["file"]], row["offset"]), row
+                        found["file"] += 1
+                    elif position is not None:
+                        assert index.row(record)["position"] == position, row
+                        found["position"] += 1
+                    elif row.get("record_id") is not None:
+                        assert int(index.row(record)["record_id"]) == row["record_id"], row
+                        found["record_id"] += 1
+    assert found["record_id" if name == "idm-event-log" else "position"] > 5
+    assert found["file"] > 0 or name not in ("qlik-kafka", "gbase8s", "idm-event-log")

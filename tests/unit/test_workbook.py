@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from cdcwb import machine
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
 from cdcwb.report import notebooks
@@ -79,12 +80,14 @@ def test_jupyterlab_is_opened_at_the_notebook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started: list[list[str]] = []
+    heaps: list[str] = []
 
     class Server:
         def __init__(self, command: list[str], env: dict[str, str]) -> None:
             started.append(command)
             self.waits = 0
             assert ("CDCWB_VIEWS" in env) == ("voila" in command)
+            heaps.append(env["SPARK_DRIVER_MEMORY"])
 
         def __enter__(self) -> Server:
             return self
@@ -98,6 +101,8 @@ def test_jupyterlab_is_opened_at_the_notebook(
             return 3 if "voila" in started[-1] else 0
 
     monkeypatch.delenv("CDCWB_VIEWS", raising=False)
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 8 << 30)
     monkeypatch.setattr(subprocess, "Popen", Server)
     monkeypatch.chdir(tmp_path)
     assert main(["open", str(CAPTURE), "--page", "transactions"]) == 0
@@ -109,7 +114,9 @@ def test_jupyterlab_is_opened_at_the_notebook(
     assert "--LabApp.default_url=/lab/tree/02_transactions.ipynb" in command
     assert main(["open", str(CAPTURE), "--no-lab"]) == 0
     assert len(started) == 1
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "3g")
     assert main(["open", str(CAPTURE), "--browser"]) == 0  # ended with Ctrl-C
+    assert heaps == ["1024m", "3g"]
     assert started[1][1:] == ["-m", "voila", str(folder / WORKBENCH)]
 
 
