@@ -50,7 +50,7 @@ bench: env java ## measure the speed of the decoders and of the whole way
 
 clean: ## remove reports and caches; the environments stay
 	rm -rf reports build dist spark-warehouse .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info
-	find cdcwb tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find cdcwb cdcwb_synth tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
 
 # What pip cannot install: found, installed where that needs no question, or asked for in one line.
 java browser: env

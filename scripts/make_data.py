@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 

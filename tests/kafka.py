@@ -1,6 +1,6 @@
 """Qlik's messages made by hand, for tests that need to say exactly what stands where, and captures of them.
 
-Avro is written by fastavro; nothing here is shared with the decoders or with ``cdcwb.synth``.
+Avro is written by fastavro; nothing here is shared with the decoders or with ``cdcwb_synth``.
 """
 
 from __future__ import annotations

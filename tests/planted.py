@@ -13,12 +13,12 @@ from typing import Any
 
 from cdcwb import synth
 from cdcwb.model import Operation
-from cdcwb.synth.catalogue import TableVersion
-from cdcwb.synth.events import Load, Schema
-from cdcwb.synth.history import Change, Committed, history
-from cdcwb.synth.qlik.kafka import KafkaEncoder
-from cdcwb.synth.qlik.options import KafkaOptions
-from cdcwb.synth.workload import Workload
+from cdcwb_synth.catalogue import TableVersion
+from cdcwb_synth.events import Load, Schema
+from cdcwb_synth.history import Change, Committed, history
+from cdcwb_synth.qlik.kafka import KafkaEncoder
+from cdcwb_synth.qlik.options import KafkaOptions
+from cdcwb_synth.workload import Workload
 
 __all__ = ["RULES", "Planted", "plant"]
 

@@ -1,7 +1,7 @@
 """Records of a GBase 8s stream made by hand, for tests that need to say exactly what stands where.
 
 Every function gives the bytes of one record; integers are big-endian, size words little-endian unless said otherwise.
-Nothing here is shared with the decoders or with ``cdcwb.synth``.
+Nothing here is shared with the decoders or with ``cdcwb_synth``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -177,7 +176,7 @@ class PageWidget(anywidget.AnyWidget):
     def opened(self, message: Message) -> None:
         """A page shows the widget, perhaps once more."""
         self._dark = bool(message.get("dark"))
-        self._beside = bool(message.get("beside")) and find_spec("sidecar") is not None
+        self._beside = bool(message.get("beside"))
         self._stale = set(self._panels)
         self.send({"controls": self._controls()})
         self._draw_seen()

@@ -17,7 +17,7 @@ from cdcwb.report.facts import declared_facts
 from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.suite import Suite, members
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 COLUMN = "full_name"
 

@@ -18,7 +18,7 @@ import pytest
 
 from cdcwb import model
 from cdcwb.cli import main
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -10,8 +10,8 @@ import pytest
 
 import cdcwb
 from cdcwb.cli import main
-from cdcwb.synth import generate
 from cdcwb.xds import parse_documents, validate
+from cdcwb_synth import generate
 
 pytestmark = pytest.mark.usefixtures("spark")
 

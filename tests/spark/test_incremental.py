@@ -17,7 +17,7 @@ from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

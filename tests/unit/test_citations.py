@@ -25,7 +25,7 @@ def sections(page: str) -> set[str]:
 
 
 SECTIONS = {path.stem: sections(path.read_text(encoding="utf-8")) for path in (ROOT / "docs" / "formats").glob("*.md")}
-MODULES = [path for path in sorted((ROOT / "cdcwb").rglob("*.py")) if "§" in path.read_text(encoding="utf-8")]
+MODULES = [path for path in sorted(ROOT.glob("cdcwb*/**/*.py")) if "§" in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -16,7 +16,7 @@ import pytest
 from cdcwb.cli import main
 from cdcwb.doctor import Check
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 ESCAPE = "\x1b]0;owned\x07\u202e[b]"
 

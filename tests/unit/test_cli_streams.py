@@ -16,7 +16,7 @@ import pytest
 from cdcwb import standard_input
 from cdcwb.cli.app import cli
 from cdcwb.cli.console import standard_output
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 COMMAND = [sys.executable, "-m", "cdcwb.cli"]
 

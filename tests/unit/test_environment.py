@@ -18,6 +18,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("cdcwb", "cdcwb_synth")
+OURS = {"cdcwb", "cdcwb-synth", "tests", "benchmarks"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 NOT_PYTHON = {"python", "openjdk", "pip"}
@@ -92,17 +94,18 @@ def imported(folder: str) -> Iterator[str]:
 
 def test_the_package_imports_what_it_declares_and_nothing_else() -> None:
     """py4j is PySpark's own, in the one range that it works with."""
-    assert set(imported("cdcwb")) - {"cdcwb", "py4j"} == set(RUNTIME)
+    used = {name for package in PACKAGES for name in imported(package)}
+    assert used - OURS - {"py4j"} == set(RUNTIME)
 
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks"])
 def test_tests_and_benchmarks_import_nothing_that_is_not_declared(folder: str) -> None:
-    assert set(imported(folder)) - {"cdcwb", "tests", "benchmarks"} <= set(EVERYTHING)
+    assert set(imported(folder)) - OURS <= set(EVERYTHING)
 
 
 def test_every_package_is_shipped() -> None:
     """setuptools is given a list, which has to follow the folders; the notebooks are shipped inside the package."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "cdcwb").rglob("*.py")}
+    folders = {path.parent.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
     assert set(settings["packages"]) == {".".join(folder.parts) for folder in folders} | {"cdcwb.notebooks"}
     assert settings["package-dir"] == {"cdcwb.notebooks": "notebooks"}

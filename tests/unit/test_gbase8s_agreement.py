@@ -15,7 +15,7 @@ from cdcwb.formats.base import Wanted
 from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.reader import read_events
 from cdcwb.formats.gbase8s.versions import Versions
-from cdcwb.synth.mutate import KINDS, mutate
+from cdcwb_synth.mutate import KINDS, mutate
 from tests.local import ledger, plan_of, read
 
 SAYS = (

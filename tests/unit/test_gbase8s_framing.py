@@ -13,7 +13,7 @@ import pytest
 from cdcwb.formats.gbase8s import framing
 from cdcwb.formats.gbase8s.framing import Reason, find_candidates, first_chain, iter_segments
 from cdcwb.model import Problem
-from cdcwb.synth.mutate import mutate
+from cdcwb_synth.mutate import mutate
 from tests import wire
 
 # A stream of all twelve record types: a table, a transaction with a row of each kind, and what stands between

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from cdcwb.formats import identify, inspect
-from cdcwb.synth import dumps
+from cdcwb_synth import dumps
 from tests.local import ledger, plan_of, read
 
 pytestmark = pytest.mark.samples

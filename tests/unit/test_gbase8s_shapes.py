@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from cdcwb import synth
-from cdcwb.synth import dumps
+from cdcwb_synth import dumps
 from tests import wire
 from tests.local import ledger, plan_of, read
 

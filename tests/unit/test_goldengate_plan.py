@@ -19,7 +19,7 @@ from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan
 from cdcwb.formats.goldengate.records import MISSING
 from cdcwb.formats.goldengate.trail import Section, TrailFile, Trails, last_part, split_name
 from cdcwb.formats.goldengate.versions import MetadataText, build_versions
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 from tests.local import plan_of, read
 
 OPEN = "Current LogTrail is ./dirdat/aa000000003\n"

@@ -13,7 +13,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.base import TableRequest
 from cdcwb.formats.goldengate.typed import typed_texts
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 from tests.local import plan_of, read
 
 OF_ROWS = ("INSERT", "UPDATE", "DELETE")

@@ -12,7 +12,7 @@ from cdcwb.analysis import lesson as module
 from cdcwb.analysis.lesson import FORMATS, NOT_CAPTURED, Lesson, captures_of, open_lesson
 from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 DATA = Path(__file__).parents[2] / "data"
 

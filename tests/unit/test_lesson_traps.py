@@ -10,7 +10,7 @@ import pytest
 
 from cdcwb.analysis.lesson import FORMATS, open_lesson
 from cdcwb.analysis.lesson_traps import TRAPS, traps
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.messages import OPTIONS, Container, locate, parts, probe, read
-from cdcwb.synth.mutate import mutate
+from cdcwb_synth.mutate import mutate
 from tests.containers import AVRO, CONFLUENT, JSON, check_locate, prefixed, put, rows, rows_in_parts
 
 LINE = b"CreateTime:1679434459511\tPartition:0\tOffset:17\tNO_HEADERS\tk%d\t" + JSON + b"\n"

@@ -23,7 +23,7 @@ from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import EVERYTHING
 from cdcwb.formats.continued import Divided, divide, marks_of, stamps_of
 from cdcwb.formats.files import list_files
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 CAPTURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "gbase8s": ("gbase8s", {"files": 5, "cut_records": True, "schema_changes": 4, "undo_share": 0.3}, {}),

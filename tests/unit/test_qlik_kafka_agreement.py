@@ -21,7 +21,7 @@ from cdcwb.formats import get_format, messages
 from cdcwb.formats.base import Field, Wanted
 from cdcwb.formats.qlik_kafka.dissect import dissect
 from cdcwb.formats.qlik_kafka.versions import Version
-from cdcwb.synth.mutate import mutate
+from cdcwb_synth.mutate import mutate
 from tests.containers import prefixed
 from tests.local import ledger, plan_of
 

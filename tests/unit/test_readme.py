@@ -12,7 +12,7 @@ import pytest
 
 from cdcwb.cli.app import cli
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.synth import FORMAT_OPTIONS
+from cdcwb_synth import FORMAT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcwb.synth.catalogue import Table, TableVersion
-from cdcwb.synth.events import (
+from cdcwb_synth.catalogue import Table, TableVersion
+from cdcwb_synth.events import (
     Begin,
     Commit,
     Delete,
@@ -26,11 +26,11 @@ from cdcwb.synth.events import (
     Undo,
     Update,
 )
-from cdcwb.synth.gbase8s import Encoder, LogPositions
-from cdcwb.synth.options import Options
-from cdcwb.synth.stream import Stream
-from cdcwb.synth.truth import Truth
-from cdcwb.synth.values import Column, Type
+from cdcwb_synth.gbase8s import Encoder, LogPositions
+from cdcwb_synth.options import Options
+from cdcwb_synth.stream import Stream
+from cdcwb_synth.truth import Truth
+from cdcwb_synth.values import Column, Type
 
 # the variable column stands first in the table, and last on the wire
 COLUMNS = (Column("t", Type.VARCHAR, length=12, reserve=0), Column("n", Type.INTEGER))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.synth import OPTIONS, generate
+from cdcwb_synth import OPTIONS, generate
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 from tests.synth_goldengate import content, facts, paths, truth
 
 JSON: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 from tests.synth_goldengate import (
     OPERATIONS,
     Record,

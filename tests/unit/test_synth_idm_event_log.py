@@ -21,18 +21,18 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.errors import OptionError
-from cdcwb.synth import FORMAT_OPTIONS, generate
-from cdcwb.synth.catalogue import Table, TableVersion
-from cdcwb.synth.idm_event_log import damage, keys, times
-from cdcwb.synth.idm_event_log.contents import Current
-from cdcwb.synth.idm_event_log.documents import EVENT, events
-from cdcwb.synth.idm_event_log.options import EventLogOptions
-from cdcwb.synth.idm_event_log.publisher import Driver, publish
-from cdcwb.synth.idm_event_log.rows import LogRow, Place
-from cdcwb.synth.idm_event_log.tables import Watched
-from cdcwb.synth.idm_event_log.triggers import styles
-from cdcwb.synth.idm_event_log.truth import DECISIONS
-from cdcwb.synth.values import Column, Type
+from cdcwb_synth import FORMAT_OPTIONS, generate
+from cdcwb_synth.catalogue import Table, TableVersion
+from cdcwb_synth.idm_event_log import damage, keys, times
+from cdcwb_synth.idm_event_log.contents import Current
+from cdcwb_synth.idm_event_log.documents import EVENT, events
+from cdcwb_synth.idm_event_log.options import EventLogOptions
+from cdcwb_synth.idm_event_log.publisher import Driver, publish
+from cdcwb_synth.idm_event_log.rows import LogRow, Place
+from cdcwb_synth.idm_event_log.tables import Watched
+from cdcwb_synth.idm_event_log.triggers import styles
+from cdcwb_synth.idm_event_log.truth import DECISIONS
+from cdcwb_synth.values import Column, Type
 from tests.synth_idm import content, facts, fields, settings, snapshot, stored, truth
 
 WORKLOADS: dict[str, dict[str, Any]] = {

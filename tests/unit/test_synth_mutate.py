@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from cdcwb.synth.mutate import KINDS, mutate
+from cdcwb_synth.mutate import KINDS, mutate
 
 DATA = bytes.fromhex("000000280000000000000042000000010000000b01746018000000270000000067dfe90f000007d5") * 5
 

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
-from cdcwb.synth import generate
-from cdcwb.synth.qlik.ct_tables import mask_bytes, spelled_mask
+from cdcwb_synth import generate
+from cdcwb_synth.qlik.ct_tables import mask_bytes, spelled_mask
 from tests.synth_qlik import bits, content, text, truth
 
 WORKLOADS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 from tests.synth_qlik import Message, bits, decoded, messages, text, truth
 
 WORKLOADS: dict[str, dict[str, Any]] = {

@@ -17,14 +17,14 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.synth import generate
-from cdcwb.synth.catalogue import Table, TableVersion
-from cdcwb.synth.qlik.avro import avro_cells, float_text, long, string
-from cdcwb.synth.qlik.cells import json_cells, legacy_cells
-from cdcwb.synth.qlik.columns import Layout, described
-from cdcwb.synth.qlik.messages import AvroForm, Heads, JsonForm, LegacyForm, Settings
-from cdcwb.synth.qlik.schemas import data_schema
-from cdcwb.synth.values import Column, Type
+from cdcwb_synth import generate
+from cdcwb_synth.catalogue import Table, TableVersion
+from cdcwb_synth.qlik.avro import avro_cells, float_text, long, string
+from cdcwb_synth.qlik.cells import json_cells, legacy_cells
+from cdcwb_synth.qlik.columns import Layout, described
+from cdcwb_synth.qlik.messages import AvroForm, Heads, JsonForm, LegacyForm, Settings
+from cdcwb_synth.qlik.schemas import data_schema
+from cdcwb_synth.values import Column, Type
 from tests.synth_qlik import bits, messages, truth
 
 STOCK = TableVersion(

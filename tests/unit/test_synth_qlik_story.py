@@ -13,13 +13,13 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.model import Operation
-from cdcwb.synth import FORMAT_OPTIONS, generate
-from cdcwb.synth.catalogue import KINDS, reshape, tables
-from cdcwb.synth.events import Load
-from cdcwb.synth.history import Committed, history
-from cdcwb.synth.qlik.options import KafkaOptions
-from cdcwb.synth.qlik.sequence import ChangeSequence
-from cdcwb.synth.workload import Workload
+from cdcwb_synth import FORMAT_OPTIONS, generate
+from cdcwb_synth.catalogue import KINDS, reshape, tables
+from cdcwb_synth.events import Load
+from cdcwb_synth.history import Committed, history
+from cdcwb_synth.qlik.options import KafkaOptions
+from cdcwb_synth.qlik.sequence import ChangeSequence
+from cdcwb_synth.workload import Workload
 from tests.synth_qlik import truth
 
 FORMATS = ("qlik-kafka", "qlik-change-table")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from cdcwb.synth import dumps, generate, reads
+from cdcwb_synth import dumps, generate, reads
 
 DATA = np.frombuffer(b"\x00\x00\x00\x28AB~\x7f" + bytes(40) + b"tail\xff", np.uint8)
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 NAMES = {40: "INSERT", 41: "DELETE", 43: "UPDATE", 119: "TRUNCATE"}
 

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from cdcwb.synth import gbase8s_values, text
-from cdcwb.synth.catalogue import EVERYTHING
-from cdcwb.synth.values import Column, Type, Value, pool
+from cdcwb_synth import gbase8s_values, text
+from cdcwb_synth.catalogue import EVERYTHING
+from cdcwb_synth.values import Column, Type, Value, pool
 
 
 def decimal(precision: int | None, scale: int | None, keyword: str = "") -> Column:

@@ -16,7 +16,7 @@ from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Plan, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import event_columns
-from cdcwb.synth import generate
+from cdcwb_synth import generate
 
 CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "gbase8s": ("gbase8s", {"schema_changes": 2, "undo_share": 0.3}),

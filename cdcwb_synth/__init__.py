@@ -1,0 +1,10 @@
+"""Captures that were never captured: generated from a described workload, with the truth beside them.
+
+:func:`generate` writes one; :data:`FORMAT_OPTIONS` lists what can be chosen (:data:`OPTIONS`: for ``gbase8s``).
+:mod:`cdcwb_synth.mutate` damages captures.
+"""
+
+from cdcwb_synth.generate import FORMAT_OPTIONS, FORMATS, generate
+from cdcwb_synth.options import OPTIONS, Options
+
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "OPTIONS", "Options", "generate"]
