@@ -37,6 +37,7 @@ NOT_CAPTURED: Final = "not in the record"
 
 _MAPS: Final = ("key", "before", "after", "headers")
 _FEWEST, _MOST = 4, 9  # records of a transaction that fits a page
+_SHORTEST, _LONGEST = 3, 5  # changes of a row whose history is shown
 _SHOWN: Final = 3  # columns of a row in one line
 
 
@@ -211,6 +212,31 @@ class Lesson:
         groups = [list(group) for _, group in groupby(rows, _statement)]
         return next((group for group in groups if len(group) >= 3), groups[0] if groups else [])
 
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    def history(self) -> list[Event]:
+        """The changes of one row in the order of the log: an insert, then updates, at most five changes in all. Of the
+        rows that fit, one that is deleted at the end, then the one with the most changes, then the first. Empty where
+        none fits, as in captures without keys."""
+        rows: dict[tuple[Any, ...], list[Event]] = {}
+        known = [event for event in self.events if event["kind"] in (Kind.CHANGE, Kind.AFTER) and event["position"]]
+        for event in sorted(known, key=_moment):
+            if event["key"]:
+                rows.setdefault((self.table(event), *event["key"].items()), []).append(event)
+        fitting = [events for events in rows.values() if _is_history(events)]
+        return max(fitting, key=lambda events: (events[-1]["operation"] == Operation.DELETE, len(events)), default=[])
+
+    @staticmethod
+    def applied(history: Iterable[Event]) -> list[dict[str, Any] | None]:
+        """The row after each of its changes, as a target that applies them has it; None: there is no such row."""
+        row: dict[str, Any] | None = None
+        found = []
+        for event in history:
+            gone = event["operation"] == Operation.DELETE
+            row = None if gone else {**(row or {}), **event["key"], **(event["after"] or {})}
+            found.append(row)
+        return found
+
     def told(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """Records in words: ``record_code``, ``table``, ``position``, ``what``, ``file``, ``offset``, ``length``."""
         return [
@@ -292,6 +318,21 @@ def _moment(event: Event) -> tuple[Any, ...]:
 def _statement(event: Event) -> tuple[Any, ...]:
     headers = event["headers"] or {}
     return event["table_name"], headers.get("table_key"), event["changed_at"], event["operation"]
+
+
+def _is_history(events: list[Event]) -> bool:
+    """Is it an insert and updates with values, each once, and perhaps a delete?"""
+    operations = [event["operation"] for event in events]
+    last = operations[-1] == Operation.DELETE
+    updates = operations[1 : -1 if last else None]
+    return (
+        _SHORTEST <= len(events) <= _LONGEST
+        and operations[0] == Operation.INSERT
+        and set(updates) == {Operation.UPDATE}
+        and all(event["after"] for event in events[: -1 if last else None])
+        and all(event["changed_columns"] != [] for event in events)
+        and len({(event["position"], event["event_no"]) for event in events}) == len(events)
+    )
 
 
 def _has_update(events: list[Event]) -> bool:

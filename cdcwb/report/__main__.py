@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cdcwb import machine
 from cdcwb.analysis.export import check_above
-from cdcwb.analysis.lesson import captures_of
+from cdcwb.analysis.lesson import FORMATS, captures_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.facts import monitored
+from cdcwb.report.html import title_of
 from cdcwb.report.index import Entry, write_index
-from cdcwb.report.runner import Wanted, make_report, notebook_path, version
+from cdcwb.report.runner import Wanted, make_report, notebook_path, of_format, version
 from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite, siblings_of
 from cdcwb.words import plural
 
@@ -123,17 +124,28 @@ def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kerne
 
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
-    """The report for beginners over all captures of the folder ``data``."""
+    """The report for beginners over all captures of the folder ``data``, and the lesson of each format as a page of its
+    own, from the same run."""
     notebook, wanted = notebook_path(LESSON), Wanted.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
+    pages = {name: target.with_stem(f"{notebook.stem}-{name}") for name in FORMATS}
     try:
-        siblings = siblings_of(target.parent, target.parent)
-        facts = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel, siblings).facts
+        siblings = siblings_of(target.parent, target.parent, [notebook])
+        report = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel, siblings)
+        lessons = {name: of_format(report.executed, name) for name in captures_of(data)}
+        titles = {name: title_of(one) for name, one in lessons.items()}
+        there = {pages[name].stem: (title, pages[name].name) for name, title in titles.items()}
+        siblings = replace(siblings, reports={**siblings.reports, **there})
+        report.write(siblings)
+        for name, executed in lessons.items():
+            part = replace(report, executed=executed, target=pages[name], about=replace(report.about, part=name))
+            part.write(siblings)
     except CaptureError:
-        for old in (target, target.with_suffix(".json")):
+        for old in (target, target.with_suffix(".json"), *pages.values()):
             old.unlink(missing_ok=True)
         raise
-    return entry_of(notebook.stem, wanted.name, target.name, monitored(facts))
+    entry = entry_of(notebook.stem, wanted.name, target.name, monitored(report.facts))
+    return replace(entry, parts=tuple((title, pages[name].name) for name, title in titles.items()))
 
 
 def _side_by_side(captures: int) -> int:

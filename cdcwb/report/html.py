@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
@@ -46,12 +46,18 @@ _COMPLETE = 'document.documentElement.classList.add("complete");\n'
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What stands in the head and foot of a report."""
+    """What the head and foot of a report show. ``part``: the report is this part of its notebook (empty: all of it)."""
 
     capture: str
     made: datetime
     notebook: str
     version: str
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the report among those of a suite."""
+        return f"{self.notebook}-{self.part}" if self.part else self.notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,8 @@ def render(template: str, **values: Any) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template(template).render(style=asset("show.css") + asset("page.css"), **values)
+    sheets = ("show.css", "page.css", *(["index.css"] if template == "index.html" else []))
+    return environment.get_template(template).render(style="".join(map(asset, sheets)), **values)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -233,9 +240,13 @@ def _markdown(source: str, reports: Mapping[str, str]) -> Iterator[dict[str, Any
     for part in re.split(r"^(## +.+)$", source, flags=re.MULTILINE):
         if part.startswith("## "):
             heading = part[3:].strip()
-            yield {"kind": "heading", "text": heading, "id": re.sub(r"\W+", "-", heading.lower()).strip("-")}
+            yield {"kind": "heading", "text": heading, "id": _slug(heading)}
         elif part.strip():
             yield {"kind": "html", "html": _led(str(markdown2html(part)), reports)}
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"\W+", "-", heading.lower()).strip("-")
 
 
 _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
@@ -247,8 +258,9 @@ def _led(html: str, reports: Mapping[str, str]) -> str:
 
     def link(found: re.Match[str]) -> str:
         target, text = found.groups()
-        if target.startswith("#"):
-            return found.group()
+        if target.startswith("#"):  # JupyterLab's address of a heading; the anchor at a heading leads to itself
+            own = 'class="anchor-link"' in found.group()
+            return found.group() if own else f'<a href="#{_slug(unquote(target))}">{text}</a>'
         notebook = re.fullmatch(r"(?:.*/)?([^/]+)\.ipynb", target)
         address = reports.get(notebook.group(1)) if notebook else None
         return text if address is None else f'<a href="{quote(address)}">{text}</a>'

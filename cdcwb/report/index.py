@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -30,6 +30,7 @@ class Entry:
 
     ``what`` says what the capture is, ``verdict`` whether it is healthy, ``health`` how that is meant. ``answers``:
     whether the report has a question of its own; else it is the one about the capture, and its headline the verdict.
+    ``parts``: title and file of the parts of a guide, which is about no capture.
     """
 
     title: str
@@ -41,20 +42,22 @@ class Entry:
     verdict: str = ""
     health: str = ""
     answers: bool = True
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 def write_index(
     folder: Path,
-    entries: Iterable[Entry],
+    entries: Sequence[Entry],
     made: datetime,
     version: str,
     broken: Sequence[str] = (),
     failed: Mapping[str, str] | None = None,
 ) -> Path:
     """Write ``index.html`` into ``folder`` and return its path: a row for each capture, a column for each question, the
-    first for the health of the capture. ``broken`` are sentences about thresholds, ``failed`` those about reports that
-    were not made, by their name. Everything is escaped."""
-    entries = list(entries)
+    first for the health of the capture; guides are on a line above. ``broken`` are sentences about thresholds,
+    ``failed`` those about reports that were not made, by their name. Everything is escaped."""
+    guides = [entry for entry in entries if entry.parts]
+    entries = [entry for entry in entries if not entry.parts]
     captures: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         captures.setdefault((entry.capture, str(PurePosixPath(entry.file).parent)), []).append(entry)
@@ -67,6 +70,7 @@ def write_index(
     target = folder / "index.html"
     page = render(
         "index.html",
+        guides=[_guide(entry) for entry in guides],
         questions=[_HEALTH, *questions],
         captures=[_row(folder, some, about[key], list(questions)) for key, some in captures.items()],
         made=moment(made.replace(microsecond=0)),
@@ -78,6 +82,12 @@ def write_index(
     )
     write_whole(target, page)
     return target
+
+
+def _guide(entry: Entry) -> dict[str, Any]:
+    """What the index says about a guide: its own link, and those to its parts."""
+    links = [(visible(title), quote(file)) for title, file in ((entry.title, entry.file), *entry.parts)]
+    return {"links": links, "tone": entry.tone, "word": _WORDS.get(entry.tone, ""), "text": visible(entry.headline)}
 
 
 def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions: Sequence[str]) -> dict[str, Any]:
@@ -113,9 +123,14 @@ def _cell(
 
 def _unbroken(text: str) -> Markup:
     """A text as HTML in which names and dates that have room on a line are not broken where they have a hyphen or the
-    like."""
+    like, and longer words only after a separator."""
     words = re.split(r"(\s+)", text)
     span = Markup('<span class="whole">{}</span>')
     return Markup("").join(
-        span.format(word) if len(word) <= _WHOLE and re.search(r"\w[^\w\s]\w|_", word) else word for word in words
+        Markup("<wbr>").join(re.split(r"(?<=[:+=/.,_])", word))
+        if len(word) > _WHOLE
+        else span.format(word)
+        if re.search(r"\w[^\w\s]\w|_", word)
+        else word
+        for word in words
     )

@@ -1,5 +1,5 @@
-"""What the notebook for beginners puts on its page, a method for each thing. Where a capture is not there, a sentence
-that says so stands in the place of each."""
+"""What the notebook for beginners shows on its page, a method for each item. Where a capture is missing, a sentence
+says so instead."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final
 from cdcwb.analysis.expected import FILE, actual, compare, read_expected, words
 from cdcwb.analysis.health import Health, Tone
 from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, open_lesson
+from cdcwb.analysis.lesson_terms import delivery, positions, row_to_target
 from cdcwb.analysis.lesson_traps import traps
 from cdcwb.charts.log import log
 from cdcwb.charts.masks import bits
@@ -20,26 +21,27 @@ from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
 from cdcwb.report import show
 from cdcwb.report.bytes import show_record
+from cdcwb.report.facts import record
 from cdcwb.words import count, joined, plural, visible
 
 __all__ = ["Checked", "Lessons"]
 
 _SKIP: Final = {
-    # Logdump prints the header as bytes and in words, and the data as a whole and column by column.
+    # Logdump prints the header as bytes and as text, and the data in one piece and column by column.
     "goldengate": (
         *("header tokens", "columns"),
         *("Hdr-Ind", "OrigNode", "SyskeyLen", "Incomplete", "Continued", "RecCount"),
     )
 }
 _AROUND: Final = 6
-"""Records that the picture shows before and behind its transaction."""
+"""Records that the picture shows before and after its transaction."""
 _COLUMNS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What has to be counted beside what is counted. ``rows``: those of :func:`cdcwb.analysis.expected.compare` by
-    capture; ``missing``: captures that have numbers and no folder; ``wrong``: why a capture could not be counted."""
+    """Expected and actual numbers. ``rows``: those of :func:`cdcwb.analysis.expected.compare` by capture; ``missing``:
+    captures that have numbers and no folder; ``wrong``: why a capture could not be counted."""
 
     rows: dict[str, list[dict[str, Any]]]
     missing: list[str]
@@ -47,7 +49,7 @@ class Checked:
 
     @property
     def agrees(self) -> bool:
-        """Is there something to compare, and is all of it as it has to be?"""
+        """Is there something to compare, and does all of it agree?"""
         return any(self.rows.values()) and all(row["agrees"] for rows in self.rows.values() for row in rows)
 
     @property
@@ -60,7 +62,7 @@ class Checked:
     @property
     def health(self) -> Health:
         """The two sentences about it."""
-        what = "What change data capture is, and how five formats write it down: the bytes, the masks, the traps."
+        what = "What change data capture is, and how five formats record it: bytes, masks, transactions, traps."
         compared = sum(map(len, self.rows.values()))
         differ = [
             f"{name}: {words(row['quantity'])}: expected {count(row['expected'])}, found {count(row['actual'])}"
@@ -68,21 +70,22 @@ class Checked:
             for row in rows
             if not row["agrees"]
         ]
-        absent = f" Not there: {joined(self.missing)}." if self.missing else ""
+        absent = f" Missing: {joined(self.missing)}." if self.missing else ""
         broken = "".join(f" {name} cannot be read: {reason}" for name, reason in self.wrong.items())
         if not compared:
-            return Health(Tone.BAD, what, f"There is no number to compare with: {FILE} names no capture here.{absent}")
+            return Health(Tone.BAD, what, f"Nothing to compare with: {FILE} names no capture here.{absent}")
         if differ:
             more = f" and {plural(len(differ) - 2, 'more number')}" if len(differ) > 2 else ""
             verdict = f"{len(differ)} of {plural(compared, 'number')} disagree: {'; '.join(differ[:2])}{more}."
             return Health(Tone.BAD, what, f"{verdict}{broken}{absent}")
         inside = plural(sum(map(bool, self.rows.values())), "capture")
-        verdict = f"All {count(compared)} numbers that are known of the {inside} agree with what is counted in them."
+        verdict = f"All {count(compared)} expected numbers of {inside} agree with what is counted."
         return Health(Tone.GOOD, what, f"{verdict}{absent}")
 
 
 class Lessons:
-    """The captures below a folder, one for each format, each read when it is first asked for.
+    """The captures below a folder, one for each format, each read when it is first asked for, and what the page shows
+    of them. What a method shows is stored in ``facts``.
 
     ``format``: only this one; auto: all of them. ``options`` are reader options.
     """
@@ -91,6 +94,7 @@ class Lessons:
         self.folder = Path(folder)
         self.format = format
         self.found = {name: path for name, path in captures_of(folder).items() if format in ("auto", name)}
+        self.facts: dict[str, Any] = {name: {} for name in ("chosen", "changed_columns", "shown_records", "traps")}
         self._options = dict(options or {})
         self._opened: dict[str, Lesson | str] = {}
 
@@ -120,6 +124,153 @@ class Lessons:
         show.note(opened)
         return None
 
+    # --- the general part ---------------------------------------------------------------------------------------------
+
+    def show_example(self) -> None:
+        """One row from the source to the log to the target, of the first capture that has such a row."""
+        lines, lesson = _example(self.captures)
+        self.facts["example"] = lesson and [lesson.name, lines]
+        heads = {
+            "number": "change",
+            "source_sentence": "statement in the source",
+            "position": "position in the log",
+            "log_sentence": "record in the log",
+            "target_sentence": "row in the target",
+        }
+        show.table(lines, heads, none="No capture here has a row with an insert, updates and a delete.")
+        if lesson is not None:
+            first = lesson.place(lesson.history()[0])
+            show.note(f"{lesson.name}, from {first} on. The statements are written from the records: a log has no SQL.")
+
+    def show_delivery(self) -> None:
+        """Snapshot rows, changes, repeated and out-of-order records of each capture."""
+        rows = [delivery(lesson) for lesson in self.captures.values()]
+        self.facts["delivery"] = rows
+        heads = {
+            "format_code": "capture",
+            "snapshot": "rows of a snapshot",
+            "changes": "records of changes",
+            "again": "delivered again",
+            "back": "out of order in the files",
+        }
+        show.table(rows, heads, none="There are no captures here.")
+
+    def show_positions(self) -> None:
+        """The kinds of position side by side, each with an example from the captures."""
+        rows = positions(self.captures)
+        self.facts["positions"] = [[row["name"], row["example_code"]] for row in rows]
+        heads = {
+            "name": "position",
+            "given_by": "given by",
+            "orders": "orders",
+            "example_code": "example",
+            "location": "where",
+            "page": "docs/formats",
+        }
+        show.table(rows, heads)
+
+    def show_interleaving(self) -> None:
+        """One transaction among others in the log, of the first capture that has some; the fact is null where there is
+        none, else capture, transaction and number of records."""
+        self.facts["pictured"] = None
+        for name, lesson in self.captures.items():
+            story = lesson.story()
+            if not story or story[0]["transaction_id"] is None:
+                continue
+            chosen = story[0]["transaction_id"]
+            rows = _around(lesson, story)
+            heads = {"number": "record", "lane": "transaction", "name": "type", "what": "content"}
+            show.chart(log(rows, chosen), show.table_html(rows, heads))
+            mine = plural(len(story), "record")
+            show.note(
+                f"{name}: {count(len(rows))} of {plural(len(lesson.events), 'record')} shown, {mine} of transaction "
+                f"{chosen} at the top, from {lesson.place(story[0])} on."
+            )
+            self.facts["pictured"] = [name, chosen, len(story)]
+            return
+        show.note("No capture here has transactions that could be drawn.")
+
+    # --- one format ---------------------------------------------------------------------------------------------------
+
+    def show_record(self, name: str) -> None:
+        """The fields and bytes of the chosen record of a capture; the fact: its file, offset, type and the rule that
+        chose it."""
+        self.facts["chosen"][name] = None
+        lesson = self._lesson(name)
+        event = lesson.chosen() if lesson is not None else None
+        if lesson is None or event is None:
+            return
+        found = lesson.inspect(event)
+        note = f" {found.note[:1].upper()}{found.note[1:]}." if found.note else ""
+        if found.field.length != event["length"]:
+            note += f" Of its {plural(event['length'], 'byte')}, {count(found.field.length)} are the message."
+        show.note(f"Shown is {lesson.rule}: {lesson.place(event)}.{note}")
+        show_record(found.field, as_text=name != "gbase8s", skip=_SKIP.get(name, ()))
+        self.facts["chosen"][name] = [lesson.file(event), event["offset"], event["record_type"], lesson.rule]
+
+    def show_changed_columns(self, name: str) -> None:
+        """What the chosen record changed, column by column, and its mask bit by bit where it has one."""
+        self.facts["changed_columns"][name] = None
+        lesson = self._lesson(name)
+        event = lesson.chosen() if lesson is not None else None
+        if lesson is None or event is None:
+            return
+        mask = lesson.mask(event)
+        if mask is not None:
+            chosen = [bit for bit in mask.bits if bit.is_set]
+            named = joined([f"bit {bit.number} is {bit.column or f'no column ({bit.kind})'}" for bit in chosen])
+            total = " + ".join(f"2^{bit.number}" for bit in reversed(chosen)) or "0"
+            show.note(
+                f"The mask {mask.mask} is a number in hexadecimal digits, {int(mask.mask, 16):,} = {total}: "
+                f"{named or 'no bit is set'}. The first column of the table is bit {mask.offset}."
+            )
+            heads = {"number": "bit", "column": "column", "kind": "kind", "is_set": "set"}
+            show.chart(bits([mask]), show.table_html([{n: getattr(bit, n) for n in heads} for bit in mask.bits], heads))
+        rows = lesson.compared(event)
+        heads = {"column": "column", "before": "before", "after": "after", "changed": "changed"}
+        show.table(rows[:_COLUMNS], heads, total=len(rows))
+        self.facts["changed_columns"][name] = [row["column"] for row in rows if row["changed"]]
+
+    def show_transaction(self, name: str) -> None:
+        """The records of one transaction, or of one change where there are none, in order; the fact: file and offset of
+        each."""
+        self.facts["shown_records"][name] = None
+        lesson = self._lesson(name)
+        if lesson is None:
+            return
+        story = lesson.story()
+        heads = {"record_code": "record", "table": "table", "what": "content", "position": "position"}
+        show.table(lesson.told(story), heads | {"file": "file", "offset": "at byte"}, none="There are no changes.")
+        if story and story[0]["transaction_id"] is not None:
+            among = plural(len(lesson.transactions()), "transaction")
+            which = f"transaction {story[0]['transaction_id']}, one of {among}"
+        else:
+            which = "one change; the log has no transactions"
+        show.note(f"{plural(len(story), 'record')} of {which}.")
+        self.facts["shown_records"][name] = [[lesson.file(event), event["offset"]] for event in story]
+
+    def show_traps(self, name: str) -> None:
+        """Where the format misleads, with what this capture shows of it; the fact: title and example of each."""
+        from IPython.display import display
+
+        self.facts["traps"][name] = None
+        lesson = self._lesson(name)
+        if lesson is None:
+            return
+        found = traps(lesson)
+        page = f"docs/formats/{name}.md"
+        items = "".join(
+            f"<li><h4>{escape(one.title)}</h4>"
+            f'<p>{escape(one.why)} <a href="../{page}">{page} §{one.section}</a></p>'
+            f'<p class="seen">{_seen(one.seen)}</p></li>'
+            for one in found
+        )
+        text = "\n".join(f"{one.title}: {one.seen or 'no example here'}" for one in found)
+        display({"text/html": f'<ol class="cdcwb-traps">{items}</ol>', "text/plain": text}, raw=True)
+        self.facts["traps"][name] = [[one.title, one.seen] for one in found]
+
+    # --- the self-check -----------------------------------------------------------------------------------------------
+
     @cached_property
     def checked(self) -> Checked:
         """The numbers of ``expected.json`` beside those that are counted; this asks Spark."""
@@ -136,7 +287,11 @@ class Lessons:
         rows = {name: compare(expected.get(name, {}), counted.get(name, {})) for name in self.found}
         return Checked(rows, [name for name in expected if name not in captures_of(self.folder)], wrong)
 
-    def numbers(self, name: str) -> None:
+    def show_verdict(self) -> None:
+        """Whether all numbers agree, in a sentence."""
+        show.verdict(self.checked.health)
+
+    def show_numbers(self, name: str) -> None:
         """Expected and actual numbers of a capture."""
         if self._lesson(name) is None:
             return
@@ -144,97 +299,19 @@ class Lessons:
         heads = {"quantity": "quantity", "expected": "expected", "actual": "actual", "agrees": "agrees"}
         show.table(rows, heads, none=f"{FILE} does not name this capture: there is nothing to compare with.")
 
-    def picture(self) -> list[Any] | None:
-        """One transaction among others over the log, of the first capture that has some: capture, transaction, and how
-        many records it has; None where there is none."""
-        for name, lesson in self.captures.items():
-            story = lesson.story()
-            if not story or story[0]["transaction_id"] is None:
-                continue
-            chosen = story[0]["transaction_id"]
-            rows = _around(lesson, story)
-            heads = {"number": "record", "lane": "transaction", "name": "what", "what": "what it says"}
-            show.chart(log(rows, chosen), show.table_html(rows, heads))
-            mine = plural(len(story), "record")
-            show.note(
-                f"{name}: {count(len(rows))} of {plural(len(lesson.events), 'record')} shown, {mine} of transaction "
-                f"{chosen} at the top, beginning at {lesson.place(story[0])}."
-            )
-            return [name, chosen, len(story)]
-        show.note("No capture here has transactions that could be drawn.")
-        return None
+    def store_facts(self) -> None:
+        """Store what was shown, and what the self-check found, as the facts of the notebook."""
+        state = self.checked.health
+        about = {"title": "Start here", "what": state.what, "verdict": state.verdict, "tone": state.tone}
+        numbers = {"expected": self.checked.facts, "agrees": self.checked.agrees}
+        record(about | {"captures": list(self.captures)} | numbers | self.facts)
 
-    def record(self, name: str) -> list[Any] | None:
-        """The chosen record of a capture, taken apart: its file, place, type and the rule that chose it."""
-        lesson = self._lesson(name)
-        event = lesson.chosen() if lesson is not None else None
-        if lesson is None or event is None:
-            return None
-        found = lesson.inspect(event)
-        note = f" {found.note[:1].upper()}{found.note[1:]}." if found.note else ""
-        if found.field.length != event["length"]:
-            note += f" Of the {plural(event['length'], 'byte')} there, {count(found.field.length)} are the message."
-        show.note(f"Shown is {lesson.rule}: {lesson.place(event)}.{note}")
-        show_record(found.field, as_text=name != "gbase8s", skip=_SKIP.get(name, ()))
-        return [lesson.file(event), event["offset"], event["record_type"], lesson.rule]
 
-    def changed(self, name: str) -> list[str] | None:
-        """What the chosen record changed, column by column, and its mask bit by bit where it bears one; the columns
-        that changed."""
-        lesson = self._lesson(name)
-        event = lesson.chosen() if lesson is not None else None
-        if lesson is None or event is None:
-            return None
-        mask = lesson.mask(event)
-        if mask is not None:
-            chosen = [bit for bit in mask.bits if bit.is_set]
-            named = joined([f"bit {bit.number} is {bit.column or f'no column ({bit.kind})'}" for bit in chosen])
-            total = " + ".join(f"2^{bit.number}" for bit in reversed(chosen)) or "0"
-            show.note(
-                f"The mask {mask.mask} is a number in hexadecimal digits, {int(mask.mask, 16):,} = {total}: "
-                f"{named or 'no bit is set'}. The first column of the table is bit {mask.offset}."
-            )
-            heads = {"number": "bit", "column": "column", "kind": "kind", "is_set": "set"}
-            show.chart(bits([mask]), show.table_html([{n: getattr(bit, n) for n in heads} for bit in mask.bits], heads))
-        rows = lesson.compared(event)
-        heads = {"column": "column", "before": "before", "after": "after", "changed": "changed"}
-        show.table(rows[:_COLUMNS], heads, total=len(rows))
-        return [row["column"] for row in rows if row["changed"]]
-
-    def transaction(self, name: str) -> list[list[Any]] | None:
-        """The records of one transaction, or of one change where there are none, in order: file and place of each."""
-        lesson = self._lesson(name)
-        if lesson is None:
-            return None
-        story = lesson.story()
-        heads = {"record_code": "record", "table": "table", "what": "what it says", "position": "position"}
-        show.table(lesson.told(story), heads | {"file": "file", "offset": "at byte"}, none="There are no changes.")
-        if story and story[0]["transaction_id"] is not None:
-            among = plural(len(lesson.transactions()), "transaction")
-            which = f"transaction {story[0]['transaction_id']}, one of {among}"
-        else:
-            which = "one change; the log has no transactions"
-        show.note(f"{plural(len(story), 'record')} of {which}.")
-        return [[lesson.file(event), event["offset"]] for event in story]
-
-    def traps(self, name: str) -> list[list[str | None]] | None:
-        """Where the format misleads, with what this capture shows of it: title and example of each."""
-        from IPython.display import display
-
-        lesson = self._lesson(name)
-        if lesson is None:
-            return None
-        found = traps(lesson)
-        page = f"docs/formats/{name}.md"
-        items = "".join(
-            f"<li><h4>{escape(one.title)}</h4>"
-            f'<p>{escape(one.why)} <a href="../{page}">{page} §{one.section}</a></p>'
-            f'<p class="seen">{_seen(one.seen)}</p></li>'
-            for one in found
-        )
-        text = "\n".join(f"{one.title}: {one.seen or 'no example here'}" for one in found)
-        display({"text/html": f'<ol class="cdcwb-traps">{items}</ol>', "text/plain": text}, raw=True)
-        return [[one.title, one.seen] for one in found]
+def _example(lessons: Mapping[str, Lesson]) -> tuple[list[dict[str, Any]], Lesson | None]:
+    for lesson in lessons.values():
+        if lines := row_to_target(lesson):
+            return lines, lesson
+    return [], None
 
 
 def _seen(text: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import json
 import re
 import sys
@@ -39,6 +40,7 @@ __all__ = [
     "make_report",
     "notebook_path",
     "notebooks",
+    "of_format",
     "parameters_of",
     "run_report",
     "version",
@@ -240,7 +242,7 @@ def make_report(
         # What a table held bears the values that were taken out of its changes.
         given["snapshot"] = str(beside) if beside.is_dir() and not wanted.redact else ""
     executed = execute(notebook, {**given, **parameters}, say, kernel)
-    about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), wanted.redact)
+    about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), redacted=wanted.redact)
     facts = read_facts(executed)
     report = Report(target, facts, executed, about)
     known = monitored(facts)
@@ -297,7 +299,7 @@ def execute(
     from cdcwb.report.kernel import Kernel
 
     say = say or _say
-    content = nbformat.read(notebook, as_version=4)
+    content = of_format(nbformat.read(notebook, as_version=4), parameters.get("format", "auto"))
     known = parameters_of(notebook)
     unknown = [name for name in parameters if name not in known]
     if unknown:
@@ -309,6 +311,28 @@ def execute(
         return _executed(content, parameters, notebook.stem, bar, kernel)
     with Kernel() as own:
         return _executed(content, parameters, notebook.stem, bar, own)
+
+
+def of_format(content: NotebookNode, format: str) -> NotebookNode:
+    """A notebook without the cells of other formats, which are tagged ``format:NAME`` (``format:auto``: the general
+    part). The headings of the format's own cells are one level higher, so that the first is the title. The notebook
+    itself for ``auto``, and where no cell is tagged for the format."""
+    own = f"format:{format}"
+    tags = [set(cell.metadata.get("tags", ())) for cell in content.cells]
+    if format in ("", "auto") or not any(own in some for some in tags):
+        return content
+    chosen = copy.deepcopy(content)
+    pairs = zip(chosen.cells, tags, strict=True)
+    kept = [(cell, own in some) for cell, some in pairs if own in some or not any(map(_is_of_format, some))]
+    for cell, is_own in kept:
+        if is_own and cell.cell_type == "markdown":
+            cell.source = re.sub(r"^#(#+ )", r"\1", cell.source, flags=re.MULTILINE)
+    chosen.cells = [cell for cell, _ in kept]
+    return chosen
+
+
+def _is_of_format(tag: str) -> bool:
+    return tag.startswith("format:")
 
 
 def _executed(

@@ -87,7 +87,7 @@ def test_a_report_is_opened_with_the_keyboard_alone(chrome: Chrome) -> None:
     assert chrome.current_url.endswith("stock/02_transactions.html")
 
 
-@pytest.mark.parametrize("width", [390, 1240])
+@pytest.mark.parametrize("width", [390, 1280, 1600])
 def test_the_matrix_has_room_and_is_there_without_script(chrome: Chrome, page: Path, width: int) -> None:
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     shown = "const page = document.documentElement; return [page.scrollWidth, innerWidth]"

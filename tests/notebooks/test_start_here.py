@@ -54,9 +54,7 @@ def test_every_expected_number_comes_out(report: tuple[str, dict[str, Any]]) -> 
     assert len(facts["expected"]) == number
     assert [row for row in facts["expected"] if row[2] != row[3]] == []
     assert ["gbase8s", "changes_by_outcome.undone", 38, 38] in facts["expected"]
-    assert (
-        facts["verdict"] == f"All {number} numbers that are known of the 5 captures agree with what is counted in them."
-    )
+    assert facts["verdict"] == f"All {number} expected numbers of 5 captures agree with what is counted."
 
 
 def test_the_page_shows_each_format_whole(report: tuple[str, dict[str, Any]]) -> None:
@@ -82,6 +80,42 @@ def test_the_records_are_chosen_by_rule_and_what_they_changed_is_true(report: tu
     assert facts["changed_columns"]["qlik-kafka"] == differ
 
 
+def test_the_general_part_comes_first_and_the_self_check_last(report: tuple[str, dict[str, Any]]) -> None:
+    html, facts = report
+    heads = re.findall(r"<h2 id=\"[^\"]+\">([^<]+)</h2>", html)
+    assert heads[0] == "I have files: which page do I need?"
+    assert heads[1] == "Why change data capture"
+    assert heads[-1] == "Self-check: expected and actual numbers"
+    assert facts["example"][0] == "qlik-kafka"
+    assert [line["target_sentence"] for line in facts["example"][1]][-1] == "no row"
+    assert len(facts["example"][1]) == 5
+    counted = {row["format_code"]: row for row in facts["delivery"]}
+    assert counted["qlik-kafka"] == {
+        "format_code": "qlik-kafka",
+        "snapshot": 40,
+        "changes": 327,
+        "again": 1,
+        "back": 8,
+    }
+    names = dict(facts["positions"])
+    assert {name.split(",")[0] for name in names} >= {"LSN", "SCN", "CSN", "offset"}
+    assert None not in names.values()
+
+
+def test_the_lesson_of_one_format_is_a_page_of_its_own(tmp_path: Path) -> None:
+    page = tmp_path / "goldengate.html"
+    facts = run_report("start_here", DATA, page, "goldengate", say=lambda _: None)
+    html = page.read_text(encoding="utf-8")
+    assert "<h1>Oracle GoldenGate: a trail, printed</h1>" in html
+    heads = re.findall(r"<h2 id=\"[^\"]+\">([^<]+)</h2>", html)
+    assert heads[0] == "The bytes of one record"
+    assert heads[-1] == "Oracle GoldenGate: expected and actual numbers"
+    assert html.count('<div class="cdcwb-bytes">') == 1
+    assert "GBase" not in html[html.index("<main") :]
+    assert facts["captures"] == ["goldengate"]
+    assert facts["agrees"] is True
+
+
 def test_links_lead_to_notebooks_and_documents_that_are_there_and_a_report_has_none(
     report: tuple[str, dict[str, Any]],
 ) -> None:
@@ -100,7 +134,7 @@ def test_missing_captures_are_said_and_the_others_shown(tmp_path: Path, kernel: 
     html, facts = run(tmp_path, kernel)
     assert facts["captures"] == ["qlik-change-table", "goldengate", "idm-event-log"]
     assert facts["agrees"] is True
-    assert facts["verdict"].endswith("Not there: gbase8s and qlik-kafka.")
+    assert facts["verdict"].endswith("Missing: gbase8s and qlik-kafka.")
     assert facts["chosen"]["gbase8s"] is None
     assert facts["traps"]["qlik-kafka"] is None
     assert facts["pictured"][0] == "qlik-change-table"

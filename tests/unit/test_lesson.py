@@ -10,6 +10,7 @@ import pytest
 
 from cdcwb.analysis import lesson as module
 from cdcwb.analysis.lesson import FORMATS, NOT_CAPTURED, Lesson, captures_of, open_lesson
+from cdcwb.analysis.lesson_terms import delivery, positions, row_to_target
 from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
 from cdcwb_synth import generate
@@ -69,6 +70,42 @@ def test_the_story_is_all_of_one_committed_transaction_in_order(made: tuple[str,
     assert len(rows) == sum(number for _, number in real["changes"])
     assert [row["position"] for row in rows] == sorted(row["position"] for row in rows)
     assert len(taught.told(story)) == len(story)
+
+
+def test_a_row_is_followed_from_insert_to_delete_and_a_target_that_applies_it_has_what_the_truth_has(
+    made: tuple[str, Path], taught: Lesson
+) -> None:
+    lines = row_to_target(taught)
+    if made[0] in ("gbase8s", "idm-event-log"):  # no keys; a row of the log has one column
+        assert lines == []
+        return
+    history = taught.history()
+    assert 3 <= len(lines) == len(history) <= 5
+    assert lines[0]["source_sentence"].startswith("INSERT INTO ")
+    states = taught.applied(history)
+    if made[0] != "goldengate":  # which has before images as an option
+        for event, state in zip(history[1:], states, strict=False):
+            before = event["before"] or {}
+            assert before.items() <= (state or {}).items()
+    if history[-1]["operation"] == "DELETE":
+        assert states[-1] is None
+        assert lines[-1]["target_sentence"] == "no row"
+
+
+def test_what_is_delivered_is_counted_as_the_truth_has_it(made: tuple[str, Path], taught: Lesson) -> None:
+    found = delivery(taught)
+    operations = [row["operation"] for row in truth(made[1], "changes")]
+    assert found["snapshot"] == operations.count("REFRESH")
+    if made[0] != "idm-event-log":  # where a change is several rows
+        assert found["changes"] - found["again"] == len(operations) - operations.count("REFRESH")
+
+
+def test_every_kind_of_position_has_an_example_in_the_small_captures() -> None:
+    rows = positions({name: open_lesson(path, name) for name, path in captures_of(DATA).items()})
+    assert [row["name"] for row in rows if row["example_code"] is None] == []
+    lsn = next(row for row in rows if row["name"].startswith("LSN"))
+    assert lsn["example_code"] == "0000000B03FE0050: log 11, byte 0x3FE0050 of it"
+    assert positions({})[0]["example_code"] is None
 
 
 def test_a_mask_is_drawn_where_there_is_one(made: tuple[str, Path], taught: Lesson) -> None:

@@ -224,6 +224,27 @@ def test_an_index_of_nothing_says_so(tmp_path: Path) -> None:
     assert "No reports." in write_index(tmp_path, [], ABOUT.made, "0").read_text()
 
 
+def test_a_guide_is_a_line_above_the_matrix_with_a_link_to_each_part(tmp_path: Path) -> None:
+    guide = Entry("Start here", "data", "00.html", "good", "All agree", parts=(("GBase 8s", "00-gbase8s.html"),))
+    (tmp_path / "02.html").touch()
+    one = Entry("Transactions", "data/gbase8s", "02.html", "good", "All committed")
+    html = write_index(tmp_path, [guide, one], ABOUT.made, "0").read_text()
+    line, matrix = html[html.index('<nav class="guide"') :].split("</nav>", 1)
+    assert re.findall(r'<a href="([^"]+)">([^<]+)</a>', line) == [
+        ("00.html", "Start here"),
+        ("00-gbase8s.html", "GBase 8s"),
+    ]
+    assert "Start here" not in matrix
+    assert "All agree" in line
+
+
+def test_a_long_word_is_broken_after_a_separator_only(tmp_path: Path) -> None:
+    (tmp_path / "05.html").touch()
+    said = "the option keys=schema.table:column+column names <them>"
+    html = write_index(tmp_path, [Entry("XDS", "data", "05.html", "", said)], ABOUT.made, "0").read_text()
+    assert "keys=<wbr>schema.<wbr>table:<wbr>column+<wbr>column names &lt;them&gt;" in html
+
+
 def test_a_page_has_the_theme_that_its_notebook_was_asked_for(whole: str) -> None:
     assert '<html lang="en" data-theme="auto">' in whole
     dark = made(code(output({"cdcwb": STYLE, "theme": "dark"}, **{"text/html": "<style></style>"})))
