@@ -40,23 +40,31 @@ def page_of(
     settings: Settings,
     snapshot: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    infer_keys: bool = False,
 ) -> LogPage | ChangePage:
     """The page that fits the capture."""
     if whole.format == FORMAT:
         return LogPage(whole, part, settings, snapshot, folder)
-    return ChangePage(part, settings, folder)
+    return ChangePage(part, settings, folder, infer_keys, whole)
 
 
 class ChangePage:
     """A capture with the documents that its changes become. ``folder`` keeps the decisions as Parquet; None: nothing
-    is kept."""
+    is kept. ``infer_keys``, ``whole``: as in :func:`cdcwb.analysis.xds_changes.xds_of_changes`."""
 
     is_log: Final = False
 
-    def __init__(self, capture: Capture, settings: Settings, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        settings: Settings,
+        folder: Path | None = None,
+        infer_keys: bool = False,
+        whole: Capture | None = None,
+    ) -> None:
         self.part = capture
         self.settings = settings
-        self.published = xds_of_changes(capture, settings)
+        self.published = xds_of_changes(capture, settings, infer_keys=infer_keys, whole=whole)
         rows = self.published.decisions
         self.rows = rows if folder is None else kept_in(capture, folder, ("decisions",)).keep("decisions", rows)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,7 +25,8 @@ from cdcwb.analysis.reconcile_reasons import Reason, Span, changed_columns, reas
 from cdcwb.analysis.reconciled import DIFFERENCES, PLACE, TIME, Reconciled
 from cdcwb.errors import OptionError
 from cdcwb.model import Operation
-from cdcwb.spark.known import KeyedBy, Known, committed, keyed_by, known_tables
+from cdcwb.spark.known import InferredKey, KeyedBy, Known, committed, keyed_by, known_tables, without_key
+from cdcwb.spark.known import infer_keys as infer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,8 +59,12 @@ def reconcile(
     target: Tables,
     rules: Rules | None = None,
     known: tuple[Mapping[str, Known], Mapping[str, Known]] | None = None,
+    infer_keys: bool = False,
 ) -> Reconciled:
     """Compares the changes of two captures, each with the keys that it has; a key's values may be written differently.
+
+    ``infer_keys``: a table without a key on either side is compared by an inferred one
+    (:func:`cdcwb.spark.known.infer_keys`), and the notes say by which; else its changes are compared with none.
 
     Tables that only one side has count as missing or extra, unless neither side has a table of the other: then the
     names have to be mapped, and OptionError says which there are. So it does for names in ``rules`` that neither
@@ -70,7 +76,11 @@ def reconcile(
     if wrong:
         raise OptionError("; ".join(wrong))
     back = {rules.table(name): name for name in sides[0]}
-    sides, keys, notes = borrowed(rules, *sides)
+    inferred = _inferred((source, target), sides, rules) if infer_keys else ({}, {})
+    sides, keys, notes = borrowed(rules, *(_as_keyed(side, own) for side, own in zip(sides, inferred, strict=True)))
+    for own, names in zip(inferred, keys, strict=True):
+        names |= {table: (one.column,) for table, one in own.items()}
+        notes += [str(one) for one in own.values()]
     rows = [_rows(one, side, rules, back, keys[side]) for side, one in enumerate((source, target))]
     both = rows[0].unionByName(rows[1])
     total = sum(one.changes for side in sides for one in side.values())
@@ -86,7 +96,31 @@ def reconcile(
     times = [time for side in sides for one in side.values() for time in (one.first, one.last) if time is not None]
     without = [_without_key(side, name) for side, name in zip(sides, ("source", "target"), strict=True)]
     notes += told(rules, *sides)
-    return Reconciled(pairs, without[0] + without[1], notes, min(times, default=None), max(times, default=None))
+    keys_inferred = tuple(one for own in inferred for one in own.values())
+    span = min(times, default=None), max(times, default=None)
+    return Reconciled(pairs, without[0] + without[1], notes, *span, keys_inferred)
+
+
+def _inferred(
+    captures: tuple[Tables, Tables], sides: tuple[Mapping[str, Known], Mapping[str, Known]], rules: Rules
+) -> tuple[dict[str, InferredKey], dict[str, InferredKey]]:
+    """The inferred keys of tables that have none on either side: those of the source, and those of the target for
+    tables without one there."""
+    source, target = sides
+    keyless = without_key(target)
+    mine = [name for name in without_key(source) if rules.table(name) not in target or rules.table(name) in keyless]
+    found = infer(captures[0].changes, mine)
+    back = {rules.table(name): name for name in source}
+    theirs = [name for name in keyless if name not in back or (back[name] in mine and back[name] not in found)]
+    return found, infer(captures[1].changes, theirs)
+
+
+def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) -> dict[str, Known]:
+    """Tables as they are with inferred keys."""
+    return {
+        name: replace(one, keyed=one.changes, keys=((inferred[name].column,),)) if name in inferred else one
+        for name, one in tables.items()
+    }
 
 
 def _counted(capture: Tables) -> DataFrame:

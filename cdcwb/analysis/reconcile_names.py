@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from cdcwb.analysis.alike import Rules
 from cdcwb.formats.options import nearest
 from cdcwb.spark.known import KeyedBy, Known
 from cdcwb.words import count, joined
 
-__all__ = ["borrowed", "check_names", "told"]
+INFER: Final = "let it be inferred from at least 20 inserted rows with --infer-keys (in Python infer_keys=True)"
+"""What to do where no key is named."""
+
+__all__ = ["INFER", "borrowed", "check_names", "told"]
 
 
 def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
@@ -61,6 +65,11 @@ def told(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known])
                 f"The target has no change of {name}; its changes with a key in the source: {count(one.keyed)}."
             )
             continue
+        if not one.keyed and not other.keyed:
+            notes.append(
+                f"{name}: neither capture has a key, so no change is compared. Name it with the reader option "
+                f"keys={name}:column+column, or {INFER}."
+            )
         mapped = [tuple(sorted(rules.column(name, column).casefold() for column in key)) for key in one.keys]
         theirs = [tuple(sorted(column.casefold() for column in key)) for key in other.keys]
         if mapped and theirs and not set(mapped) & set(theirs):

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.frames import small, time_axis
 from cdcwb.analysis.transactions import bins_of
+from cdcwb.spark.known import InferredKey
 from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
@@ -65,13 +66,15 @@ commit's is not known."""
 class Reconciled:
     """What was found. ``pairs`` is a DataFrame of :data:`DIFFERENCES`, which every question reads again unless it is
     :meth:`kept`. ``without_key``: changes of either side that have no key and were compared with none, by table.
-    ``notes``: sentences about what could not be compared. ``first`` and ``last``: the times of both captures."""
+    ``inferred``: the keys that were inferred. ``notes``: sentences about what could not be compared. ``first`` and
+    ``last``: the times of both captures."""
 
     pairs: DataFrame
     without_key: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
     first: datetime | None = None
     last: datetime | None = None
+    inferred: tuple[InferredKey, ...] = ()
 
     def kept(self, place: str | Path) -> Reconciled:
         """The same, matched once: written to ``place``, a folder that is made, as Parquet."""

@@ -26,10 +26,10 @@ from cdcwb.analysis.row_life import NOT_CAPTURED, key_text, lives, outcome_words
 from cdcwb.errors import OptionError
 from cdcwb.model import Operation
 from cdcwb.spark.history import ORDER, check_key, of_row
-from cdcwb.spark.known import Known, find_table, keyed_by, known_tables, likely_key
+from cdcwb.spark.known import Known, find_table, infer_keys, keyed_by, known_tables
 from cdcwb.spark.pairing import table_label
 from cdcwb.spark.replay import growth, rows_at
-from cdcwb.words import count, duration, plural
+from cdcwb.words import count, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -70,7 +70,8 @@ class _Side:
 class Asked:
     """What a page was asked for, understood. ``table``: None where there is none. ``key``: empty where none was named.
     ``changes`` have the key that was concluded, if so. ``sides`` and ``sides_known``: source and target, empty where
-    there is one capture. ``notes``: what a reader has to know about the answer."""
+    there is one capture. ``notes``: what a reader has to know about the answer. ``infer_keys``: two captures are
+    compared by inferred keys where neither has a key."""
 
     capture: Any
     changes: DataFrame
@@ -83,6 +84,7 @@ class Asked:
     sides: tuple[_Side, ...] = ()
     sides_known: tuple[dict[str, Known], ...] = ()
     notes: list[str] = field(default_factory=list)
+    infer_keys: bool = False
 
     @property
     def until(self) -> str:
@@ -120,7 +122,16 @@ class Life:
     chosen: bool
 
 
-def ask(capture: Any, captures: Mapping[str, Any], table: str, position: str, time: str, key: str, rules: str) -> Asked:
+def ask(
+    capture: Any,
+    captures: Mapping[str, Any],
+    table: str,
+    position: str,
+    time: str,
+    key: str,
+    rules: str,
+    infer_keys: bool = False,
+) -> Asked:
     """The parameters of the page understood. ``capture`` is what is looked at, ``captures`` the single ones by name:
     the first is the source, the second the target.
 
@@ -158,7 +169,9 @@ def ask(capture: Any, captures: Mapping[str, Any], table: str, position: str, ti
         notes.append("The rules are for a second capture, and there is none.")
     if wrong:
         raise OptionError("; ".join(wrong))
-    return Asked(capture, changes, known, found, place, moment, wanted, understood, sides, sides_known, notes)
+    return Asked(
+        *(capture, changes, known, found, place, moment, wanted, understood, sides, sides_known, notes, infer_keys)
+    )
 
 
 def _tried(work: Any, wrong: list[str]) -> Any:
@@ -203,20 +216,15 @@ def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataF
     """The changes of a table without a key told apart by the column that looks like one, and a note that says so."""
     if table.keyed:
         return changes, table
-    found = likely_key(changes, table)
-    option = f"the reader option keys={table.table}"
+    found = infer_keys(changes, [table.table]).get(table.table)
     if found is None:
         notes.append(
             f"No change of {table.table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
-            f"or more. To name the key, give {option}:column+column."
+            f"or more. To name the key, give the reader option keys={table.table}:column+column."
         )
         return changes, table
-    name, rows = found
-    notes.append(
-        f"No change of {table.table} has a key. Its key is inferred: {name} is unique in "
-        f"{plural(rows, 'inserted row')}. To name the key, give {option}:{name}."
-    )
-    keyed = keyed_by(changes, {table.table: [name]})
+    notes.append(str(found))
+    keyed = keyed_by(changes, {table.table: [found.column]})
     return keyed, known_tables(keyed.filter(table_label() == table.table))[table.table]
 
 
@@ -320,7 +328,7 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
     if not asked.sides:
         return None
     source, target = asked.sides
-    found = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]))
+    found = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]), asked.infer_keys)
     if folder is not None:
         return found.kept(folder / "reconciled.parquet")
     if not (source.spark.conf.get("spark.master", "") or "").startswith("local"):

@@ -5,7 +5,7 @@ Changes are published in the order of their commits, and within one in the order
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,8 @@ from cdcwb import model, xds
 from cdcwb.analysis.ranges import Kept, bounds_of, from_start, part_of, spark_schema
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Summary
 from cdcwb.errors import CaptureError
+from cdcwb.spark.known import InferredKey, keyed_by, known_tables, without_key
+from cdcwb.spark.known import infer_keys as infer
 from cdcwb.xds import Settings
 from cdcwb.xds.changes import events_of_changes
 
@@ -62,10 +64,14 @@ class PublishedChanges:
 
     ``decisions``: a row of :data:`CHANGE_DECISIONS` for each change, in no order. ``documents``: a row of
     :data:`~cdcwb.analysis.xds.DOCUMENTS` for each document, without record_ids; the partitions are in the order of
-    publication, and the rows in them. Both can be read as long as this object is there.
+    publication, and the rows in them. Both can be read as long as this object is there. ``inferred``: the keys that
+    were inferred.
     """
 
-    def __init__(self, rows: DataFrame, settings: Settings, kept: Kept, events: int) -> None:
+    def __init__(
+        self, rows: DataFrame, settings: Settings, kept: Kept, events: int, inferred: Sequence[InferredKey] = ()
+    ) -> None:
+        self.inferred = tuple(inferred)
         self._rows = rows
         self._settings = settings
         self._kept = kept
@@ -115,19 +121,30 @@ class PublishedChanges:
         return dict(sorted(((row["reason"], row["count"]) for row in rows), key=lambda pair: (-pair[1], pair[0])))
 
 
-def xds_of_changes(capture: Capture, settings: Settings, *, a_part: int = A_PART) -> PublishedChanges:
+def xds_of_changes(
+    capture: Capture,
+    settings: Settings,
+    *,
+    infer_keys: bool = False,
+    whole: Capture | None = None,
+    a_part: int = A_PART,
+) -> PublishedChanges:
     """The documents of a capture's changes: insert as add, update as modify, delete as delete.
 
     Left out, and counted, are changes that were not committed, those of other operations, and those without a key,
-    which the capture's option ``keys`` gives. Of the settings, those of documents count: batch_size, schema,
-    class_names and types. Raises CaptureError for a capture that was loaded without values.
+    which the capture's option ``keys`` gives. ``infer_keys``: tables of which no change has a key get an inferred one
+    (:func:`cdcwb.spark.known.infer_keys`), from the changes of ``whole`` where ``capture`` is a part of it. Of the
+    settings, those of documents count: batch_size, schema, class_names and types. Raises CaptureError for a capture
+    that was loaded without values.
     """
     from pyspark.sql import functions as F
 
     if not capture.has_images:
         raise CaptureError("documents are made of values, and the capture was loaded with images=False")
+    inferred = _inferred((whole or capture).changes) if infer_keys else []
+    changes = keyed_by(capture.changes, {one.table: [one.column] for one in inferred})
     kept = Kept(capture.spark)
-    rendered = kept.keep("rendered", _rendered(capture.changes, settings))
+    rendered = kept.keep("rendered", _rendered(changes, settings))
     events = rendered.filter(F.col("reason").isNull())
     keys = events.select(*_ORDER.names)
     bounds = bounds_of(keys, events.count(), a_part)
@@ -153,7 +170,11 @@ def xds_of_changes(capture: Capture, settings: Settings, *, a_part: int = A_PART
     numbered = in_parts.filter(is_event).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
     nothing = {name: F.lit(None).cast("bigint") for name in ("document", "event")}
     others = rendered.filter(~is_event).withColumns(nothing).select(*_NUMBERED.names)
-    return PublishedChanges(kept.keep("numbered", numbered.unionByName(others)), settings, kept, firsts[-1])
+    return PublishedChanges(kept.keep("numbered", numbered.unionByName(others)), settings, kept, firsts[-1], inferred)
+
+
+def _inferred(changes: DataFrame) -> list[InferredKey]:
+    return list(infer(changes, without_key(known_tables(changes))).values())
 
 
 def _rendered(changes: DataFrame, settings: Settings) -> DataFrame:

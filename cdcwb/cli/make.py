@@ -13,7 +13,17 @@ import click
 
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.failures import FINE, PROBLEMS, UNUSABLE
-from cdcwb.cli.options import Filters, KeyValue, Target, format_and_options, key_values, narrowing, spooled, strict
+from cdcwb.cli.options import (
+    Filters,
+    KeyValue,
+    Target,
+    format_and_options,
+    infer_keys_option,
+    key_values,
+    narrowing,
+    spooled,
+    strict,
+)
 from cdcwb.errors import OptionError
 from cdcwb.words import plural
 
@@ -80,6 +90,7 @@ class _Pairs(click.Command):
     multiple=True,
     help='Exit with 4 where a fact is so, such as "open_transactions > 0"; may be repeated.',
 )
+@infer_keys_option
 @format_and_options
 @strict
 @spooled("path", "others")
@@ -93,6 +104,7 @@ def report(
     own: tuple[tuple[str, str], ...],
     redact: tuple[str, ...],
     fail_if: tuple[str, ...],
+    infer_keys: bool,
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
     strict: bool,
@@ -109,6 +121,8 @@ def report(
         parameters["time_zone"] = time_zone
     if others:
         parameters["others"] = [str(Path(other).expanduser().absolute()) for other in others]
+    if infer_keys:
+        parameters["infer_keys"] = True
     parameters |= _own_parameters(name, own)
     options = key_values(pairs)
     if name == "all":

@@ -23,6 +23,7 @@ __all__ = [
     "Time",
     "as_json",
     "format_and_options",
+    "infer_keys_option",
     "key_values",
     "narrowing",
     "overwriting",
@@ -187,6 +188,14 @@ def as_json(command: Command) -> Command:
 def overwriting(what: str) -> Callable[[Command], Command]:
     """``--overwrite``: what an earlier run wrote to the same place is replaced."""
     return click.option("--overwrite", is_flag=True, help=f"Replace {what} that is there already.")
+
+
+infer_keys_option: Final = click.option(
+    "--infer-keys",
+    is_flag=True,
+    help="If no change of a table has a key, use the first column that is unique in its inserted rows (20 or more).",
+)
+"""``--infer-keys``: keys may be inferred."""
 
 
 def strict(command: Command) -> Command:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.options import KeyValue, Target, Time, format_and_options, key_values, overwriting, paths
+from cdcwb.cli.options import (
+    KeyValue,
+    Target,
+    Time,
+    format_and_options,
+    infer_keys_option,
+    key_values,
+    overwriting,
+    paths,
+)
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.words import count, plural, tally
+from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
     from cdcwb.analysis.xds import Published
@@ -57,6 +67,7 @@ _MOST: Final = 10
 @click.option(
     "--decisions", metavar="FILE", type=Target("FILE.jsonl"), help="FILE.jsonl: what was decided of each row, and why."
 )
+@infer_keys_option
 @overwriting("a folder of XDS documents")
 @format_and_options
 def xds(
@@ -68,6 +79,7 @@ def xds(
     as_of: datetime | None,
     batch_size: int | None,
     decisions: str | None,
+    infer_keys: bool,
     overwrite: bool,
     format_name: str,
     pairs: Pairs,
@@ -84,10 +96,10 @@ def xds(
     beside = () if snapshots or no_snapshot else _beside(form, paths)
     tables = _snapshot(form, snapshots or beside, pairs)
     with working("starting Spark") as step:
-        capture = opened(paths, format_name, reader, {}, step, _check_reading)
+        capture = opened(paths, format_name, reader, {}, step, partial(_check_reading, infer_keys))
         step("deciding" if form == _LOG else "rendering")
-        published = _published(capture, settings, tables)
-        _check_keys(published)
+        published = _published(capture, settings, tables, infer_keys)
+        _check_keys(published, infer_keys)
         inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or beside]
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs, overwrite)
@@ -183,24 +195,28 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
     return Snapshot.read(files, **spelled)
 
 
-def _published(capture: Capture, settings: Settings, tables: Snapshot | None) -> Published | PublishedChanges:
+def _published(
+    capture: Capture, settings: Settings, tables: Snapshot | None, infer_keys: bool
+) -> Published | PublishedChanges:
     from cdcwb.analysis.xds import publish_log
     from cdcwb.analysis.xds_changes import xds_of_changes
 
-    return publish_log(capture, settings, tables) if capture.format == _LOG else xds_of_changes(capture, settings)
+    if capture.format == _LOG:
+        return publish_log(capture, settings, tables)
+    return xds_of_changes(capture, settings, infer_keys=infer_keys)
 
 
-def _check_reading(reading: Reading) -> None:
+def _check_reading(infer_keys: bool, reading: Reading) -> None:
     """Raises OptionError for files whose changes cannot become documents, whatever they hold."""
     check_images(reading)
-    if not reading.format.names_keys and not reading.common.keys:
+    if not reading.format.names_keys and not reading.common.keys and not infer_keys:
         raise OptionError(
             f"{reading.format.name} captures name no key columns, and documents need them; give those of each table "
-            "with -o keys=schema.table:column+column (cdcwb summary lists the tables)"
+            "with -o keys=schema.table:column+column (cdcwb summary lists the tables), or --infer-keys"
         )
 
 
-def _check_keys(published: Published | PublishedChanges) -> None:
+def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> None:
     """Raises OptionError where there is no document, for want of keys."""
     from cdcwb.xds import NO_KEY
 
@@ -209,9 +225,11 @@ def _check_keys(published: Published | PublishedChanges) -> None:
     if published.summary.events or not keyless:
         return
     number = plural(sum(reasons.values()), "change")
+    options = joined([f"keys={one.partition(';')[0]}:column+column" for one in keyless[:_MOST]])
+    infer = "none can be inferred: no column is unique in 20 inserted rows or more" if infer_keys else "or --infer-keys"
     raise OptionError(
-        f"nothing is written: of {number} not one has a key; give the key columns, "
-        f"{' and '.join(one.partition('; give it with the option ')[2] for one in keyless[:_MOST])}",
+        f"nothing is written: of {number} not one has a key; give the key columns, {options}"
+        f"{'; ' if infer_keys else ', '}{infer}",
         advice=tuple(f"  {line}" for line in _left_out(published)),
     )
 
@@ -222,7 +240,7 @@ def _told(target: str, published: Published | PublishedChanges) -> list[str]:
     lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
     if summary.decisions:
         lines.append(f"decisions: {tally(summary.decisions)}")
-    return lines + _left_out(published)
+    return [*lines, *map(str, getattr(published, "inferred", ())), *_left_out(published)]
 
 
 def _left_out(published: Published | PublishedChanges) -> list[str]:

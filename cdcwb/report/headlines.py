@@ -186,7 +186,8 @@ def _why_none(facts: Facts) -> str:
     changes = plural(facts["decisions_left_out"], "change")
     name = facts["format"]
     if name in FORMATS and not get_format(name).names_keys:
-        return f"{name} captures name no key columns; the option keys=schema.table:column+column names them"
+        hint = "give keys=schema.table:column+column or --infer-keys"
+        return f"{name} captures name no key columns; {hint}"
     return f"{changes} left out"
 
 
@@ -213,7 +214,11 @@ def _reconciled(facts: Facts) -> str:
     wrong = [f"{count(numbers[name])} {words[name]}{_why(name, facts)}" for name in words if numbers[name]]
     late = f"; {count(numbers['late'])} late" if numbers["late"] else ""
     if not wrong:
-        return f"All {plural(same, 'change')} equal in both captures{late}" if same else "No changes to compare"
+        if same:
+            return f"All {plural(same, 'change')} equal in both captures{late}"
+        if without := facts.get("reconcile_without_key"):
+            return f"Nothing compared: {plural(without, 'change')} without a key; --infer-keys infers keys"
+        return "No changes to compare"
     first, _, rest = wrong[0].partition(" ")
     wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
     return f"{'; '.join(wrong)}; {count(same)} equal{late}"

@@ -13,21 +13,24 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import Operation, Outcome
 from cdcwb.spark.pairing import table_label
+from cdcwb.words import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = [
+    "InferredKey",
     "KeyedBy",
     "Known",
     "committed",
     "find_table",
     "former_key",
+    "infer_keys",
     "keyed_by",
     "known_tables",
     "latter_key",
-    "likely_key",
     "moved",
+    "without_key",
 ]
 
 _IMAGES: Final = ("key", "before", "after")
@@ -148,14 +151,37 @@ def keyed_by(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFrame
     return changes.withColumn("key", F.coalesce("key", found)) if keys else changes
 
 
-def likely_key(changes: DataFrame, known: Known) -> tuple[str, int] | None:
-    """The key of a table as it is inferred: the first column that is unique in all rows that were inserted into it, and
-    in how many; None where there is no such column, or fewer than 20 such rows."""
+@dataclass(frozen=True, slots=True)
+class InferredKey:
+    """The key of a table that names none: the ``column`` that is unique in the ``rows`` inserted into it."""
+
+    table: str
+    column: str
+    rows: int
+
+    def __str__(self) -> str:
+        evidence = f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
+        return (
+            f"No change of {self.table} has a key. Its key is inferred: {evidence}. "
+            f"To name the key, give the reader option keys={self.table}:{self.column}."
+        )
+
+
+def without_key(known: Mapping[str, Known]) -> list[str]:
+    """The tables of which no change has a key."""
+    return [name for name, one in known.items() if not one.keyed]
+
+
+def infer_keys(changes: DataFrame, tables: Sequence[str]) -> dict[str, InferredKey]:
+    """The keys of ``tables`` as they are inferred: of each the first column that is unique in all rows that were
+    inserted into it; none where there is no such column, or fewer than 20 such rows."""
+    if not tables:
+        return {}
     inserted = F.col("operation").isin(str(Operation.INSERT), str(Operation.REFRESH))
-    rows = changes.filter((table_label() == known.table) & inserted & committed() & F.col("after").isNotNull())
+    rows = changes.filter(table_label().isin(*tables) & inserted & committed() & F.col("after").isNotNull())
     columns = (
-        rows.select(F.posexplode("after").alias("place", "column", "value"))
-        .groupBy("column")
+        rows.select(table_label().alias("table"), F.posexplode("after").alias("place", "column", "value"))
+        .groupBy("table", "column")
         .agg(
             F.count("value").alias("values"),
             F.count("*").alias("rows"),
@@ -164,8 +190,12 @@ def likely_key(changes: DataFrame, known: Known) -> tuple[str, int] | None:
         )
         .collect()
     )
-    most = max((row["rows"] for row in columns), default=0)
-    fit = [row for row in columns if row["values"] == row["unlike"] == most]
-    if most < _LEAST_ROWS or not fit:
-        return None
-    return min(fit, key=lambda row: (row["place"], row["column"]))["column"], most
+    found = {}
+    for table in tables:
+        own = [row for row in columns if row["table"] == table]
+        most = max((row["rows"] for row in own), default=0)
+        fit = [row for row in own if row["values"] == row["unlike"] == most]
+        if most >= _LEAST_ROWS and fit:
+            first = min(fit, key=lambda row: (row["place"], row["column"]))
+            found[table] = InferredKey(table, first["column"], most)
+    return found

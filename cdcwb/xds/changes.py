@@ -163,7 +163,7 @@ class _Batch:
         self._leave_out(~_there(changes["table_name"]) | empty(changes["table_name"]), "it names no table")
         keyless = ~_there(changes["key"]) | (_lengths(changes["key"]) == 0)
         for label in _distinct(self._labels.filter(pa.array(keyless))):
-            reason = f"{NO_KEY}{label}; give it with the option keys={label}:column+column"
+            reason = f"{NO_KEY}{label}; give it with the option keys={label}:column+column, or --infer-keys"
             self._leave_out(keyless & _equal(self._labels, label), reason)
         no_after = ~_there(changes["after"]) & np.isin(self._verb, (Verb.ADD, Verb.MODIFY))
         self._leave_out(no_after, "it has no after image")

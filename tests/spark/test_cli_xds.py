@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -208,8 +209,23 @@ def test_where_no_change_has_a_key_nothing_is_written_and_the_exit_code_is_2(
     assert first.startswith(
         "cdcwb: nothing is written: of 2 changes not one has a key; give the key columns, keys=SHOP.ORDERS:"
     )
+    assert first.endswith(", or --infer-keys")
     assert rest[0].startswith("  left out: 2, since no key is known of SHOP.ORDERS")
     assert [path.name for path in tmp_path.iterdir()] == ["changes.json"]
+
+
+def test_keys_are_inferred_only_if_they_are_asked_for_and_the_output_says_which(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    data, to, named = Path(__file__).parents[2] / "data" / "gbase8s", tmp_path / "out.xml", tmp_path / "named.xml"
+    code, _, err = run(capsys, data, "--to", to)
+    assert (code, "or --infer-keys" in err, to.exists()) == (2, True, False)
+    code, out, _ = run(capsys, data, "--to", to, "--infer-keys")
+    assert code == 0
+    keys = re.findall(r"^No change of \S+ has a key\. Its key is inferred: .* option keys=(\S+)\.$", out, re.MULTILINE)
+    assert "shop.orders:order_id" in keys
+    assert run(capsys, data, "--to", named, "-o", f"keys={','.join(keys)}")[0] == 0
+    assert to.read_bytes() == named.read_bytes()
 
 
 def test_what_only_a_publisher_knows_is_refused_elsewhere(

@@ -103,6 +103,31 @@ def test_a_side_without_a_key_takes_that_of_the_other(spark: SparkSession, tmp_p
     assert (back.counts()["same"], back.counts()["different"]) == (1, 1)
 
 
+def test_a_key_is_inferred_only_if_it_is_asked_for_and_the_notes_say_which(spark: SparkSession, tmp_path: Path) -> None:
+    def keyless(*numbers: int) -> list[dict[str, Any]]:
+        return [change(n, "INSERT", T, after={"state": "new", "id": str(n)}) for n in numbers]
+
+    moved = change(50, "UPDATE", T, before={"state": "new", "id": "7"}, after={"state": "sent", "id": "7"})
+    source = tables(spark, tmp_path, changes=[*keyless(*range(1, 26)), moved])
+    target = tables(spark, tmp_path, changes=[*keyless(*range(2, 26)), moved])
+    refused = reconcile(source, target)
+    assert refused.counts()["same"] == 0
+    assert sum(row["changes"] for row in refused.without_key) == 51
+    assert refused.inferred == ()
+    named = f"Name it with the reader option keys={T}:column+column"
+    infer = "let it be inferred from at least 20 inserted rows with --infer-keys (in Python infer_keys=True)"
+    assert refused.notes == [f"{T}: neither capture has a key, so no change is compared. {named}, or {infer}."]
+    found = reconcile(source, target, infer_keys=True)
+    assert found.without_key == []
+    assert (found.counts()["same"], found.counts()["missing"], found.counts()["extra"]) == (25, 1, 0)
+    assert [(one.table, one.column, one.rows) for one in found.inferred] == [(T, "id", 25)]
+    assert f"{T}: the target names no key; the source's is taken: id." in found.notes
+    assert any("Its key is inferred: id is unique in 25 inserted rows." in note for note in found.notes)
+    # of 19 rows no key is inferred
+    few = tables(spark, tmp_path, changes=keyless(*range(19)))
+    assert reconcile(few, few, infer_keys=True).inferred == ()
+
+
 def test_what_cannot_be_compared_is_said(spark: SparkSession, tmp_path: Path) -> None:
     source = tables(spark, tmp_path, changes=[made(1, "INSERT", 1), made(2, "INSERT", 2, "shop.here")])
     other = change(1, "INSERT", T, key={"no": "1"}, after={"no": "1"})

@@ -11,7 +11,7 @@ import pytest
 import cdcwb
 from cdcwb import synth
 from cdcwb.errors import OptionError
-from cdcwb.spark.known import find_table, keyed_by, known_tables, likely_key
+from cdcwb.spark.known import find_table, infer_keys, keyed_by, known_tables
 from cdcwb.spark.replay import growth, state
 from tests.changes import at, change, frame, version
 
@@ -177,10 +177,8 @@ def test_a_column_looks_like_a_key_where_each_inserted_row_has_a_value_of_its_ow
         *(change(60 + n, "INSERT", "shop.same", after={"no": str(n // 2)}) for n in range(30)),
     ]
     table = frame(spark, tmp_path, "changes", changes)
-    known = known_tables(table)
-    assert likely_key(table, known[T]) == ("no", 20)
-    assert likely_key(table, known["shop.few"]) is None
-    assert likely_key(table, known["shop.same"]) is None
+    found = infer_keys(table, [T, "shop.few", "shop.same"])
+    assert {name: (one.column, one.rows) for name, one in found.items()} == {T: ("no", 20)}
     keyed = keyed_by(table, {T: ["no"]})
     keys = [row["key"] for row in keyed.orderBy("offset").collect()]
     assert keys == [*({"no": str(n)} for n in range(1, 21)), {"no": "2"}, *[None] * 49]

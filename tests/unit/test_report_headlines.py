@@ -128,7 +128,7 @@ COMPARED: dict[str, Any] = {
             {**XDS, "format": "gbase8s", "documents": 0, "decisions_published": 0, "decisions_left_out": 9},
             (
                 "No XDS documents: gbase8s captures name no key columns; "
-                "the option keys=schema.table:column+column names them"
+                "give keys=schema.table:column+column or --infer-keys"
             ),
         ),
         (

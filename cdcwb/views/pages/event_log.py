@@ -12,6 +12,7 @@ from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_page import page_of
 from cdcwb.analysis.event_log_given import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
+from cdcwb.formats.options import as_bool
 from cdcwb.report import show
 from cdcwb.report import xml as beside
 from cdcwb.views.pages.page import Page, panel
@@ -36,26 +37,31 @@ class EventLog(Page):
     """Which rows of an event log are published, why the others are not, and the documents.
 
     ``snapshot``: what the tables hold now, a JSON object of table and file, or a folder with a file for each table;
-    ``auto``: the folder NAME.snapshot beside the capture. ``driver_user``, ``as_of``, ``batch_size`` and ``settings``
+    ``auto``: the folder NAME.snapshot beside the capture. ``infer_keys``: tables of other captures without a key get an
+    inferred one. ``driver_user``, ``as_of``, ``batch_size`` and ``settings``
     are those of :func:`cdcwb.analysis.event_log_given.read_settings`.
     """
 
     title: ClassVar[str] = "Event log and XDS"
     notebook: ClassVar[str] = "event_log_xds"
 
-    def __init__(self, opened: Opened, snapshot: str = "auto", **settings: Any) -> None:
+    def __init__(self, opened: Opened, snapshot: str = "auto", infer_keys: bool = False, **settings: Any) -> None:
         self.settings = read_settings(**settings)
         self.tables_now = snapshot_files(snapshot, opened.asked.shown)
         super().__init__(opened)
         whole, part = cast("tuple[Capture, Capture]", (opened.whole, opened.part))
-        self.page = page_of(whole, part, self.settings, self.tables_now, opened.asked.folder)
-        self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log}
+        infer_keys = as_bool("infer_keys", infer_keys)
+        self.page = page_of(whole, part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
+        self.inferred = [] if isinstance(self.page, LogPage) else list(self.page.published.inferred)
+        keys = {"keys_inferred": {one.table: one.column for one in self.inferred}}
+        self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log} | keys
         self.log = self.page if isinstance(self.page, LogPage) else None
         self.kind, self.unit = ("event_type", "row") if self.page.is_log else ("operation", "change")
 
     @classmethod
-    def check(cls, snapshot: str = "auto", **settings: Any) -> Settings:
+    def check(cls, snapshot: str = "auto", infer_keys: bool = False, **settings: Any) -> Settings:
         """The settings of the publication. Raises OptionError."""
+        as_bool("infer_keys", infer_keys)
         if snapshot != "auto":
             snapshot_files(snapshot, "")
         return read_settings(**settings)
@@ -84,6 +90,8 @@ class EventLog(Page):
                 "This is no event log: no Publisher decides about it. "
                 "What follows are its committed changes as the documents that say the same."
             )
+        for key in self.inferred:
+            sheet.note(str(key))
         sheet.cards(words.cards(self.facts))
         for sentence in words.given(self.settings, self.tables_now, self.page.is_log):
             sheet.note(sentence)

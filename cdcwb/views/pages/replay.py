@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from cdcwb import charts
 from cdcwb.analysis import replay_page as ask
 from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, reason_words
+from cdcwb.formats.options import as_bool
 from cdcwb.report import show
 from cdcwb.report.opening import look_at
 from cdcwb.views.pages.history import put_changes, put_which
@@ -34,7 +35,8 @@ class Replay(Page):
 
     ``table``: empty: the one with the most changes that have a key. ``position``, ``time``: replay what was committed
     up to there; empty: to the end. ``key``: the row whose life is told, as a JSON object; empty: the one with the most
-    changes. ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`).
+    changes. ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``: tables
+    that have no key in either capture are compared by an inferred one.
     """
 
     title: ClassVar[str] = "Replay and reconcile"
@@ -42,10 +44,23 @@ class Replay(Page):
     images: ClassVar[bool] = True
 
     def __init__(
-        self, opened: Opened, table: str = "", position: str = "", time: str = "", key: str = "", rules: str = "{}"
+        self,
+        opened: Opened,
+        table: str = "",
+        position: str = "",
+        time: str = "",
+        key: str = "",
+        rules: str = "{}",
+        infer_keys: bool = False,
     ) -> None:
         super().__init__(opened)
-        self.wanted = ask.ask(self.capture, opened.captures, table, position, time, key, rules)
+        infer_keys = as_bool("infer_keys", infer_keys)
+        self.wanted = ask.ask(self.capture, opened.captures, table, position, time, key, rules, infer_keys)
+
+    @classmethod
+    def check(cls, infer_keys: bool = False, **_own: Any) -> None:
+        """See :meth:`Page.check`."""
+        as_bool("infer_keys", infer_keys)
 
     @classmethod
     def of(cls, capture: Capture, other: Capture | None = None, **own: Any) -> Self:
@@ -87,6 +102,8 @@ class Replay(Page):
         numbers: Mapping[str, int | None] = found.counts() if found else dict.fromkeys(_COUNTED)
         why = {what: found.by_reason(what) if found else None for what in ("missing", "extra")}
         facts: dict[str, Any] = {f"reconcile_{name}": number for name, number in numbers.items()}
+        facts["reconcile_without_key"] = sum(row["changes"] for row in found.without_key) if found else None
+        facts["keys_inferred"] = {one.table: one.column for one in found.inferred} if found else {}
         return facts | {f"reconcile_{what}_by_reason": counts for what, counts in why.items()}
 
     def answered_by(self) -> Mapping[str, Any]:
