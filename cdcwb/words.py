@@ -16,10 +16,12 @@ __all__ = [
     "local",
     "moment",
     "plural",
+    "rounded",
     "show_times_in",
     "size",
     "tally",
     "time_on_axis",
+    "to_the_second",
     "visible",
     "zone_name",
 ]
@@ -114,6 +116,19 @@ def moment(time: datetime | None, missing: str = "not known") -> str:
         return missing
     wall, zone = clock(time)
     return f"{wall} {zone}"
+
+
+def to_the_second(time: datetime | None, missing: str = "not known") -> str:
+    """A time in a sentence: :func:`moment` without the fraction of its second."""
+    return missing if time is None else moment(time.replace(microsecond=0))
+
+
+def rounded(microseconds: int) -> str:
+    """A span of time in a sentence: :func:`duration` to a tenth of a second from 10 s on, to a millisecond from 10 ms
+    on."""
+    size = abs(microseconds)
+    digits = 5 if size >= 10_000_000 else 3 if size >= 10_000 else 0
+    return re.sub(r"(\.\d+?)0+ s$", r"\1 s", duration(round(microseconds, -digits)))
 
 
 def clock(time: datetime) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdcwb.analysis import summary_text
 from cdcwb.model import SEVERAL, Operation, Severity
-from cdcwb.words import moment, plural, size
+from cdcwb.words import plural, size, to_the_second
 
 __all__ = ["Health", "Tone", "health"]
 
@@ -63,7 +63,7 @@ def _what(facts: Mapping[str, Any]) -> str:
         text += f" and {plural(loaded, 'row')} of a full load"
     first, last = facts["first_time"], facts["last_time"]
     if first is not None and last is not None:
-        begin, end = (moment(datetime.fromisoformat(time)) for time in (first, last))
+        begin, end = (to_the_second(datetime.fromisoformat(time)) for time in (first, last))
         zone = end.rpartition(" ")[2]
         text += f", from {begin.removesuffix(f' {zone}')} to {end}" if begin != end else f", at {begin}"
     return text + "."

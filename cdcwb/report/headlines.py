@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cdcwb.analysis.health import Tone
 from cdcwb.model import Severity
-from cdcwb.words import count, duration, joined, moment, plural, visible
+from cdcwb.words import count, joined, plural, rounded, to_the_second, visible
 
 __all__ = ["headline", "is_answered", "tone"]
 
@@ -88,7 +88,7 @@ def _longest(ranked: list[list[Any]]) -> str:
     if not ranked:
         return "no duration is known"
     name, lasted_us = ranked[0]
-    return f"longest {duration(lasted_us)} (transaction {visible(name, 80)})"
+    return f"longest {rounded(lasted_us)} (transaction {visible(name, 80)})"
 
 
 def _change_masks(facts: Facts) -> str:
@@ -143,7 +143,7 @@ def _finding(rule: str, table: str, column: str | None, old: str | None, new: st
     if rule in known and old and new:
         text += f" → {visible(new)}" if rule == "column_renamed" else f" ({visible(old)} → {visible(new)})"
     if at is not None:
-        return f"{text}, at {moment(datetime.fromisoformat(at))}"
+        return f"{text}, at {to_the_second(datetime.fromisoformat(at))}"
     return text if position is None else f"{text}, at position {visible(position)}"
 
 

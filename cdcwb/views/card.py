@@ -11,7 +11,7 @@ from cdcwb.analysis import indexed
 from cdcwb.report import show
 from cdcwb.views.transactions import headline
 from cdcwb.views.view import is_live
-from cdcwb.words import count, duration, moment, plural, size, tally
+from cdcwb.words import count, plural, rounded, size, tally, to_the_second
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
@@ -52,9 +52,8 @@ def card(capture: Capture) -> str:
     ]
     if changes.span is not None:
         first, last = (indexed.time_of(time) for time in changes.span)
-        figures.append(
-            ("time covered", duration(changes.span[1] - changes.span[0]), f"{moment(first)} to {moment(last)}")
-        )
+        between = f"{to_the_second(first)} to {to_the_second(last)}"
+        figures.append(("time covered", rounded(changes.span[1] - changes.span[0]), between))
     if len(transactions):
         figures.append(("transactions", count(len(transactions)), headline(facts)))
     figures.append(("problems", count(index.problems), ", ".join(f"{code} {count(n)}" for code, n in worst)))

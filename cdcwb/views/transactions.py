@@ -14,7 +14,7 @@ from cdcwb.analysis.indexed import Ints
 from cdcwb.index.columns import NO_TIME
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import DRAWN, Answer, Panel, State, drawn, show_times
-from cdcwb.words import count, duration, local, moment, plural
+from cdcwb.words import count, duration, local, plural, to_the_second
 
 __all__ = ["OpenAtOnce", "Timeline", "TransactionTable", "Unfinished"]
 
@@ -119,7 +119,7 @@ class OpenAtOnce(Panel):
         facts = {"concurrency_most": most, "concurrency_at": at}
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
         if steps:
-            answer.headline = f"At most {plural(most, 'transaction')} at once, from {moment(at)} on"
+            answer.headline = f"At most {plural(most, 'transaction')} at once, from {to_the_second(at)} on"
             answer.numbers = (steps, {"at": "from", "open": "open transactions"})
             answer.figure = charts.concurrency(steps, most, at, exact=exact)
             if state.brushed:

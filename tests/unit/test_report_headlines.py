@@ -32,7 +32,7 @@ MASKS: dict[str, Any] = {
 DRIFT: dict[str, Any] = {
     "drift_findings_by_rule": {"column_renamed": 1},
     "drift_details": [
-        ["column_renamed", "shop.orders", "state_v2", "state", "state_v2", "0042", "2026-02-03T08:02:05+00:00"]
+        ["column_renamed", "shop.orders", "state_v2", "state", "state_v2", "0042", "2026-02-03T08:02:05.123456+00:00"]
     ],
     "versions": [["shop.orders", "1", 5, "0001"], ["shop.orders", "2", 5, "0042"], ["shop.customer", "1", 5, "0001"]],
     "rows_without_version": [],

@@ -16,9 +16,11 @@ from cdcwb.words import (
     local,
     moment,
     plural,
+    rounded,
     show_times_in,
     size,
     tally,
+    to_the_second,
     visible,
     zone_name,
 )
@@ -67,6 +69,8 @@ def test_a_time_is_told_in_utc_and_keeps_its_microseconds() -> None:
     east = timezone(timedelta(hours=8))
     assert moment(datetime(2025, 3, 23, 18, 57, 19, tzinfo=east)) == "2025-03-23 10:57:19 UTC"
     assert moment(None, "still open") == "still open"
+    assert to_the_second(datetime(2025, 3, 23, 10, 57, 19, 25, tzinfo=UTC)) == "2025-03-23 10:57:19 UTC"
+    assert to_the_second(None) == "not known"
 
 
 def test_counts_are_told_largest_first() -> None:
@@ -127,3 +131,9 @@ def test_an_axis_keeps_its_offset_where_clocks_are_changed_on_the_way(berlin: Zo
 def test_the_ends_of_time_are_told_in_utc(berlin: ZoneInfo) -> None:
     show_times_in(berlin, "Europe/Berlin")
     assert moment(datetime.max.replace(tzinfo=UTC)) == "9999-12-31 23:59:59.999999 UTC"
+
+
+def test_a_span_in_a_sentence_has_the_digits_that_mean_something() -> None:
+    spans = (250, 12_345, 9_999_999, 90_123_456, 316_642_950, -4_000_000)
+    said = ["0.00025 s", "0.012 s", "10 s", "1 min 30.1 s", "5 min 16.6 s", "-4 s"]
+    assert [rounded(span) for span in spans] == said

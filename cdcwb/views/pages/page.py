@@ -21,7 +21,7 @@ from cdcwb.report.headlines import headline, is_answered
 from cdcwb.report.opening import look_at
 from cdcwb.views.pages.sheet import Sheet
 from cdcwb.views.view import View, is_live
-from cdcwb.words import count, duration, joined, moment, plural, zone_name
+from cdcwb.words import count, joined, plural, rounded, to_the_second, zone_name
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
@@ -192,8 +192,8 @@ class Page:
         """The card with how long a time is covered."""
         if first is None or last is None:
             return "time covered", "not known", ""
-        lasted = duration((last - first) // timedelta(microseconds=1))
-        return "time covered", lasted, f"{moment(first)} to {moment(last)}"
+        lasted = rounded((last - first) // timedelta(microseconds=1))
+        return "time covered", lasted, f"{to_the_second(first)} to {to_the_second(last)}"
 
     def problems_card(self) -> tuple[str, str, str]:
         """The card with the number of problems."""
