@@ -41,6 +41,7 @@ __all__ = [
     "ask",
     "compare",
     "difference_rows",
+    "ends_facts",
     "grown",
     "life_facts",
     "life_rows",
@@ -424,6 +425,20 @@ def life_facts(life: Life | None) -> dict[str, Any]:
     return {
         "history_key": None if life is None else key_text(life.key),
         "history_changes": None if life is None else life.changes,
+    }
+
+
+def ends_facts(life: Life | None) -> dict[str, Any]:
+    """Operation and time of the first and the last change of a row that was not taken back, and how many were; null
+    where they are not among the changes that are shown."""
+    shown = [] if life is None else life.shown
+    kept = [change for change in shown if not change["taken_back"]]
+    ends = [[str(change["operation"]), change["at"]] for change in (*kept[:1], *kept[-1:])] or [None, None]
+    complete = life is not None and life.changes == len(shown)
+    return {
+        "history_first": ends[0],
+        "history_last": ends[-1] if complete else None,
+        "history_taken_back": len(shown) - len(kept) if complete else None,
     }
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from cdcwb.analysis.health import Tone
-from cdcwb.model import Severity
+from cdcwb.model import Operation, Severity
 from cdcwb.words import count, joined, plural, rounded, to_the_second, visible
 
 __all__ = ["headline", "is_answered", "tone"]
@@ -232,6 +232,31 @@ def _why(what: str, facts: Facts) -> str:
     return f": {tally_words(counts, what)}" if counts else ""
 
 
+def _history(facts: Facts) -> str:
+    number, table = facts["history_changes"], facts["history_table"]
+    if number is None:
+        return f"No row to follow: {f'no change of {visible(table)} has a key' if table else 'there are no changes'}"
+    row = f"{visible(table)} {visible(facts['history_key'], 80)}"
+    if not number:
+        return f"{row}: no changes in this capture"
+    said = [f"{row}: {plural(number, 'change')}"]
+    if facts["history_first"] is not None:
+        operation, at = facts["history_first"]
+        what = "inserted" if operation in (Operation.INSERT, Operation.REFRESH) else "first change"
+        said += [f"{what}{_at(at)}"]
+    if facts["history_last"] is not None and facts["history_last"] != facts["history_first"]:
+        operation, at = facts["history_last"]
+        gone = operation in (Operation.DELETE, Operation.TRUNCATE)
+        said += [f"{'now deleted' if gone else 'last change'}{_at(at)}"]
+    if facts["history_taken_back"]:
+        said += [f"{count(facts['history_taken_back'])} rolled back or undone"]
+    return ", ".join(said)
+
+
+def _at(time: str | None) -> str:
+    return "" if time is None else f" at {to_the_second(datetime.fromisoformat(time))}"
+
+
 def _lost(facts: Facts) -> int:
     """Changes that are missing or extra although nothing explains it, or whose values differ."""
     known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
@@ -244,6 +269,7 @@ _ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
     "schema_drift": _schema_drift,
     "event_log_xds": _event_log_xds,
     "replay_and_reconcile": _replay_and_reconcile,
+    "history": _history,
 }
 
 _TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
@@ -261,5 +287,6 @@ _TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
         facts["reconcile_different"] or _lost(facts),
         any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "late")) or facts["replay_partial"],
     ),
+    "history": lambda facts: (0, facts["history_changes"] is None),
 }
 """Of the facts of each notebook: whether something is wrong, and whether something is incomplete or has changed."""

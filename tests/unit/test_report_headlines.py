@@ -60,6 +60,15 @@ REPLAY: dict[str, Any] = {
     "history_changes": 5,
     **dict.fromkeys(f"reconcile_{name}" for name in ("missing", "extra", "different", "late", "same")),
 }
+HISTORY_FIRST = ["INSERT", "2026-02-03T08:00:00.250000+00:00"]
+HISTORY: dict[str, Any] = {
+    "history_table": "shop.orders",
+    "history_key": "order_id=17",
+    "history_changes": 5,
+    "history_first": HISTORY_FIRST,
+    "history_last": ["DELETE", "2026-02-03T08:01:00+00:00"],
+    "history_taken_back": 0,
+}
 COMPARED: dict[str, Any] = {
     **REPLAY,
     "reconcile_missing": 8,
@@ -226,3 +235,36 @@ def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
 )
 def test_an_answer_is_meant_as_the_worst_that_it_says(notebook: str, facts: dict[str, Any], meant: str) -> None:
     assert tone(notebook, facts) == tone(f"reports/07_{notebook}", facts) == meant
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        (
+            {},
+            "5 changes, inserted at 2026-02-03 08:00:00 UTC, now deleted at 2026-02-03 08:01:00 UTC",
+        ),
+        (
+            {"history_last": ["UPDATE", None], "history_taken_back": 2},
+            "5 changes, inserted at 2026-02-03 08:00:00 UTC, last change, 2 rolled back or undone",
+        ),
+        (
+            {"history_changes": 1, "history_last": HISTORY_FIRST},
+            "1 change, inserted at 2026-02-03 08:00:00 UTC",
+        ),
+        ({"history_changes": 0}, "no changes in this capture"),
+    ],
+)
+def test_the_history_of_a_row_begins_with_its_changes_and_what_became_of_it(
+    facts: dict[str, Any], sentence: str
+) -> None:
+    assert headline("history", HISTORY | facts) == f"shop.orders order_id=17: {sentence}"
+
+
+def test_a_history_without_a_key_says_why() -> None:
+    assert headline("history", HISTORY | {"history_changes": None}) == (
+        "No row to follow: no change of shop.orders has a key"
+    )
+    assert headline("history", HISTORY | {"history_changes": None, "history_table": None}) == (
+        "No row to follow: there are no changes"
+    )

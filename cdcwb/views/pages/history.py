@@ -54,6 +54,7 @@ class History(Page):
     """
 
     title: ClassVar[str] = "Row history"
+    notebook: ClassVar[str] = "history"
     images: ClassVar[bool] = True
 
     def __init__(self, opened: Opened, table: str = "", key: str | Mapping[str, str | None] = "") -> None:
@@ -75,7 +76,7 @@ class History(Page):
     def in_short(self, sheet: Sheet) -> None:
         """Which row it is; why none, where rows have no key."""
         life = self.life
-        self.begin(sheet, {"history_table": self.table or None, **ask.life_facts(life)})
+        self.begin(sheet, {"history_table": self.table or None, **ask.life_facts(life), **ask.ends_facts(life)})
         for sentence in self.wanted.notes:
             sheet.note(sentence)
         if life is not None:
