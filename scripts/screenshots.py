@@ -56,7 +56,7 @@ PICTURES: Final = {
         "data/qlik-kafka",
         "chart-3",
         parameters={"others": [str(_OTHER)]},
-        start="two-captures-side-by-side",
+        start="source-and-target",
     ),
 }
 

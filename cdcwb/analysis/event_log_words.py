@@ -1,4 +1,4 @@
-"""What the page on an event log says in words: its cards, what was given, what its categories of event types cost."""
+"""The words of the page on an event log: its cards, its settings, the cost of its categories of event types."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def cards(facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
     notes = {
         "skipped": "not new, or the driver's own",
-        "overridden": "a query-back row takes their place",
+        "overridden": "overridden by a query-back row",
         "no_effect": "the object is gone, or nothing to write",
-        "needs_snapshot": "only the table holds their values",
-        "waiting": "their time has not come",
+        "needs_snapshot": "their values are only in the table",
+        "waiting": "their event_time is later than as_of",
         "invalid": "break a rule of the log",
         "left_out": "not committed, without a key, or no row",
     }
@@ -83,7 +83,7 @@ def cards(facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _percent(some: int, all_: int) -> str:
-    """A share in whole per cent; neither 0 nor 100 where it is not."""
+    """A share in per cent without decimals; 0 and 100 only if they are exact."""
     return f"{some / all_:.0%}" if some in (0, all_) else f"{min(max(some / all_, 0.01), 0.99):.0%}"
 
 
@@ -96,19 +96,19 @@ def given(settings: Settings, tables: Iterable[str], log: bool = True) -> list[s
     shown = joined([visible(name, 40) for name in names[:8]] + ([f"{len(names) - 8} more"] if len(names) > 8 else []))
     return [
         f"The driver's database user is {visible(user, 80)}."
-        + (" What it changed is published all the same (allow_loopback)." if settings.allow_loopback else "")
+        + (" Its changes are published too (allow_loopback)." if settings.allow_loopback else "")
         if user is not None
-        else "The driver's database user was not given: no row is taken for the driver's own (driver_user).",
-        f"What these tables hold now was given, for query-back rows: {shown}."
+        else "No database user of the driver is given, so no row counts as the driver's own (driver_user).",
+        f"Query-back rows are published with the current rows of: {shown}."
         if names
-        else "What the tables hold now was not given: query-back rows need it (snapshot).",
+        else "No snapshot of the tables is given; query-back rows need one (snapshot).",
     ]
 
 
 def settings_said(settings: Settings, tables: Mapping[str, str]) -> Records:
     """Every setting with its value, and the files of the snapshot."""
     rows = [{"setting": name, "value": _value(getattr(settings, name)), "about": SETTINGS[name]} for name in SETTINGS]
-    about = "what the table holds now"
+    about = "current rows of the table"
     return rows + [{"setting": f"snapshot {table}", "value": file, "about": about} for table, file in tables.items()]
 
 

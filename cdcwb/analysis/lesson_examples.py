@@ -111,7 +111,7 @@ def savepoints(lesson: Lesson) -> str | None:
         return None
     event, number = first
     return (
-        f"{lesson.place(event)}: position {event['position']} is lower than those in front of it and undoes "
+        f"{lesson.place(event)}: position {event['position']} is lower than the preceding ones and undoes "
         f"{plural(number, 'change')} of transaction {event['transaction_id']}. {plural(rollbacks, 'such record')} undo "
         f"{plural(len(undone), 'change')} in all."
     )
@@ -126,7 +126,7 @@ def not_committed(lesson: Lesson) -> str | None:
             how = "were rolled back" if Kind.ROLLBACK in kinds else "were open when the capture ended"
             ends[how] += sum(event["kind"] in (Kind.CHANGE, Kind.AFTER) for event in events)
     parts = [f"{plural(number, 'change')} of transactions that {how}" for how, number in ends.items() if number]
-    return f"{joined(sorted(parts))} stand among the others." if parts else None
+    return f"{joined(sorted(parts))} are among the others." if parts else None
 
 
 def after_first(lesson: Lesson) -> str | None:
@@ -148,7 +148,7 @@ def no_record(lesson: Lesson) -> str | None:
         parts.append(f"{plural(len(pieces), 'record')} go on in the next file, the first in {lesson.file(pieces[0])}")
     if broken:
         raw, where = broken[0]["raw"] or b"", lesson.place(broken[0])
-        parts.append(f"{plural(broken[0]['length'], 'byte')} at {where} are no record, {raw[:8].hex(' ')} and so on")
+        parts.append(f"{plural(broken[0]['length'], 'byte')} at {where} are not a record, {raw[:8].hex(' ')} and so on")
     return f"{joined(parts)}." if parts else None
 
 
@@ -164,7 +164,7 @@ def spread(lesson: Lesson) -> str | None:
     files = list(dict.fromkeys(lesson.file(event) for event in best[1]))
     if len(files) < 2:
         return None
-    return f"the {len(best[1])} events of transaction {best[0][-6:]} stand in {len(files)} files: {_names(files)}."
+    return f"the {len(best[1])} events of transaction {best[0][-6:]} are in {len(files)} files: {_names(files)}."
 
 
 def late_schema(lesson: Lesson) -> str | None:
@@ -180,9 +180,9 @@ def late_schema(lesson: Lesson) -> str | None:
         if early:
             described = {event["file"] for event in _rows(lesson, Kind.SCHEMA)}
             without = {event["file"] for event in lesson.events} - described
-            stand = "row stands" if len(early) == 1 else "rows stand"
+            stand = "row precedes" if len(early) == 1 else "rows precede"
             return (
-                f"in {lesson.file(schema)} {len(early)} {stand} in front of the message that describes "
+                f"in {lesson.file(schema)} {len(early)} {stand} the message that describes "
                 f"{lesson.table(schema)}, at byte {count(schema['offset'])}; {plural(len(without), 'file')} "
                 f"{'has' if len(without) == 1 else 'have'} no such message at all."
             )
@@ -197,7 +197,7 @@ def lost_event(lesson: Lesson) -> str | None:
         if missing and numbers[0] == 1:
             return (
                 f"transaction {name[-6:]} has the events {joined([str(n) for n in numbers])}: number "
-                f"{joined([str(n) for n in missing])} is not there."
+                f"{joined([str(n) for n in missing])} is missing."
             )
     return None
 
@@ -234,7 +234,7 @@ def full_load(lesson: Lesson) -> str | None:
     if not loaded:
         return None
     stones = len(_rows(lesson, Kind.TOMBSTONE))
-    more = f" {plural(stones, 'message')} without a value (tombstones) are no changes either." if stones else ""
+    more = f" {plural(stones, 'message')} without a value (tombstones) are not changes either." if stones else ""
     return f"{plural(len(loaded), 'row')} of the full load have no position and no transaction.{more}"
 
 
@@ -253,7 +253,7 @@ def mask_offset(lesson: Lesson) -> str | None:
             continue
         wrong = f"column {bit + 1}, {columns[bit]}" if bit < len(columns) else f"column {bit + 1}, which there is not"
         return (
-            f"{lesson.place(event)}: mask {drawn.mask} sets bit {bit}. Behind {drawn.offset} header columns that is "
+            f"{lesson.place(event)}: mask {drawn.mask} sets bit {bit}. After {drawn.offset} header columns that is "
             f"{columns[bit - drawn.offset]}; counted from the first data column it would be {wrong}."
         )
     return None
@@ -266,8 +266,8 @@ def shared_numbers(lesson: Lesson) -> str | None:
         return None
     rows = [event for event in _changes(lesson) if event["position"] == half["position"]]
     return (
-        f"{joined([str(row['record_type']) for row in rows])} at {lesson.place(half)} and behind it share change_seq "
-        f"{half['position']}; so do all {plural(len(_rows(lesson, Kind.BEFORE)), 'pair')}."
+        f"{joined([str(row['record_type']) for row in rows])} at {lesson.place(half)} and the rows that follow share "
+        f"change_seq {half['position']}; so do all {plural(len(_rows(lesson, Kind.BEFORE)), 'pair')}."
     )
 
 
@@ -294,7 +294,7 @@ def no_time(lesson: Lesson) -> str | None:
     ]
     if not odd:
         return None
-    return f"{plural(len(odd), 'row')}, the first at {lesson.place(odd[0])}: the time of the commit has to do."
+    return f"{plural(len(odd), 'row')}, the first at {lesson.place(odd[0])}: the time of the commit is used instead."
 
 
 def nobody_can_tell(lesson: Lesson) -> str | None:
@@ -304,7 +304,7 @@ def nobody_can_tell(lesson: Lesson) -> str | None:
         return None
     spread = sum(len({event["file"] for event in events}) > 1 for events in found.values())
     of = plural(len(found), "transaction")
-    return f"{spread} of {of} have rows in more than one file, and none says how many rows it had."
+    return f"{spread} of {of} have rows in more than one file, and no row says how many there are."
 
 
 def truncated(lesson: Lesson) -> str | None:
@@ -349,7 +349,7 @@ def metadata_inside(lesson: Lesson) -> str | None:
         place = (event["headers"] or {}).get("TransInd")
         if event["kind"] == Kind.SCHEMA and open_ids:
             return (
-                f"{lesson.place(event)}: a Metadata record for {lesson.table(event)} with TransInd {place} stands "
+                f"{lesson.place(event)}: a Metadata record for {lesson.table(event)} with TransInd {place} is "
                 f"inside transaction {next(iter(open_ids))}."
             )
         if event["transaction_id"] is not None and event["kind"] == Kind.CHANGE:
@@ -371,8 +371,8 @@ def comes_again(lesson: Lesson) -> str | None:
     events = lesson.transactions()
     changes = [sum(event["kind"] == Kind.CHANGE for event in events[name]) for name in both]
     return (
-        f"transaction {both[0]} is there twice: {both[-1]} was broken off with {plural(changes[-1], 'change')}, "
-        f"{both[0]} has {plural(changes[0], 'change')}."
+        f"transaction {both[0]} is in the trail twice: {both[-1]} was interrupted after "
+        f"{plural(changes[-1], 'change')}, {both[0]} has {plural(changes[0], 'change')}."
     )
 
 
@@ -385,7 +385,7 @@ def times_order(lesson: Lesson) -> str | None:
     one, other = back[0]
     return (
         f"{len(back)} of {plural(len(rows) - 1, 'step')} from change to change go back in time, the first at "
-        f"{lesson.place(other)}: {moment(other['changed_at'])} behind {moment(one['changed_at'])}."
+        f"{lesson.place(other)}: {moment(other['changed_at'])} after {moment(one['changed_at'])}."
     )
 
 
@@ -408,7 +408,7 @@ def rows_of_one(lesson: Lesson) -> str | None:
         return None
     first = story[0]
     return (
-        f"{lesson.place(first)}: {len(story)} rows of type {first['record_type']} in a row tell of one "
+        f"{lesson.place(first)}: {len(story)} consecutive rows of type {first['record_type']} are of one "
         f"{first['operation']} into {lesson.table(first)}, key {first['headers']['table_key']}."
     )
 
@@ -419,7 +419,7 @@ def query_back(lesson: Lesson) -> str | None:
     if not asked:
         return None
     return (
-        f"{len(asked)} of {plural(len(_changes(lesson)), 'row')} are of types 5 to 8 and hold no value, the first at "
+        f"{len(asked)} of {plural(len(_changes(lesson)), 'row')} are of types 5 to 8 and have no value, the first at "
         f"{lesson.place(asked[0])}: {lesson.sentence(asked[0])}."
     )
 
@@ -446,7 +446,7 @@ def log_times(lesson: Lesson) -> str | None:
     if not back:
         return None
     of = plural(len(times), "row")
-    return f"{count(back)} of {of} are earlier than the row in front of them; the latest is of {moment(max(times))}."
+    return f"{count(back)} of {of} are earlier than the preceding row; the latest is of {moment(max(times))}."
 
 
 def statuses(lesson: Lesson) -> str | None:
@@ -458,7 +458,7 @@ def statuses(lesson: Lesson) -> str | None:
     )
     if not odd:
         return None
-    return f"{plural(odd.total(), 'row')} with a status that is none: {joined([f'“{name}”' for name in sorted(odd)])}."
+    return f"{plural(odd.total(), 'row')} with an unknown status: {joined([f'“{name}”' for name in sorted(odd)])}."
 
 
 def users(lesson: Lesson) -> str | None:

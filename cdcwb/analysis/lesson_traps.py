@@ -1,6 +1,6 @@
 """Where a format can mislead, each time with an example from a capture: found by looking, not known beforehand.
 
-What is said of a format stands in its page under docs/formats/, in the section that is named with it.
+The facts are in the format's page under docs/formats/, in the section that is named with each.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
         ),
         Trap(
             "A transaction's number is used again",
-            "It is free as soon as its transaction has ended. Whoever groups by it alone puts strangers together.",
+            "It is free as soon as its transaction has ended. Grouping by it alone mixes unrelated transactions.",
             "6",
             examples.numbers_again,
         ),
         Trap(
-            "A savepoint's rollback undoes what stands in front of it",
-            "A DISCARD record bears the position from which on its transaction's records are void. Positions go back "
-            "there, and rise again behind it.",
+            "A rollback to a savepoint undoes the changes that precede it",
+            "A DISCARD record has the position from which on the records of its transaction are undone. After it, "
+            "positions continue from there.",
             "6",
             examples.savepoints,
         ),
         Trap(
             "A row in the stream is not yet a change of the table",
-            "Rows are written when they happen. Only the end of their transaction says whether they stay.",
+            "Rows are written when they happen. Only the end of their transaction shows whether they are committed.",
             "6",
             examples.not_committed,
         ),
@@ -77,10 +77,8 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
             examples.after_first,
         ),
         Trap(
-            "Files and reads do not end where records end",
-            "What one read returns may be part of a record or several, and a recorder may leave bytes between "
-            "them that "
-            "are none.",
+            "Files and reads do not end at the end of a record",
+            "One read may return part of a record or several, and a recorder may leave other bytes between records.",
             "1.2",
             examples.no_record,
         ),
@@ -94,7 +92,7 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
             examples.spread,
         ),
         Trap(
-            "The schema may come behind its rows",
+            "The schema may follow its rows",
             "A metadata message may be later than the first rows that need it, and goes to one partition only: "
             "load all "
             "files of a capture together.",
@@ -102,10 +100,9 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
             examples.late_schema,
         ),
         Trap(
-            "A gap looks like nothing at all",
-            "Only committed work is sent, so a transaction that lacks an event looks like a smaller one. The "
-            "numbers of "
-            "its events tell.",
+            "A gap does not show",
+            "Only committed work is sent, so a transaction without one of its events looks like a smaller one. Only "
+            "the numbers of its events show the gap.",
             "6",
             examples.lost_event,
         ),
@@ -117,15 +114,14 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
         ),
         Trap(
             "An update may change nothing",
-            "It is sent all the same, with an empty mask. Change tables leave it out.",
+            "It is sent with an empty mask. Change tables leave it out.",
             "7.4",
             examples.idle_updates,
         ),
         Trap(
             "Not every message is a change",
-            "Rows of the full load say what was there before, in no transaction. A tombstone repeats a delete "
-            "for Kafka's "
-            "compaction.",
+            "Rows of the full load are the rows before the capture, without a transaction. A tombstone repeats a "
+            "delete for Kafka's compaction.",
             "4.3",
             examples.full_load,
         ),
@@ -138,7 +134,7 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
             examples.mask_offset,
         ),
         Trap(
-            "change_seq is no key",
+            "change_seq is not a key",
             "The row before an update has the number of the row after it: only together with the operation is it "
             "unique.",
             "2.3",
@@ -146,81 +142,80 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
         ),
         Trap(
             "NULL in a U row has two meanings",
-            "It is a NULL, or a column that was not captured. Only the mask tells which columns were set.",
+            "It is a NULL, or a column that was not captured. Only the mask shows which columns were set.",
             "3.4",
             examples.null_or_not,
         ),
         Trap(
-            "1970 is no time",
+            "1970 is not the time",
             "PostgreSQL sources have it until the transaction commits, and it stays.",
             "2.4",
             examples.no_time,
         ),
         Trap(
-            "Whether a transaction is whole, nobody can tell",
+            "Nothing shows whether a transaction is complete",
             "Its rows are spread over the tables' files and not numbered.",
             "2.5",
             examples.nobody_can_tell,
         ),
         Trap(
             "A TRUNCATE is a row without values",
-            "Reading it as a change of one row would make a row of NULLs of it. Kafka never gets it.",
+            "Read as a change of one row, it would be a row of NULLs. Kafka never gets it.",
             "3.3",
             examples.truncated,
         ),
     ),
     "goldengate": (
         Trap(
-            "Printed times are in the zone of whoever printed",
+            "Printed times are in the zone of the machine that printed",
             "Logdump shows local time and names no zone. The bytes of the header are UTC.",
             "7",
             examples.printed_times,
         ),
         Trap(
-            "A column that is not there is not NULL",
-            "A compressed update has the key and what is new. What is missing did not change, or was not captured.",
+            "An absent column is not NULL",
+            "A compressed update has the key and what is new. An absent column did not change, or was not captured.",
             "4.4",
             examples.absent,
         ),
         Trap(
-            "Metadata stands inside transactions",
+            "Metadata may be inside a transaction",
             "It describes the rows that follow, belongs to no transaction and ends none, although its TransInd says 3.",
             "5.2",
             examples.metadata_inside,
         ),
         Trap(
-            "What a restart broke off comes again",
-            "RestartAbend makes the open transaction void. The source's log is read again, so its changes are "
-            "there twice.",
+            "A transaction that a restart interrupted is written again",
+            "RestartAbend ends the open transaction without effect. The log of the source is read again, so its "
+            "changes are in the trail twice.",
             "5.5",
             examples.comes_again,
         ),
         Trap(
             "Times do not rise along the trail",
-            "Transactions stand in the order of their commits, each change in them bears its own time. Order by the "
+            "Transactions are in the order of their commits, and each change has its own time. Order by the "
             "number of the trail file, then RBA.",
             "7",
             examples.times_order,
         ),
         Trap(
             "A record that was printed twice is one record",
-            "Sessions are repeated and texts put together. The trail's file and RBA tell.",
+            "Sessions are repeated and texts are joined. Trail file and RBA identify a record.",
             "2.2",
             examples.printed_twice,
         ),
     ),
     "idm-event-log": (
         Trap(
-            "A row is no change, and a change no event",
+            "A row is not a change, and a change not an event",
             "A trigger may log a row for each column of one statement, and the driver may put several changes into one "
             "event.",
             "6.2",
             examples.rows_of_one,
         ),
         Trap(
-            "Some rows say nothing but that something happened",
-            "What is published of query-back rows is what the table holds when the driver gets there, not what "
-            "it held then.",
+            "Some rows say only that something changed",
+            "For query-back rows the driver publishes the table's current row, not the row at the time of the change.",
             "3.2",
             examples.query_back,
         ),
@@ -232,21 +227,20 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
             examples.spelled,
         ),
         Trap(
-            "event_time is no order",
-            "Commits are in the order of record_id. A time may be that of a statement, or lie in the future on "
-            "purpose.",
+            "event_time is not the order",
+            "Commits are in the order of record_id. A time may be that of a statement, or be in the future on purpose.",
             "4.2",
             examples.log_times,
         ),
         Trap(
             "Only a capital N is new",
-            "A status that is anything else keeps a row from being published, whatever it was meant to say.",
+            "A row with any other status is not published.",
             "1.2",
             examples.statuses,
         ),
         Trap(
             "Names of users differ by case",
-            "The driver leaves out what it wrote itself, and knows itself by its name. Is the other one the same?",
+            "The driver skips its own changes, and knows them by its user name. The other spelling is not skipped.",
             "4.1",
             examples.users,
         ),

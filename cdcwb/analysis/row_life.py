@@ -17,7 +17,7 @@ NOT_CAPTURED: Final = "not captured"
 _WORDS: Final[dict[str, str]] = {
     Outcome.ROLLED_BACK: "rolled back",
     Outcome.UNDONE: "undone by a rollback to a savepoint",
-    Outcome.UNDO: "the undoing of another",
+    Outcome.UNDO: "undoes another change",
     Outcome.OPEN: "open: no commit in the capture",
 }
 _TAKEN_BACK: Final = (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)
@@ -84,7 +84,7 @@ def _utc(time: datetime) -> datetime:
 def outcome_words(outcome: str | None) -> str:
     """What became of a change, in words."""
     if outcome is None:
-        return "no outcome told"
+        return "outcome not known"
     return _WORDS.get(outcome, outcome)
 
 
@@ -99,7 +99,7 @@ def told(operation: str | None, difference: Mapping[str, Any]) -> str:
 
 
 def value_text(value: str | None) -> str:
-    """A value as it stands; NULL without quotes, a text that could be taken for something else in quotes."""
+    """A value as it is; NULL without quotes, a text that could be taken for something else in quotes."""
     if value is None:
         return "NULL"
     return f"'{value}'" if value in ("", "NULL", NOT_CAPTURED) or value != value.strip() else value

@@ -1,4 +1,4 @@
-"""The command that tells the life of one row: history."""
+"""The command that shows the history of one row: history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def history(
     as_json: bool,
     target: str | None,
 ) -> int:
-    """Tell the life of one row: every change of it in order, with what changed and where it stands in the files."""
+    """Show the history of one row: each change in order, with its values and its location in the files."""
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.row_life import lives
 
@@ -97,7 +97,7 @@ def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> No
         if rows:
             print_rows(("  column", "value" if change["operation"] != "UPDATE" else "old -> new"), rows)
         else:
-            print_lines(["  no column is told"])
+            print_lines(["  no values in the record"])
 
 
 def _place(place: dict[str, Any]) -> str:

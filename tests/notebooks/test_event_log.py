@@ -95,7 +95,14 @@ def test_the_tables_behind_the_page_are_kept_where_asked(report: SimpleNamespace
 def test_the_page_is_small_and_whole(report: SimpleNamespace) -> None:
     assert report.page.stat().st_size < SIZE_LIMIT
     assert report.facts["is_event_log"] is True
-    for heading in ("Decisions", "Objects", "Documents", "Chain", "Net effect", "What the categories cost"):
+    for heading in (
+        "Decisions",
+        "Objects",
+        "Documents",
+        "Old values that do not fit",
+        "Net effect",
+        "Cost of the event categories",
+    ):
         assert f">{heading}</h2>" in report.html
 
 
@@ -149,7 +156,7 @@ def test_another_capture_is_shown_as_its_changes(tmp_path: Path) -> None:
     assert (facts["decisions_published"], facts["decisions_left_out"]) == (143, 7)
     assert facts["documents"] == 143
     html = page.read_text(encoding="utf-8")
-    assert "This is no event log" in html
+    assert "This is not an event log" in html
     assert "not committed: its outcome is rolled_back" in html
     assert html.count('<section class="cdcwb-document">') == len(facts["documents_shown"]) == 3
 
@@ -161,9 +168,17 @@ def test_a_capture_without_keys_says_so_in_one_line_and_shows_no_empty_sections(
     assert facts["decisions_left_out"] == facts["not_published"] == facts["rows"] > 0
     text = page.read_text(encoding="utf-8")
     html = text[text.index("<main") : text.index("</main>")]
-    why = "No XDS documents: gbase8s captures name no key columns; the option keys="
+    why = "No XDS documents: gbase8s captures name no key columns; give keys="
     assert (text.count(f'class="answer">{why}'), html.count(why)) == (1, 0)
-    for heading in ("Decisions", "Reasons", "Objects", "Documents", "Chain", "Net effect", "What the categories cost"):
+    for heading in (
+        "Decisions",
+        "Reasons",
+        "Objects",
+        "Documents",
+        "Old values that do not fit",
+        "Net effect",
+        "Cost of the event categories",
+    ):
         assert f">{heading}<" not in html
     assert "event logs only" not in html
     assert ">Problems</h2>" in html

@@ -37,10 +37,10 @@ def test_a_share_is_not_rounded_to_none_or_all(published: int, skipped: int, sha
 
 def test_what_was_not_given_is_said() -> None:
     nothing = " ".join(words.given(Settings(), []))
-    assert "no row is taken for the driver's own" in nothing
-    assert "query-back rows need it" in nothing
+    assert "no row counts as the driver's own" in nothing
+    assert "query-back rows need one" in nothing
     given = " ".join(words.given(Settings(driver_user="drv", allow_loopback=True), ["usr", "orders"]))
-    assert "user is drv. What it changed is published all the same" in given
+    assert "user is drv. Its changes are published too" in given
     assert "orders and usr" in given
     assert words.given(Settings(), [], log=False) == []
 

@@ -51,7 +51,7 @@ class CapturePage(Page):
         """What was done when, and to which table."""
         return ask.done(self.capture, self.first, self.last)
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """What is in the capture, whether it is healthy, and what limits the page."""
         summary, captures = self.summary, self.opened.captures

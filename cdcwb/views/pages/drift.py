@@ -76,7 +76,7 @@ class Drift(Page):
         without = [[row["table"], row["events"]] for row in self.drift.without_version]
         return {"versions": versions, "rows_without_version": without}
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """How many versions and findings there are, and what limits the page."""
         versions, found, without = self.drift.versions, self.found, self.drift.without_version

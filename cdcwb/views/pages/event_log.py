@@ -77,18 +77,18 @@ class EventLog(Page):
         """The first rows of the busiest objects of a log."""
         return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """What became of the rows, and what the decisions rest on."""
         self.begin(sheet, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
         if self.nothing:
             return
         if self.asked.limits and self.log:
-            sheet.note("Rows were decided with the whole log at hand.")
+            sheet.note("The decisions are those for the complete log.")
         if not self.log:
             sheet.note(
-                "This is no event log: no Publisher decides about it. "
-                "What follows are its committed changes as the documents that say the same."
+                "This is not an event log, so no Publisher decides about it. "
+                "Shown are its committed changes as XDS documents."
             )
         for key in self.inferred:
             sheet.note(str(key))
@@ -119,14 +119,14 @@ class EventLog(Page):
         if not self.nothing:
             sheet.table(reasons[:40], headings, total=len(reasons), none=f"Every {self.unit} is published.")
 
-    @panel("Who made the changes")
+    @panel("Users")
     def users(self, sheet: Sheet) -> None:
         """Who made the changes of an event log."""
         if self.log and not self.nothing:
             headings = {"perpetrator": "perpetrator", "rows": "rows", "published": "published"}
             sheet.table(self.log.perpetrators(12), headings)
 
-    @panel("Not published")
+    @panel("Rows not published")
     def unpublished(self, sheet: Sheet) -> None:
         """Rows that are not published, with their reasons."""
         left = words.said(self.page.unpublished(50))
@@ -155,7 +155,7 @@ class EventLog(Page):
             return
         sheet.chart(figure, show.table_html(rows[:60], _WITH_OBJECT))
         beyond = sum(last["of"] - _ROWS for last in rows if last["place"] == _ROWS)
-        left = f"; {plural(beyond, 'later row')} of theirs left out." if beyond else "."
+        left = f"; {plural(beyond, 'later row')} of these left out." if beyond else "."
         sheet.note(f"{count(drawn)} of {plural(objects, 'object')}, by their number of rows{left}")
         unnumbered = sum(row["record_id"] is None for row in rows)
         if unnumbered:
@@ -163,7 +163,7 @@ class EventLog(Page):
         first = [row for row in rows if row["lane"] < _HISTORIES]
         sheet.chart(charts.histories(first, words.TYPES), show.table_html(first[:60], _WITH_OBJECT))
         sheet.note(f"{count(first[-1]['lane'] + 1)} of {plural(objects, 'object')}. The numbers are event types:")
-        meanings = {"event_type": "type", "name": "what it is", "meaning": "what it says", "verb": "becomes"}
+        meanings = {"event_type": "type", "name": "name", "meaning": "meaning", "verb": "becomes"}
         sheet.table(words.types_used(self.page.counts), {**meanings, "rows": "rows"})
 
     @panel("Documents")
@@ -176,16 +176,21 @@ class EventLog(Page):
             sheet.put_by(lambda: beside.beside(led, sheet.capture))
             sheet.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
 
-    @panel("Chain")
+    @panel("Old values that do not fit")
     def chain(self, sheet: Sheet) -> None:
         """Rows whose old value is not the value that the row before wrote."""
         sheet.record({"chain_breaks": self.page.chain_breaks})
         if self.log and not self.nothing:
             headings = {"record_id": "record", "scope": "object", "column_name": "column"}
-            headings |= {"previous_record_id": "record before", "previous_new_value": "it wrote"}
-            headings |= {"old_value": "old value here"}
+            headings |= {"previous_record_id": "previous record", "previous_new_value": "value it wrote"}
+            headings |= {"old_value": "old value"}
             rows = words.with_object(self.log.chain(50), "table")
-            sheet.table(rows, headings, total=self.log.chain_breaks, none="No old value contradicts the value before.")
+            sheet.table(
+                rows,
+                headings,
+                total=self.log.chain_breaks,
+                none="Each old value is the value that the previous row wrote.",
+            )
 
     @panel("Net effect")
     def net(self, sheet: Sheet) -> None:
@@ -196,12 +201,12 @@ class EventLog(Page):
             return
         if effects:
             sheet.note(words.effects_said(effects))
-        headings = {"scope": "object", "rows": "rows", "effect": "effect", "was": "was", "now": "is"}
-        headings |= {"read_back": "to be read from the table"}
+        headings = {"scope": "object", "rows": "rows", "effect": "effect", "was": "before", "now": "after"}
+        headings |= {"read_back": "read from the table"}
         rows = words.with_object(self.log.net(40), "table")
         sheet.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
 
-    @panel("What the categories cost")
+    @panel("Cost of the event categories")
     def costs(self, sheet: Sheet) -> None:
         """What each category of event types costs in space, time and triggers."""
         costs = self.page.costs_by_category
@@ -210,11 +215,11 @@ class EventLog(Page):
         if not self.log or self.nothing:
             return
         headings = {"category": "category", "types": "types", "tables": "tables", "rows": "rows", "bytes": "space"}
-        headings |= {"events": "events", "each": "space of an event", "query_backs": "queries (time)"}
+        headings |= {"events": "events", "each": "space per event", "query_backs": "queries (time)"}
         sheet.table(costs, headings | {"statements": "statements (complexity)"}, none="There are no rows.")
         choices = words.trade_offs(costs)
         if choices:
-            sheet.note("The same statements with every insert and update in one category, at what one takes here:")
+            sheet.note("The same statements if every insert and update were of one category, at the sizes of this log:")
             headings = {"choice": "inserts and updates", "rows": "rows", "bytes": "space", "queries": "queries"}
             sheet.table(choices, headings)
         headings = {"table": "table", "category": "category", "rows": "rows", "bytes": "space", "events": "events"}
@@ -223,14 +228,14 @@ class EventLog(Page):
             sheet.chart(charts.costs(self.log.costs), show.table_html(self.log.costs, headings))
             sheet.table(self.log.costs[:60], headings, total=len(self.log.costs))
 
-    @panel("Keys written in several ways")
+    @panel("Different spellings of a key")
     def spellings(self, sheet: Sheet) -> None:
         """Keys that are one key, written in several ways."""
         spellings = self.page.spellings(self.capture.problems)
         sheet.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
             headings = {"table": "table", "sentence": "what", "file": "first in", "offset": "at offset"}
-            sheet.table(spellings, headings, none="Every key is written in one way.", folder=self.asked.shown)
+            sheet.table(spellings, headings, none="Each key has one spelling.", folder=self.asked.shown)
 
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
@@ -245,8 +250,8 @@ class EventLog(Page):
             places = ask.problem_places(self.capture, 30)
             sheet.table(places, headings, total=self.summary["problems"], folder=shown)
 
-    @panel("Settings of publishing")
+    @panel("Publisher settings")
     def publishing(self, sheet: Sheet) -> None:
         """Every setting with its value, and the files of the snapshot."""
-        headings = {"setting": "setting", "value": "value", "about": "what it means"}
+        headings = {"setting": "setting", "value": "value", "about": "meaning"}
         sheet.table(words.settings_said(self.settings, self.tables_now), headings)

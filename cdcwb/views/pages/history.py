@@ -32,12 +32,12 @@ def put_changes(sheet: Sheet, life: Life) -> None:
     """The changes of a row as a table and as a chart."""
     shown = sheet.lead([{**change, **_place(change)} for change in life.shown])
     rows = ask.life_rows(shown)
-    headings = {"at": "time", "operation": "operation", "outcome": "outcome", "sentence": "what changed"}
+    headings = {"at": "time", "operation": "operation", "outcome": "outcome", "sentence": "changed values"}
     headings |= {"transaction_id": "transaction", "user": "user", "change_mask": "mask", "version_code": "version"}
     headings |= {"position": "position", "places": "file, offset"}
     sheet.table(rows, headings, total=life.changes, none="The capture has no change of this row.")
     if any(row["at"] for row in rows):
-        simple = {"at": "time", "operation": "operation", "sentence": "what changed"}
+        simple = {"at": "time", "operation": "operation", "sentence": "changed values"}
         sheet.chart(charts.row_life(shown), show.table_html(rows[:50], simple))
 
 
@@ -72,7 +72,7 @@ class History(Page):
         """The name of the table."""
         return self.wanted.table.table if self.wanted.table else ""
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """Which row it is; why none, where rows have no key."""
         life = self.life

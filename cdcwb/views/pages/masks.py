@@ -70,7 +70,7 @@ class Masks(Page):
         """See :class:`Page`."""
         return {"mask_disagreements": len(self.wrong)}
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """How many updates there are, and what tells which columns they change."""
         known, totals = self.updates, self.totals

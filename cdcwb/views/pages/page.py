@@ -173,8 +173,8 @@ class Page:
             sheet.headline(headline(self.notebook, known))
         if len(opened.captures) > 1:
             sheet.note(
-                f"{joined(list(opened.captures))} are looked at together; tables and transactions bear the name of "
-                "their capture. Positions of two captures cannot be compared: all of one stand before all of the next."
+                f"{joined(list(opened.captures))} are shown together; tables and transactions have the name of "
+                "their capture. Positions of two captures cannot be compared: those of one precede those of the next."
             )
         if self.asked.limits:
             sheet.note(f"Only a part is shown: {'; '.join(self.asked.limits)}.")

@@ -1,5 +1,5 @@
-"""The rows of a table at some place of the log, the life of one of them, and two captures of the same tables side by
-side."""
+"""The rows of a table at a position of the log, the history of one of them, and the differences between two captures of
+the same tables."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _COUNTED: Final = ("missing", "extra", "different", "late", "same")
 
 
 class Replay(Page):
-    """A table as it was after some commit, the life of one row, and the differences of two captures.
+    """A table as it was after a commit, the history of one row, and the differences between two captures.
 
     ``table``: empty: the one with the most changes that have a key. ``position``, ``time``: replay what was committed
-    up to there; empty: to the end. ``key``: the row whose life is told, as a JSON object; empty: the one with the most
-    changes. ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``: tables
-    that have no key in either capture are compared by an inferred one.
+    up to there; empty: to the end. ``key``: the row whose history is shown, as a JSON object; empty: the one with the
+    most changes. ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``:
+    tables that have no key in either capture are compared by an inferred one.
     """
 
     title: ClassVar[str] = "Replay and reconcile"
@@ -71,7 +71,7 @@ class Replay(Page):
 
     @property
     def table(self) -> Known | None:
-        """The table, where it has rows that can be told apart."""
+        """The table, if its changes have keys."""
         return self.wanted.table if self.wanted.table and self.wanted.table.keyed else None
 
     @cached_property
@@ -86,7 +86,7 @@ class Replay(Page):
 
     @cached_property
     def state(self) -> Replayed | None:
-        """The rows of the table; None where they cannot be told apart."""
+        """The rows of the table; None without keys."""
         return ask.replayed(self.wanted) if self.table else None
 
     @cached_property
@@ -110,7 +110,7 @@ class Replay(Page):
         """See :class:`Page`."""
         return self.state_facts | ask.life_facts(self.life) | self.compared_facts
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """Which tables there are; why nothing can be replayed, where rows have no key."""
         wanted = self.wanted
@@ -123,14 +123,14 @@ class Replay(Page):
             headings = {"table": "table", "changes": "changes", "keyed": "with a key"}
             sheet.table(known[:30], headings, total=len(known))
 
-    @panel("A table, replayed")
+    @panel("Table after replay")
     def replayed(self, sheet: Sheet) -> None:
         """The rows of a table after some commit, and how many there were when."""
         sheet.record(self.state_facts)
         if self.table is None or self.state is None:
             return
         wanted, name, state = self.wanted, self.table.table, self.state
-        partial = "the capture holds the beginning, or all columns, of the others"
+        partial = "their insert is not in the capture, and not all columns are known"
         sheet.cards(
             [(name, plural(state.rows, "row"), wanted.until), ("partial", count(state.partial), partial)],
         )
@@ -141,11 +141,11 @@ class Replay(Page):
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
             html = show.table_html(numbers[:50], {"at": "until", "rows": "rows"})
             sheet.chart(charts.rows_over_time(steps, self.table.first, self.table.last), html)
-            sheet.note(f"Rows of {name} as its changes were committed; rows that no change tells of are not in it.")
+            sheet.note(f"Rows of {name} as its changes were committed; rows without a change are not included.")
         else:
-            sheet.note("The number of rows did not change at any time that is known.")
+            sheet.note("No known time changes the number of rows.")
 
-    @panel("The life of one row")
+    @panel("Row history")
     def row(self, sheet: Sheet) -> None:
         """Every change of a row in the order of the log, also under the keys it had before and after."""
         sheet.record(ask.life_facts(self.life))
@@ -153,19 +153,18 @@ class Replay(Page):
             put_which(sheet, self.wanted.table.table, self.life)
             put_changes(sheet, self.life)
 
-    @panel("Two captures side by side")
+    @panel("Source and target")
     def side_by_side(self, sheet: Sheet) -> None:
         """How many changes are missing, extra, different, late or the same, by table and over time."""
         found = self.found
         sheet.record(self.compared_facts)
         if found is None:
             sheet.note(
-                "There is no second capture to compare with. "
-                "The parameter others names one: `--with PATH` of cdcwb report."
+                "There is no second capture to compare with. Name one with --with PATH (in the notebook others=[PATH])."
             )
             return
         late_after = self.wanted.late_after
-        lines = {"missing": "in the source only", "extra": "in the target only", "different": "in some column"}
+        lines = {"missing": "only in the source", "extra": "only in the target", "different": "in some column"}
         lines |= {"late": f"by more than {late_after}" if late_after else "late_after is not set"}
         lines |= {"same": "late ones included"}
         sheet.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
@@ -177,7 +176,7 @@ class Replay(Page):
             for reason, number in found.by_reason(what).items()
         ]
         if reasons:
-            sheet.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "that is"})
+            sheet.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "meaning"})
         headings = {"table": "table", "same": "same", "missing": "missing", "extra": "extra"}
         headings |= {"different": "different", "late": "late", "slowest_us": "longest delay"}
         sheet.table(found.by_table(), headings, none="Neither capture has a committed change with a key.")
@@ -190,7 +189,7 @@ class Replay(Page):
             figure = charts.differences_over_time(spans, found.first, found.last, found.width_us, found.axis)
             sheet.chart(figure, html)
 
-    @panel("Which columns differ")
+    @panel("Columns that differ")
     def columns(self, sheet: Sheet) -> None:
         """In which share of the matched changes each column differs."""
         columns = show.records(self.found.by_column()) if self.found else []
@@ -202,9 +201,9 @@ class Replay(Page):
             drawn, differ = count(min(len(columns), 40)), plural(len(columns), "column")
             sheet.note(f"{drawn} of {differ} that differ somewhere are shown.")
         elif self.found:
-            sheet.note("No column differs in changes that belong together.")
+            sheet.note("No column differs in matched changes.")
 
-    @panel("The differences")
+    @panel("Differences")
     def differences(self, sheet: Sheet) -> None:
         """The changes that are not the same in both captures, one by one."""
         if self.found is None:
@@ -213,18 +212,18 @@ class Replay(Page):
         headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
         headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
         headings |= {"source_position": "in the source", "target_position": "in the target"}
-        none = "Every change of one capture is in the other, the same and in time."
+        none = "Each change of one capture is in the other, with the same values and in time."
         sheet.table(differ, headings, total=self.found.unlike, none=none)
 
-    @panel("How long changes took")
+    @panel("Delay in the target")
     def delays(self, sheet: Sheet) -> None:
         """How much later than in the source matched changes are in the target."""
         if self.found is None:
             return
         spans = self.found.delays()
         if not spans:
-            sheet.note("No time of two matched changes is known.")
+            sheet.note("No matched change has a time in both captures.")
             return
         headings = {"from_us": "from", "to_us": "to", "changes": "changes"}
         sheet.chart(charts.delays(spans), show.table_html(spans, headings))
-        sheet.note("The time of a change is that of its commit, or its own where the commit's is not known.")
+        sheet.note("The time of a change is that of its commit, or its own if that of the commit is not known.")

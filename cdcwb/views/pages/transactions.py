@@ -87,7 +87,7 @@ class Transactions(Page):
         """Whether of no transaction it can be told if it is whole."""
         return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
 
-    @panel("In short")
+    @panel("Summary")
     def in_short(self, sheet: Sheet) -> None:
         """What became of the transactions, and what limits the page."""
         facts, summary = self.facts, self.summary
