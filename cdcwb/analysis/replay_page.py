@@ -433,7 +433,7 @@ def ends_facts(life: Life | None) -> dict[str, Any]:
     where they are not among the changes that are shown."""
     shown = [] if life is None else life.shown
     kept = [change for change in shown if not change["taken_back"]]
-    ends = [[str(change["operation"]), change["at"]] for change in (*kept[:1], *kept[-1:])] or [None, None]
+    ends: list[Any] = [[str(change["operation"]), change["at"]] for change in (*kept[:1], *kept[-1:])] or [None, None]
     complete = life is not None and life.changes == len(shown)
     return {
         "history_first": ends[0],
