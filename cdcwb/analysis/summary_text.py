@@ -72,7 +72,7 @@ def _completeness(transactions: int, numbers: dict[str, int]) -> str:
     whole = numbers.get(Completeness.WHOLE, 0)
     if numbers.get(Completeness.UNKNOWN, 0) == transactions:
         what = "the transaction is" if transactions == 1 else f"the {count(transactions)} transactions are"
-        return f"whether {what} whole cannot be told"
+        return f"whether {what} complete is not known"
     if whole < transactions:
         return f"{count(whole)} of {plural(transactions, 'transaction')} are whole"
     return "the transaction is whole" if whole == 1 else f"all {count(whole)} transactions are whole"

@@ -60,7 +60,7 @@ def test_whether_transactions_are_whole_is_not_claimed_where_nobody_can_tell(tab
     assert facts["transactions"] == facts["transactions_unknown"] == 81
     assert facts["transactions_unfinished"] == 0
     assert "Every transaction was committed." in tables.html
-    assert "Whole or not cannot be told of 81 transactions" in tables.html
+    assert "Of 81 transactions it is not known whether they are complete" in tables.html
     assert facts["tone"] == "warning"
     assert set(facts["problem_codes"]) == {"apply_exception", "clock"}
 

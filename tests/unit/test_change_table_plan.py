@@ -240,7 +240,7 @@ def test_the_header_line_counts_where_the_side_file_names_other_columns(tmp_path
         ('{"dataInfo": {"columns": 3}}', "dataInfo.columns: expected an array"),
         ('{"dataInfo": {"columns": [3]}}', "dataInfo.columns: expected an object with a name"),
         ('{"formatInfo": {"options": {"quoteChar": "ab"}}}', "expected one byte as quote"),
-        ('{"formatInfo": {"options": {"fieldDelimiter": "\\n"}}}', "cannot be told from"),
+        ('{"formatInfo": {"options": {"fieldDelimiter": "\\n"}}}', "cannot be distinguished from"),
         ("\xff", "expected a JSON document"),
     ],
 )
@@ -400,7 +400,7 @@ def test_wrong_options_say_what_is_wrong(options: dict[str, Any], message: str) 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     write(tmp_path, {"t__ct.csv": "header__change_oper,A\nI,1\n"})
-    with pytest.raises(OptionError, match="cannot be told from"):
+    with pytest.raises(OptionError, match="cannot be distinguished from"):
         plan_of(tmp_path, FORMAT, delimiter='"')
 
 

@@ -90,7 +90,7 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
         ),
         (
             {"transactions_by_completeness": {"unknown": 2}},
-            "for, whether the 2 transactions are whole cannot be told and there are no problems.",
+            "for, whether the 2 transactions are complete is not known and there are no problems.",
         ),
         (
             {"files": [file(0, "a.csv", 9), file(1, "a.parquet", 9, rows=6)]},

@@ -168,7 +168,7 @@ def test_given_parts_of_the_dialect_are_kept(tmp_path: Path) -> None:
 
 def test_parts_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, LOG)
-    with pytest.raises(OptionError, match="cannot be told from"):
+    with pytest.raises(OptionError, match="cannot be distinguished from"):
         probe_file(path, dialect_options={"delimiter": b'"'})
     assert probe_file(path, dialect_options={"quote": b","}).dialect != DEFAULT
 

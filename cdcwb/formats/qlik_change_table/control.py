@@ -50,7 +50,7 @@ def control_row(control: str, row: Mapping[str, str | None]) -> ControlRow:
         operation = str(Operation.TRUNCATE if kind == DDL_TRUNCATE else Operation.DDL)
         position = row.get("change_seq") or None
     elif control == EXCEPTIONS:
-        label = name.label if name else "a table that is not told"
+        label = name.label if name else "a table without a name"
         problem = sentences.refused(label, row.get("statement"), row.get("error"))
     return ControlRow(name, operation, position, row.get(CONTROL_TIMES.get(control, "")) or None, problem)
 

@@ -95,7 +95,7 @@ def not_in_charset(column: str, charset: str, digits: str) -> Finding:
 
 def refused(table: str, statement: str | None, error: str | None) -> Finding:
     """A change that the target refused."""
-    why = visible(error or "an error that is not told", 300)
+    why = visible(error or "no error is given", 300)
     what = f"; the statement was {visible(statement, 300)}" if statement else ""
     return Problem.APPLY_EXCEPTION, f"the target refused a change of {visible(table, 120)}: {why}{what}"
 

@@ -40,7 +40,7 @@ class Dialect:
         for name, token in tokens:
             for other, within in tokens:
                 if name != other and token and token in within:
-                    raise ValueError(f"{name} {token!r} cannot be told from {other} {within!r}")
+                    raise ValueError(f"{name} {token!r} cannot be distinguished from {other} {within!r}")
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Dialect:

@@ -351,8 +351,8 @@ class Transactions(Page):
         sheet.table(rest, places, total=self.facts["transactions_unfinished"], none=none)
         if self.facts["transactions_unknown"]:
             sheet.note(
-                f"Whole or not cannot be told of {plural(self.facts['transactions_unknown'], 'transaction')}: "
-                "nothing numbers events or says which is the last."
+                f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether they are "
+                "complete: their events have no numbers, and none is marked as the last."
             )
         sheet.record({"unfinished_transactions": [row["transaction_id"] for row in rest]})
 
