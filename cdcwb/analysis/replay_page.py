@@ -433,13 +433,17 @@ def ends_facts(life: Life | None) -> dict[str, Any]:
     where they are not among the changes that are shown."""
     shown = [] if life is None else life.shown
     kept = [change for change in shown if not change["taken_back"]]
-    ends: list[Any] = [[str(change["operation"]), change["at"]] for change in (*kept[:1], *kept[-1:])] or [None, None]
+    ends: list[Any] = [[change["operation"], _iso(change["at"])] for change in (*kept[:1], *kept[-1:])] or [None, None]
     complete = life is not None and life.changes == len(shown)
     return {
         "history_first": ends[0],
         "history_last": ends[-1] if complete else None,
         "history_taken_back": len(shown) - len(kept) if complete else None,
     }
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
 
 
 def _place(place: Mapping[str, Any] | None) -> str | None:
