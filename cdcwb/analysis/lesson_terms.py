@@ -92,14 +92,14 @@ def delivery(lesson: Lesson) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A kind of position. ``find``: its value in a record, None where it has none; ``page``: its section under
-    docs/formats/."""
+    """A kind of position. ``find``: its value in a record, None where it has none; ``section``: of the format's page
+    under docs/formats/."""
 
     name: str
     format: str
     given_by: str
     orders: str
-    page: str
+    section: str
     find: Callable[[Event], str | None]
 
 
@@ -137,35 +137,35 @@ def _trail(event: Event) -> str | None:
 _POSITIONS: Final = (
     _Position(
         *("LSN, log sequence number", "gbase8s", "the database server, to each record of its log"),
-        *("the records of one log", "gbase8s §6", _lsn),
+        *("the records of one log", "6", _lsn),
     ),
     _Position(
         *("SCN, system change number", "goldengate", "Oracle Database, to each commit and to other events"),
-        *("the commits of one database", "goldengate §5.7", _scn),
+        *("the commits of one database", "5.7", _scn),
     ),
     _Position(
         *("CSN, commit sequence number", "goldengate", "GoldenGate, from the number that the source gives a commit"),
-        *("the commits of one source", "goldengate §5.7", _header("LOGCSN")),
+        *("the commits of one source", "5.7", _header("LOGCSN")),
     ),
     _Position(
         *("trail file and RBA", "goldengate", "GoldenGate, the file of the trail and the byte in it"),
-        *("the records of one trail", "goldengate §3.5", _trail),
+        *("the records of one trail", "3.5", _trail),
     ),
     _Position(
         *("changeSequence", "qlik-kafka", "Qlik Replicate, to each change of a task"),
-        *("all changes of one task", "qlik-kafka §5.1", _header("changeSequence")),
+        *("all changes of one task", "5.1", _header("changeSequence")),
     ),
     _Position(
         *("change_seq", "qlik-change-table", "Qlik Replicate, to each change of a task"),
-        *("all changes of one task", "qlik-change-table §2.3", lambda event: event["position"]),
+        *("all changes of one task", "2.3", lambda event: event["position"]),
     ),
     _Position(
         *("offset", "qlik-kafka", "the Kafka broker, to each message"),
-        *("the messages of one partition", "qlik-kafka §9", _offset),
+        *("the messages of one partition", "9", _offset),
     ),
     _Position(
         *("record_id", "idm-event-log", "a sequence of the database, in the trigger"),
-        *("the rows of one event log", "idm-event-log §1.2", _header("record_id")),
+        *("the rows of one event log", "1.2", _header("record_id")),
     ),
 )
 
@@ -183,7 +183,7 @@ def positions(lessons: Mapping[str, Lesson]) -> list[dict[str, Any]]:
                 "given_by": kind.given_by,
                 "orders": kind.orders,
                 "format_code": kind.format,
-                "page": kind.page,
+                "page": f"{kind.format} §{kind.section}",
                 "example_code": found and found[1],
                 "location": found and lesson and lesson.place(found[0]),
             }
