@@ -2,6 +2,7 @@
 
 const ROW = 24;
 const DUMP = 20;
+const GAP = 10;
 const TABS = ["Fields", "Values", "Mask", "Schema"];
 const KEYS = [
   ["j ↓", "next record"], ["k ↑", "previous record"], ["PgDn", "a page on"], ["PgUp", "a page back"],
@@ -136,7 +137,7 @@ class Panes {
         button("Copy", "c", () => this.showCopy()),
         button("?", "?", () => this.showHelp())),
       make("div", { class: "bar picks" }, ...PICKS.map((name) => make("label", {}, `${name} `, this.picks[name]))),
-      make("div", { class: "records" }, this.head, this.list, this.track),
+      make("div", { class: "records" }, make("div", { class: "across" }, this.head, this.list), this.track),
       make("div", { class: "panes" },
         make("div", { class: "pane" }, this.tabs, this.notes, this.body),
         make("div", { class: "pane" }, this.over, this.bytes)),
@@ -309,7 +310,10 @@ class Panes {
   }
 
   setWidths() {
-    this.root.style.setProperty("--columns", this.columns.map((column) => this.widths[column.name] || column.width).join(" "));
+    const widths = this.columns.map((column) => this.widths[column.name] || column.width);
+    const least = widths.reduce((sum, width) => sum + Number(/\d+/.exec(width)[0]) + GAP, 2 * GAP);
+    this.root.style.setProperty("--columns", widths.join(" "));
+    this.root.style.setProperty("--least", `${least}px`);
   }
 
   resize(event, column) {
@@ -473,7 +477,7 @@ class Panes {
   }
 
   wheel(event) {
-    if (!this.state || this.state.shown <= this.count || event.ctrlKey) return;
+    if (!this.state || this.state.shown <= this.count || event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
     event.preventDefault();
     this.scrollTo(this.first + Math.sign(event.deltaY) * Math.max(1, Math.round(Math.abs(event.deltaY) / 40)));
   }

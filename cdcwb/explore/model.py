@@ -154,14 +154,14 @@ class Explorer:
             done = not search.running  # before its records are taken
             found = search.rows()
             self.search_done = done
-            if search.complete:
+            if done and search.complete:
                 self._remember(search.understood, found)
             self._show(found)
-        elif self._seen == self._version:
-            return
-        else:
+            if self._found is not None and len(self._found) and not self._shows(self.chosen):
+                self.chosen = int(self._found[0])
+        elif self._seen != self._version:
             self._show(self._passed)
-        self._settle()
+            self._settle()
 
     def _show(self, passed: Ints | None) -> None:
         """Show the records that pass the filter, as far as they are selected."""
@@ -175,6 +175,11 @@ class Explorer:
         """End the search that runs; what it found stays."""
         if self.search is not None:
             self.search.cancel()
+
+    def _shows(self, row: int) -> bool:
+        """Whether a record is among those that are shown."""
+        place = self.place_of(row)
+        return self._found is None or (place < len(self._found) and int(self._found[place]) == row)
 
     def _settle(self) -> None:
         """Choose a record that is shown, the next one."""
@@ -240,10 +245,8 @@ class Explorer:
         if self._version is not None and not self._within(self._version)[row]:
             self.follows = False
             self._show(self._passed)
-        if self._found is not None:
-            place = self.place_of(row)
-            if place == len(self._found) or int(self._found[place]) != row:
-                self.apply("")
+        if not self._shows(row):
+            self.apply("")
         self.chosen = row
 
     def move(self, by: int) -> None:

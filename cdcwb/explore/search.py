@@ -118,6 +118,8 @@ class Search:
             return unread[rows] | ((other[rows] >= 0) & unread[other[rows]])
 
         for batch in self._batches(wanted) if left else ():
+            if self._stopped.is_set():
+                return
             rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
             chosen = (rows >= 0) & unread[rows]
             rows = rows[chosen]
@@ -130,11 +132,10 @@ class Search:
                 both = np.unique(np.append(rows, other[rows]))
                 self._conclude(both[(both >= 0) & candidates[both] & ~is_open(both)], other)
                 self.searched += int(candidates[rows].sum())
-            if self._stopped.is_set() or not left:
+            if not left:
                 break
-        if not self._stopped.is_set():  # records that the reader does not give have no values
-            self._conclude(self._rows[is_open(self._rows)], other)
-            self.searched = self.total
+        self._conclude(self._rows[is_open(self._rows)], other)  # what the reader does not give has no values
+        self.searched = self.total
 
     def _conclude(self, rows: Ints, other: Ints) -> None:
         """Decide for records that are read, with their other halves, whether the filter holds."""
