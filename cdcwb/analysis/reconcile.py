@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
 from cdcwb.analysis.frames import table_name
+from cdcwb.analysis.reconcile_losses import Losses, losses_of
 from cdcwb.analysis.reconcile_names import borrowed, check_names, told
 from cdcwb.analysis.reconcile_reasons import Reason, Span, changed_columns, reasons
 from cdcwb.analysis.reconciled import DIFFERENCES, PLACE, TIME, Reconciled
@@ -39,6 +40,7 @@ _ROWS: Final = pa.schema(
         *(("side", pa.int8()), ("table", pa.string()), ("key", pa.string()), ("shown", pa.string())),
         *(("operation", pa.string()), ("commit", pa.string()), ("position", pa.string()), ("file_index", pa.int32())),
         *(("offset", pa.int64()), ("file", pa.string()), ("at", TIME), ("image", pa.string())),
+        ("transaction", pa.string()),
         *(("changed", pa.list_(pa.string())), ("was", pa.string())),  # of updates: columns, and their old values
     ]
 )
@@ -88,9 +90,10 @@ def reconcile(
     parted = both.withColumn("_bucket", F.pmod(F.hash("table", "key"), F.lit(buckets)))
 
     spans = (_span(sides[0]), _span(sides[1]))
+    lost = (losses_of(_capture(source)), losses_of(_capture(target), back))
 
     def work(table: pa.Table) -> pa.Table:
-        return pa.Table.from_pylist(list(_matched(table, rules, spans)), schema=DIFFERENCES)
+        return pa.Table.from_pylist(list(_matched(table, rules, spans, lost)), schema=DIFFERENCES)
 
     pairs = parted.groupBy("_bucket").applyInArrow(work, from_arrow_schema(DIFFERENCES))
     times = [time for side in sides for one in side.values() for time in (one.first, one.last) if time is not None]
@@ -121,6 +124,11 @@ def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) 
         name: replace(one, keyed=one.changes, keys=((inferred[name].column,),)) if name in inferred else one
         for name, one in tables.items()
     }
+
+
+def _capture(tables: Tables) -> Any:
+    """The capture that tables are the changes of."""
+    return getattr(tables, "capture", tables)
 
 
 def _counted(capture: Tables) -> DataFrame:
@@ -165,6 +173,7 @@ def _rows(capture: Tables, side: int, rules: Rules, back: Mapping[str, str], key
         F.coalesce("commit_position", "position").alias("commit"),
         *("position", "file_index", "offset", "file", F.coalesce("committed_at", "changed_at").alias("at")),
         F.to_json(image, {"ignoreNullFields": "false"}).alias("image"),
+        F.col("transaction_id").alias("transaction"),
         F.when(update, F.col("changed_columns")).alias("changed"),
         F.when(update, F.to_json(was, {"ignoreNullFields": "false"})).alias("was"),
     )
@@ -205,14 +214,16 @@ def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> 
 # --- in the workers ---------------------------------------------------------------------------------------------------
 
 
-def _matched(table: pa.Table, rules: Rules, spans: tuple[Span, Span]) -> Iterator[dict[str, Any]]:
+def _matched(
+    table: pa.Table, rules: Rules, spans: tuple[Span, Span], lost: tuple[Losses, Losses]
+) -> Iterator[dict[str, Any]]:
     groups: dict[tuple[str, str], tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
     for row in table.to_pylist():
         groups.setdefault((row["table"], row["key"]), ([], []))[row["side"]].append(row)
     for (name, _), sides in groups.items():
         changes = [[_change(row) for row in sorted(side, key=_order)] for side in sides]
         pairs = match(changes[0], changes[1], name, rules)
-        for pair, reason in zip(pairs, reasons(pairs, name, rules, spans), strict=True):
+        for pair, reason in zip(pairs, reasons(pairs, name, rules, spans, lost), strict=True):
             yield _difference(name, pair, reason, rules)
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from cdcwb.analysis.alike import Change, Matched, Rules, differing_columns
+from cdcwb.analysis.reconcile_losses import NOTHING, Losses
 from cdcwb.model import Operation
 from cdcwb.words import count, plural
 
@@ -28,6 +29,8 @@ class Reason(StrEnum):
     LATE = "late"
     OUT_OF_ORDER = "out_of_order"
     DIFFERENT_VALUE = "different_value"
+    UNREADABLE = "unreadable"
+    TRANSACTION_GAP = "transaction_gap"
     AFTER_END = "after_end"
     BEFORE_START = "before_start"
     UNEXPLAINED = "unexplained"
@@ -39,6 +42,8 @@ ABOUT: Final[dict[Reason, str]] = {
     Reason.LATE: "the other capture has it after other changes of the row, by more than late_after",
     Reason.OUT_OF_ORDER: "the other capture has it before or after other changes of the row",
     Reason.DIFFERENT_VALUE: "the other capture has other values at the same position or time",
+    Reason.UNREADABLE: "the other capture has unreadable bytes where the change belongs",
+    Reason.TRANSACTION_GAP: "the other capture has its transaction, but not all events of it",
     Reason.AFTER_END: "later than the last change of the other capture",
     Reason.BEFORE_START: "earlier than the first change of the other capture",
     Reason.UNEXPLAINED: "nothing in the two captures shows why",
@@ -49,12 +54,15 @@ _WORDS: Final[dict[str, tuple[str, str | None]]] = {
     Reason.NO_OP_UPDATE: ("no-op update", None),
     Reason.DUPLICATE: ("duplicate", None),
     Reason.DIFFERENT_VALUE: ("different value", None),
+    Reason.TRANSACTION_GAP: ("transaction gap", None),
 }
 _OTHER: Final = {"missing": "target", "extra": "source"}
 
 
 def reason_words(reason: str, what: str) -> str:
     """A reason in words; ``what`` is ``missing`` or ``extra``."""
+    if reason == Reason.UNREADABLE:
+        return f"unreadable in the {_OTHER[what]}"
     ends = {Reason.AFTER_END: "after the end", Reason.BEFORE_START: "before the start"}
     if reason in ends:
         return f"{ends[Reason(reason)]} of the {_OTHER[what]}"
@@ -82,7 +90,13 @@ def changed_columns(change: Change) -> list[dict[str, Any]]:
     ]
 
 
-def reasons(pairs: Sequence[Matched], table: str, rules: Rules, spans: tuple[Span, Span]) -> list[Reason | None]:
+def reasons(
+    pairs: Sequence[Matched],
+    table: str,
+    rules: Rules,
+    spans: tuple[Span, Span],
+    losses: tuple[Losses, Losses] = (NOTHING, NOTHING),
+) -> list[Reason | None]:
     """The reason of each of the changes of one row that :func:`cdcwb.analysis.alike.match` left alone, None for pairs.
 
     - no-op update: it changes nothing, by its list of changed columns, else by the values of the row before it;
@@ -91,6 +105,8 @@ def reasons(pairs: Sequence[Matched], table: str, rules: Rules, spans: tuple[Spa
     - late, out of order: the other capture has the same change, behind or before others of the row; late where it comes
       later than ``rules.late_after``;
     - different value: the other capture has a change of the row with the same operation at the same position or time;
+    - unreadable: the other capture has unreadable bytes where the change belongs (``losses``: of source and target);
+    - transaction gap: the other capture has the transaction of the change, and says that events of it are missing;
     - after the end, before the start: of all changes in the other capture, by time (``spans``: of source and target).
     """
     found: list[Reason | None] = [None] * len(pairs)
@@ -113,7 +129,8 @@ def reasons(pairs: Sequence[Matched], table: str, rules: Rules, spans: tuple[Spa
         if found[n] is None:
             side = 0 if pairs[n].source is not None else 1
             change = _side(pairs[n], side)
-            found[n] = _by_time(None if change is None else change.time, spans[1 - side])
+            lost = None if change is None else _by_loss(change, table, losses[1 - side])
+            found[n] = lost or _by_time(None if change is None else change.time, spans[1 - side])
     return found
 
 
@@ -202,6 +219,13 @@ def _counterpart(one: Change, other: Change, equal: bool, table: str, rules: Rul
     position = one.place.get("position")
     here = position is not None and position == other.place.get("position")
     return Reason.DIFFERENT_VALUE if here or (one.time is not None and one.time == other.time) else None
+
+
+def _by_loss(change: Change, table: str, losses: Losses) -> Reason | None:
+    key = [value for _, value in json.loads(change.place.get("key") or "[]")]
+    if any(one.may_hold(table, change.time, key) for one in losses.unreadable):
+        return Reason.UNREADABLE
+    return Reason.TRANSACTION_GAP if change.place.get("transaction") in losses.transactions else None
 
 
 def _by_time(time: int | None, other: Span) -> Reason:

@@ -65,6 +65,7 @@ class _Side:
 
     changes: DataFrame
     spark: SparkSession
+    capture: Any
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
     mine = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
     places = {one: F.substr(one, F.lit(len(name) + 2)) for one in ("position", "commit_position")}
     schema = F.when(F.col("schema_name") != name, F.substr("schema_name", F.lit(len(name) + 2)))
-    return _Side(mine.withColumns({**places, "schema_name": schema}), capture.spark)
+    return _Side(mine.withColumns({**places, "schema_name": schema}), capture.spark, captures[name])
 
 
 def replayed(asked: Asked) -> Replayed:

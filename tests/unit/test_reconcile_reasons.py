@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdcwb.analysis.alike import Change, Rules, match
+from cdcwb.analysis.reconcile_losses import NOTHING, Losses, Unreadable
 from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, changed_columns, reason_words, reasons, tally_words
 
 T = "shop.orders"
@@ -24,11 +25,17 @@ def made(operation: str, state: str | None, time: int | None, position: str | No
     return Change(operation, image, time, place)
 
 
-def found(source: list[Change], target: list[Change], rules: Rules | None = None, spans: Any = SPANS) -> list[Any]:
+def found(
+    source: list[Change],
+    target: list[Change],
+    rules: Rules | None = None,
+    spans: Any = SPANS,
+    losses: tuple[Losses, Losses] = (NOTHING, NOTHING),
+) -> list[Any]:
     """What is missing or extra, with its reason."""
     rules = rules or Rules()
     pairs = match(source, target, T, rules)
-    whys = list(zip(pairs, reasons(pairs, T, rules, spans), strict=True))
+    whys = list(zip(pairs, reasons(pairs, T, rules, spans, losses), strict=True))
     assert all((why is None) == (pair.source is not None and pair.target is not None) for pair, why in whys)
     return [("missing" if pair.target is None else "extra", str(why)) for pair, why in whys if why]
 
@@ -119,3 +126,40 @@ def test_every_reason_has_words() -> None:
     assert tally_words({"out_of_order": 1, "unexplained": 2}, "extra") == "2 unexplained, 1 out of order"
     assert reason_words("after_end", "missing") == "after the end of the target"
     assert reason_words("before_start", "extra") == "before the start of the source"
+
+
+def keyed(time: int | None, key: str = "26", transaction: str | None = None) -> Change:
+    """An insert of a row at a time."""
+    place = {"position": None, "key": json.dumps([["id", key]]), "transaction": transaction}
+    return Change("INSERT", {"id": key, "state": "new"}, time, place)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "reason"),
+    [
+        (Unreadable(frozenset([T]), 10, 30, b"\x00\x01"), "unreadable"),  # between two changes
+        (Unreadable(frozenset([T]), 21, 30, b"26"), "unexplained"),  # later
+        (Unreadable(frozenset([T]), 10, 19, b"26"), "unexplained"),  # earlier
+        (Unreadable(frozenset(["shop.other"]), 10, 30, b"26"), "unexplained"),  # in a file of other tables
+        (Unreadable(frozenset([T]), 10, None, b'{"id":26,"state":"n'), "unreadable"),  # the end of a file
+        (Unreadable(frozenset([T]), 10, None, b'{"id":27,"at":"2026-02-03'), "unexplained"),  # with another key
+        (Unreadable(frozenset([T]), None, 30, b"id=26;"), "unreadable"),
+    ],
+)
+def test_a_change_that_belongs_where_the_other_capture_has_unreadable_bytes_is_explained_by_them(
+    unreadable: Unreadable, reason: str
+) -> None:
+    losses = Losses((unreadable,))
+    assert found([], [keyed(20)], losses=(losses, NOTHING)) == [("extra", reason)]
+    assert found([keyed(20)], [], losses=(NOTHING, losses)) == [("missing", reason)]
+    assert found([], [keyed(20)], losses=(NOTHING, losses)) == [("extra", "unexplained")], "its own bytes are no reason"
+    assert found([], [keyed(None)], losses=(losses, NOTHING)) == [("extra", "unexplained")]
+
+
+def test_a_change_of_a_transaction_that_lacks_events_in_the_other_capture_is_explained_by_the_gap() -> None:
+    losses = Losses(transactions=frozenset(["7.1"]))
+    assert found([], [keyed(20, transaction="7.1")], losses=(losses, NOTHING)) == [("extra", "transaction_gap")]
+    assert found([], [keyed(20, transaction="7.2")], losses=(losses, NOTHING)) == [("extra", "unexplained")]
+    assert tally_words({"unreadable": 1, "transaction_gap": 2}, "extra") == (
+        "2 transaction gaps, 1 unreadable in the source"
+    )
