@@ -236,7 +236,7 @@ def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
     first = sum(len(one.files) for one in list(captures.values())[:number])
     files = len(captures[name].files)
     mine = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
-    places = {one: F.substr(one, F.lit(len(name) + 2)) for one in ("position", "commit_position")}
+    places = {one: F.substr(one, F.lit(len(name) + 2)) for one in ("position", "commit_position", "transaction_id")}
     schema = F.when(F.col("schema_name") != name, F.substr("schema_name", F.lit(len(name) + 2)))
     return _Side(mine.withColumns({**places, "schema_name": schema}), capture.spark, captures[name])
 
