@@ -82,7 +82,7 @@ class Panes {
     };
     this.filter = make("input", {
       class: "filter", spellcheck: "false", autocomplete: "off", "aria-label": "filter",
-      placeholder: 'filter, such as  table == "HR.EMP" and operation == "UPDATE"',
+      placeholder: 'filter, such as  table == "HR.EMP" and operation == "UPDATE" and after.STATE == "PAID"',
       role: "combobox", "aria-expanded": "false", "aria-autocomplete": "list",
       oninput: () => this.complete(), onblur: () => this.offer([]), onkeydown: (event) => this.inFilter(event),
     });
