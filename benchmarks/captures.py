@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.formats.files import list_files
 
 __all__ = ["CACHE", "Size", "head", "make", "sizes"]

@@ -21,7 +21,7 @@ from cdcwb.formats import Common, Paths, check_options, choose, choose_rows
 from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
-from cdcwb.formats.options import event_columns, nearest
+from cdcwb.formats.options import check_condition, event_columns, nearest
 from cdcwb.saved import SAVED, VERSION, read_description, saved_among
 from cdcwb.spark.names import with_names
 from cdcwb.standard_input import named
@@ -456,8 +456,9 @@ class Capture:
         Spark SQL condition; a table that has not all the columns it names keeps the rows of the transactions that have
         an event for which it holds.
 
-        Raises OptionError for a time that is none.
+        Raises OptionError for a time that is none, and for a condition with a value that a column cannot have.
         """
+        check_condition(where or "")
         filters = _Filters(
             None if tables is None else frozenset(tables) or None,
             None if transactions is None else frozenset(transactions) or None,

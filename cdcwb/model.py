@@ -87,11 +87,15 @@ class Outcome(StrEnum):
 class Completeness(StrEnum):
     """How much of a transaction the capture holds."""
 
-    WHOLE = "whole"
+    COMPLETE = "complete"
     NO_BEGIN = "no_begin"
     NO_END = "no_end"
     GAPS = "gaps"
     UNKNOWN = "unknown"
+
+
+WHOLE: Final = "whole"
+"""What captures that were saved in version 2 or before call a complete transaction."""
 
 
 class ChangeSource(StrEnum):

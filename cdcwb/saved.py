@@ -15,10 +15,10 @@ __all__ = ["SAVED", "VERSION", "read_description", "saved_among", "saved_at", "s
 SAVED: Final = "cdcwb.json"
 """The file that tells a saved capture from a folder of raw files."""
 
-VERSION: Final = 2
+VERSION: Final = 3
 """What is written into it."""
 
-_READ: Final = (1, 2)  # versions that are opened; the first does not say what is needed to go on
+_READ: Final = (1, 2, 3)  # versions that are opened; the first does not say what is needed to go on
 
 
 def saved_at(path: Paths) -> Path | None:

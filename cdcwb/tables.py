@@ -314,7 +314,11 @@ class Saved:
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        return self._read("transactions")
+        from pyspark.sql import functions as F
+
+        value = F.col("completeness")
+        now = F.when(value == model.WHOLE, str(model.Completeness.COMPLETE)).otherwise(value)
+        return self._read("transactions").withColumn("completeness", now)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""

@@ -52,7 +52,7 @@ class TransactionTruth:
         """How much of it the capture holds."""
         if not self.has_begin:
             return Completeness.NO_BEGIN
-        return Completeness.NO_END if self.end_position is None else Completeness.WHOLE
+        return Completeness.NO_END if self.end_position is None else Completeness.COMPLETE
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.model import Operation
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.events import Load, Schema

@@ -160,7 +160,7 @@ def _transactions(
         "began_at": pa.array(began, pa.timestamp("us", tz="UTC")),
         "ended_at": pa.array(ended, pa.timestamp("us", tz="UTC"), mask=outcome == 2),
         "outcome": pa.array(["committed", "rolled_back", "open"]).take(pa.array(outcome)),
-        "completeness": pa.array(["whole", "no_end"]).take(pa.array((outcome == 2).astype(int))),
+        "completeness": pa.array(["complete", "no_end"]).take(pa.array((outcome == 2).astype(int))),
         "changes": pa.MapArray.from_arrays(offsets, pa.array(["UPDATE"] * n), pa.array(counts)),
         "tables": [["shop.orders"]] * n,
         "bytes": counts * 100 + 200,

@@ -52,7 +52,7 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     ``changed_at`` (why the times of some records are not known, else null) · ``problems``, ``problems_by_severity``,
     ``problems_by_code`` (a list: severity, code, title, count and the first places: file, offset, length, sentence,
     transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, no
-    transaction that is open or not whole, and the ledger is not open).
+    transaction that is open or incomplete, and the ledger is not open).
 
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.

@@ -36,7 +36,7 @@ def health(facts: dict[str, Any]) -> str:
     if facts["open_transactions"]:
         faults.append(f"{count(facts['open_transactions'])} {of_all} open")
     if facts["incomplete_transactions"]:
-        faults.append(f"{count(facts['incomplete_transactions'])} {of_all} not whole")
+        faults.append(f"{count(facts['incomplete_transactions'])} {of_all} incomplete")
     if facts["ledger"] not in ("closes", None):
         faults.append("a ledger that does not close")
     if not facts["healthy"]:
@@ -69,13 +69,13 @@ def is_table(files: list[dict[str, Any]]) -> bool:
 
 
 def _completeness(transactions: int, numbers: dict[str, int]) -> str:
-    whole = numbers.get(Completeness.WHOLE, 0)
+    complete = numbers.get(Completeness.COMPLETE, 0)
     if numbers.get(Completeness.UNKNOWN, 0) == transactions:
         what = "the transaction is" if transactions == 1 else f"the {count(transactions)} transactions are"
         return f"whether {what} complete is not known"
-    if whole < transactions:
-        return f"{count(whole)} of {plural(transactions, 'transaction')} are whole"
-    return "the transaction is whole" if whole == 1 else f"all {count(whole)} transactions are whole"
+    if complete < transactions:
+        return f"{count(complete)} of {plural(transactions, 'transaction')} are complete"
+    return "the transaction is complete" if complete == 1 else f"all {count(complete)} transactions are complete"
 
 
 def summary_lines(facts: dict[str, Any]) -> list[str]:

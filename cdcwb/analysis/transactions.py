@@ -92,12 +92,12 @@ def overview(capture: Tables) -> dict[str, Any]:
     """Numbers about all transactions; one Spark job.
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
-    ``transactions_whole``, ``_no_begin``, ``_no_end``, ``_gaps``, ``_unknown``; ``transactions_unfinished`` (those of
-    :func:`unfinished`); ``transactions_without_time`` (neither begin nor end is known), ``transactions_with_user`` (who
-    did it is known); ``transaction_changes`` (undone ones included), ``transaction_bytes`` (rows, where the capture's
-    places are rows); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins and ends),
-    ``longest_us`` (of those whose both ends are known): None where nothing is known; ``whole_seconds``: no time has a
-    fraction of a second.
+    ``transactions_complete``, ``_no_begin``, ``_no_end``, ``_gaps``, ``_unknown``; ``transactions_unfinished`` (those
+    of :func:`unfinished`); ``transactions_without_time`` (neither begin nor end is known), ``transactions_with_user``
+    (who did it is known); ``transaction_changes`` (undone ones included), ``transaction_bytes`` (rows, where the
+    capture's places are rows); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins and
+    ends), ``longest_us`` (of those whose both ends are known): None where nothing is known; ``whole_seconds``: no time
+    has a fraction of a second.
     """
     rows = _rows(capture)
     groups = (
@@ -164,7 +164,7 @@ def largest(capture: Tables, limit: int = 10) -> pd.DataFrame:
 
 def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
     """Transactions that did not commit, or of which the capture lacks something: open ones first, then those that are
-    not whole, then those rolled back, each in log order. Columns as :func:`timeline`, and ``missing``: what is, in a
+    incomplete, then those rolled back, each in log order. Columns as :func:`timeline`, and ``missing``: what is, in a
     sentence of :func:`problems`; null where nothing is."""
     order = (F.col("outcome") != Outcome.OPEN, ~_is_incomplete(), "first_position", "transaction_id")
     rows = _rows(capture).where(_is_unfinished()).orderBy(*order).limit(limit)

@@ -239,7 +239,7 @@ _NARROWING: Final = {
         "--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."
     ),
     "time_to": click.option(
-        "--to-time", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
+        "--until", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
     ),
     "where": click.option(
         "--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."

@@ -6,10 +6,11 @@ from __future__ import annotations
 import codecs
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cdcwb import model
 from cdcwb.errors import OptionError
@@ -23,6 +24,7 @@ __all__ = [
     "as_number",
     "as_whole",
     "check_charset",
+    "check_condition",
     "check_names",
     "event_columns",
     "nearest",
@@ -37,6 +39,30 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for a name that is not known, or an empty text."""
     found = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean '{found[0]}'?" if found else ""
+
+
+_VALUES: Final = {
+    "kind": model.Kind,
+    "operation": model.Operation,
+    "outcome": model.Outcome,
+    "completeness": model.Completeness,
+    "severity": model.Severity,
+}
+_COMPARED: Final = re.compile(
+    rf"\b({'|'.join(_VALUES)})\s*(?:<=>|==?|<>|!=|(?:not\s+)?in\s*\()((?:\s*,?\s*'[^']*')+)", re.IGNORECASE
+)
+
+
+def check_condition(condition: str) -> None:
+    """Raises OptionError for a Spark SQL condition that compares a column of few values with one that it cannot have,
+    such as ``operation = 'update'``: it would hold for no row, or for every one."""
+    for found in _COMPARED.finditer(condition):
+        name = found[1].lower()
+        values = [str(value) for value in _VALUES[name]]
+        for value in re.findall(r"'([^']*)'", found[2]):
+            if value not in values:
+                known = ", ".join(values)
+                raise OptionError(f"where: {name} has no value '{value}'.{nearest(value, values)} There are: {known}.")
 
 
 def event_columns(names: Iterable[str]) -> list[str]:

@@ -28,11 +28,11 @@ from cdcwb.index.build import put_in_place, read_arrow, write_arrow
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.places import Index
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.model import CHANGES, TRANSACTIONS, Completeness, Outcome
+from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness, Outcome
 
 __all__ = ["READ", "Changes", "build_changes", "open_changes"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ABOUT: Final = "about.json"
 
 READ: Final = (
@@ -65,7 +65,7 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        transactions = _in_order(_in_microseconds(transactions), places)
+        transactions = _in_order(_renamed(_in_microseconds(transactions)), places)
         names = transactions["transaction_id"].combine_chunks()
         none = pa.RecordBatch.from_pylist([], CHANGES)
         batches = chain([none], *map(_batches, parts))
@@ -124,6 +124,13 @@ def _in_microseconds(transactions: pa.Table) -> pa.Table:
         times = transactions[name].cast(TRANSACTIONS.field(name).type)
         transactions = transactions.set_column(transactions.schema.get_field_index(name), name, times)
     return transactions
+
+
+def _renamed(transactions: pa.Table) -> pa.Table:
+    """Captures of earlier versions have another name for what is complete."""
+    values = transactions["completeness"].cast(pa.string())
+    now = pc.if_else(pc.fill_null(pc.equal(values, WHOLE), False), str(Completeness.COMPLETE), values)
+    return transactions.set_column(transactions.schema.get_field_index("completeness"), "completeness", now)
 
 
 def _lengths(events: pa.Array) -> pa.Array:

@@ -80,7 +80,7 @@ def _transactions(facts: Facts) -> str:
 
 def _incomplete(facts: Facts) -> int:
     """Transactions that ended, and of which something is missing."""
-    known = ("transactions_whole", "transactions_unknown", "transactions_open")
+    known = ("transactions_complete", "transactions_unknown", "transactions_open")
     return int(facts["transactions"] - sum(facts[name] for name in known))
 
 

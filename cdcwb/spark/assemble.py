@@ -189,7 +189,7 @@ def _ended(headers: DataFrame) -> DataFrame:
     completeness = (
         F.when(~F.col("_begins"), str(Completeness.NO_BEGIN))
         .when(~ended, str(Completeness.NO_END))
-        .otherwise(str(Completeness.WHOLE))
+        .otherwise(str(Completeness.COMPLETE))
     )
     outcome = _outcome(F.col("_begins"), F.col("_commits"), F.col("_rolls_back"))
     return whole.withColumns({"outcome": outcome, "completeness": completeness})

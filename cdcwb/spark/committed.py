@@ -97,7 +97,7 @@ def summarise(headers: DataFrame) -> DataFrame:
         .when((F.col("_lowest_no") > 1) | ~F.coalesce("_begins", F.lit(True)), str(Completeness.NO_BEGIN))
         .when(~F.col("_last"), str(Completeness.NO_END))
         .when(F.coalesce(lacks, F.lit(False)) | F.col("_gaps"), str(Completeness.GAPS))
-        .otherwise(str(Completeness.WHOLE))
+        .otherwise(str(Completeness.COMPLETE))
     )
     return _counted(headers).withColumns(
         {
@@ -110,7 +110,7 @@ def summarise(headers: DataFrame) -> DataFrame:
 
 
 def missing_events(headers: DataFrame) -> DataFrame:
-    """The transactions that are not whole as problems: code, sentence, transaction_id, tables."""
+    """The incomplete transactions as problems: code, sentence, transaction_id, tables."""
     counted = summarise(headers).filter(
         F.col("completeness").isin(str(Completeness.NO_BEGIN), str(Completeness.NO_END), str(Completeness.GAPS))
     )

@@ -153,7 +153,7 @@ class Unfinished(Panel):
     """Transactions that did not commit, or of which the capture lacks something."""
 
     name = "unfinished"
-    title = "Not committed, or not whole"
+    title = "Not committed, or incomplete"
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
@@ -163,6 +163,6 @@ class Unfinished(Panel):
         order = np.lexsort((numbers, ~transactions.is_incomplete[numbers], ~transactions.is_open[numbers]))
         rows = transactions.records(numbers[order][: state.rows])
         columns = {**_columns(bench), "completeness": "completeness"}
-        none = "Every selected transaction committed, and is whole."
+        none = "Every selected transaction committed, and is complete."
         facts = {"transactions_unfinished": len(numbers)}
         return Answer("", None, rows, columns, len(numbers), facts=facts, none=none)

@@ -371,7 +371,7 @@ class GoldenGateEncoder:
                 "began_at": began,
                 "ended_at": ended,
                 "outcome": str(outcome),
-                "completeness": str(Completeness.WHOLE),
+                "completeness": str(Completeness.COMPLETE),
                 "changes": list(counts.items()),
                 "tables": tables,
                 "bytes": sum(one.place.length for one in records),

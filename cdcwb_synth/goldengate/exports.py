@@ -91,7 +91,7 @@ class Exports:
                 "began_at": told[0]["changed_at"],
                 "ended_at": told[-1]["changed_at"] if whole else None,
                 "outcome": str(Outcome.COMMITTED),
-                "completeness": str(Completeness.WHOLE if whole else Completeness.UNKNOWN),
+                "completeness": str(Completeness.COMPLETE if whole else Completeness.UNKNOWN),
                 "changes": sorted(counts.items()),
                 "tables": sorted({f"{row['schema_name']}.{row['table_name']}" for row in told}),
                 "bytes": sum(event["length"] for row in told for event in row["source_events"]),

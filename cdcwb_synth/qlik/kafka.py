@@ -199,4 +199,4 @@ def _completeness(fates: Sequence[int]) -> Completeness:
         return Completeness.NO_BEGIN
     if not fates[-1]:
         return Completeness.NO_END
-    return Completeness.WHOLE if all(fates) else Completeness.GAPS
+    return Completeness.COMPLETE if all(fates) else Completeness.GAPS

@@ -16,7 +16,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from cdcwb.machine import find_browser
 
-__all__ = ["WAIT", "errors", "hovered", "opened", "requests", "settled"]
+__all__ = ["WAIT", "errors", "hovered", "opened", "requests", "settled", "without_script"]
 
 WAIT = 300
 """Seconds that a state may take to be reached; the machine may be busy."""
@@ -62,6 +62,22 @@ def settled(chrome: Chrome, page: Path, charts: int) -> None:
     chrome.get(page.as_uri())
     drawn = "return document.querySelectorAll('figure.chart.drawn, figure.chart.failed').length"
     WebDriverWait(chrome, WAIT).until(lambda c: c.execute_script(drawn) >= charts)
+
+
+@contextmanager
+def without_script(chrome: Chrome, page: Path) -> Iterator[None]:
+    """A copy of a file, opened, of which no script may run. (The browser's own switch may reach a page late.)"""
+    before, head, after = page.read_text(encoding="utf-8").partition("<head>")
+    assert head
+    policy = """<meta http-equiv="Content-Security-Policy" content="script-src 'none'">"""
+    copy = page.with_name(f"without-script-{page.name}")
+    copy.write_text(before + head + policy + after, encoding="utf-8")
+    try:
+        chrome.get(copy.as_uri())
+        yield
+    finally:
+        errors(chrome)  # the scripts that were refused
+        copy.unlink()
 
 
 def hovered(chrome: Chrome, element: WebElement, label: str) -> str:

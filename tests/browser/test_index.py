@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 
 from cdcwb.report.html import now
 from cdcwb.report.index import Entry, write_index
-from tests.browser.chrome import errors, opened, requests
+from tests.browser.chrome import errors, opened, requests, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\">"
 ANSWERS = {
@@ -92,13 +92,10 @@ def test_the_matrix_has_room_and_is_there_without_script(chrome: Chrome, page: P
     size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     shown = "const page = document.documentElement; return [page.scrollWidth, innerWidth]"
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        chrome.get(page.as_uri())
-        chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-        assert chrome.execute_script(shown) == [width, width]
-        assert len(chrome.execute_script(SEEN)) == 7
-        assert not chrome.find_element(By.ID, "find").is_displayed()
+        with without_script(chrome, page):
+            assert chrome.execute_script(shown) == [width, width]
+            assert len(chrome.execute_script(SEEN)) == 7
+            assert not chrome.find_element(By.ID, "find").is_displayed()
     finally:
-        chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
         chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from selenium.webdriver import Chrome
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.analysis.concurrency import PIECES
 from cdcwb.report import kernel, run_report
 from cdcwb.report.html import SIZE_LIMIT

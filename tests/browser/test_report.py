@@ -18,11 +18,11 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.report import run_report
 from cdcwb.report.html import SIZE_LIMIT, now
 from cdcwb.report.index import Entry, write_index
-from tests.browser.chrome import WAIT, errors, hovered, opened, requests, settled
+from tests.browser.chrome import WAIT, errors, hovered, opened, requests, settled, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 FILE = 'stream"><img src=x onerror="document.title=\'owned\'">.bin'
@@ -126,16 +126,12 @@ def test_no_button_sends_the_chart_anywhere(chrome: Chrome) -> None:
 
 
 def test_without_script_the_numbers_stand_in_the_place_of_the_charts(browser: Chrome, report: SimpleNamespace) -> None:
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.get(report.page.as_uri())
+    with without_script(browser, report.page):
         tables = browser.find_elements(By.CSS_SELECTOR, "figure.chart .instead table")
         assert len(tables) == 4
         assert all(table.is_displayed() for table in tables)
         drawings = browser.find_elements(By.CSS_SELECTOR, "figure.chart .drawing")
         assert not any(drawing.is_displayed() for drawing in drawings)
-    finally:
-        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
 def test_with_script_the_numbers_make_room_for_the_charts(chrome: Chrome) -> None:

@@ -25,7 +25,7 @@ from cdcwb.charts import theme
 from cdcwb.report import show
 from cdcwb.report.html import Page, page, write_whole
 from cdcwb.report.suite import siblings_of
-from tests.browser.chrome import WAIT, errors, opened, requests, settled
+from tests.browser.chrome import WAIT, errors, opened, requests, settled, without_script
 
 ABOUT = Page("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
 START = datetime(2026, 2, 3, 8, 0, tzinfo=UTC)
@@ -320,12 +320,8 @@ def test_without_its_scripts_a_page_shows_its_tables_and_says_what_is_missing(
 
 
 def test_where_no_script_runs_the_tables_are_plain(browser: Chrome, folder: Path) -> None:
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.get((folder / "alone.html").as_uri())
+    with without_script(browser, folder / "alone.html"):
         assert browser.find_elements(By.CSS_SELECTOR, ".cdcwb-tools, table button") == []
         cells = table(browser, 1).find_elements(By.CSS_SELECTOR, "td[title]")
         assert [cell.text for cell in cells] == ["9,000", "40,000"]
         assert "--offset 9000" in (cells[0].get_attribute("title") or "")
-    finally:
-        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

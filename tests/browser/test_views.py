@@ -215,7 +215,7 @@ def test_rows_and_points_that_a_cell_put_on_the_page_lead_to_their_record(page: 
     rows[1].click()
     explorer_shows(page, records[1])
     assert page.chrome.find_elements("css selector", ".jupyterlab-sidecar .cdcwb-explorer")
-    first = "[...document.querySelectorAll('.jp-Notebook .js-plotly-plot')].find(one => one.data[0].ids)"
+    first = "[...document.querySelectorAll('.jp-Notebook .js-plotly-plot')].find(one => one.layout.meta?.capture)"
     wanted = int(page.chrome.execute_script(f"return {first}.data[0].ids[2]"))
     page.chrome.execute_script(f"{first}.scrollIntoView({{block: 'center'}})")
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.analysis.event_log_given import read_settings, snapshot_files
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts, run_report

@@ -21,7 +21,7 @@ def trail(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def row_of(html: str, transaction: str) -> list[str]:
-    """The cells of a transaction's row in the table of what is not whole or rolled back."""
+    """The cells of a transaction's row in the table of what is incomplete or rolled back."""
     table = html[html.index("what is missing") :]
     row = table[table.index(f">{transaction}<") :]
     return re.findall(r">([^<>]+)</td>", row[: row.index("</tr>")])
@@ -29,9 +29,9 @@ def row_of(html: str, transaction: str) -> list[str]:
 
 def test_a_record_that_is_missing_makes_a_gap_in_its_transaction(trail: Report) -> None:
     facts = trail.facts
-    assert (facts["transactions"], facts["transactions_whole"], facts["transactions_gaps"]) == (45, 44, 1)
+    assert (facts["transactions"], facts["transactions_complete"], facts["transactions_gaps"]) == (45, 44, 1)
     assert facts["transactions_no_begin"] == facts["transactions_no_end"] == facts["transactions_unknown"] == 0
-    assert "1 of 45 transactions not whole" in facts["verdict"]
+    assert "1 of 45 transactions incomplete" in facts["verdict"]
     assert facts["problem_codes"] == {"truncated": 1, "gap": 1, "repeated": 1}
     cells = " ".join(row_of(trail.html, "10.1.1000"))
     assert "193 bytes of the trail" in cells

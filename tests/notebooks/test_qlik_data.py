@@ -25,14 +25,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_what_is_missing_in_committed_transactions_is_listed(kafka: Report) -> None:
     facts = kafka.facts
-    assert (facts["transactions"], facts["transactions_committed"], facts["transactions_whole"]) == (80, 80, 78)
+    assert (facts["transactions"], facts["transactions_committed"], facts["transactions_complete"]) == (80, 80, 78)
     assert (facts["transactions_gaps"], facts["transactions_no_begin"], facts["transactions_no_end"]) == (1, 1, 0)
     assert facts["transactions_open"] == facts["transactions_rolled_back"] == 0
     assert [name[-6:] for name in facts["unfinished_transactions"]] == ["120009", "12004F"]
     assert {"gap", "no_begin", "clock", "truncated"} == set(facts["problem_codes"])
     assert re.search(r"1 of its events 1 to 5 (is|are) missing", kafka.html)
     assert "the first event that is there has number 2" in kafka.html
-    assert "2 of 80 transactions not whole" in facts["verdict"]
+    assert "2 of 80 transactions incomplete" in facts["verdict"]
 
 
 def test_the_rows_of_the_full_load_are_told_apart(kafka: Report, tables: Report) -> None:
@@ -55,7 +55,7 @@ def test_nothing_is_asked_of_the_source_that_it_does_not_have(kafka: Report, tab
         assert report.facts["undone_changes"] == {}
 
 
-def test_whether_transactions_are_whole_is_not_claimed_where_nobody_can_tell(tables: Report) -> None:
+def test_nobody_claims_that_transactions_are_complete_where_it_is_not_known(tables: Report) -> None:
     facts = tables.facts
     assert facts["transactions"] == facts["transactions_unknown"] == 81
     assert facts["transactions_unfinished"] == 0

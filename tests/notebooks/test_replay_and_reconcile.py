@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
 from cdcwb.report.kernel import Kernel

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
 from cdcwb.report.headlines import headline

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import OptionError, UnknownFormatError
 from cdcwb.report import execute, notebook_path, read_facts, run_report
 from cdcwb.report.html import SIZE_LIMIT
@@ -88,7 +88,7 @@ def test_transactions_are_counted_by_outcome_and_completeness(facts: Any, transa
     for outcome in ("committed", "rolled_back", "open"):
         assert facts[f"transactions_{outcome}"] == outcomes[outcome] > 0
     completeness = Counter(row["completeness"] for row in transactions)
-    for value in ("whole", "no_begin", "no_end"):
+    for value in ("complete", "no_begin", "no_end"):
         assert facts[f"transactions_{value}"] == completeness[value] > 0
 
 

@@ -32,7 +32,7 @@ def transaction(name: str, began: float | None, ended: float | None, **facts: An
         "began_at": None if began is None else at(began),
         "ended_at": None if ended is None else at(ended),
         "outcome": "committed",
-        "completeness": "whole",
+        "completeness": "complete",
         "changes": [("INSERT", number)],
         "tables": ["shop.orders"],
         "bytes": number * 100,

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.analysis import concurrency, contents, latency, sequence
 from cdcwb.analysis import transactions as ask
 

@@ -209,17 +209,17 @@ def test_transactions_say_what_they_hold(transactions: dict[str, dict[str, Any]]
     assert {
         name: (row["outcome"], row["completeness"], row["changes"], row["tables"]) for name, row in transactions.items()
     } == {
-        _named(1, 0x1000): ("committed", "whole", {"INSERT": 1, "UPDATE": 2}, ["131", "132"]),
-        _named(2, 0x2000): ("committed", "whole", {"UPDATE": 2}, ["131"]),
-        _named(3, 0x3000): ("committed", "whole", {"INSERT": 2, "UPDATE": 2}, ["131"]),
-        _named(4, 0x4000): ("committed", "whole", {"INSERT": 3, "UPDATE": 1}, ["131"]),
-        _named(5, 0x5000): ("rolled_back", "whole", {"INSERT": 2}, ["131"]),
+        _named(1, 0x1000): ("committed", "complete", {"INSERT": 1, "UPDATE": 2}, ["131", "132"]),
+        _named(2, 0x2000): ("committed", "complete", {"UPDATE": 2}, ["131"]),
+        _named(3, 0x3000): ("committed", "complete", {"INSERT": 2, "UPDATE": 2}, ["131"]),
+        _named(4, 0x4000): ("committed", "complete", {"INSERT": 3, "UPDATE": 1}, ["131"]),
+        _named(5, 0x5000): ("rolled_back", "complete", {"INSERT": 2}, ["131"]),
         _named(6, 0x6000): ("open", "no_end", {"INSERT": 1}, ["131"]),
         _named(7, 0x7010, False): ("open", "no_begin", {"INSERT": 1}, ["131"]),
         _named(8, 0x8010, False): ("open", "no_begin", {"INSERT": 1}, ["131"]),
-        _named(9, 0x9000): ("committed", "whole", {}, []),
-        _named(10, 0xA000): ("committed", "whole", {"TRUNCATE": 1}, ["131"]),
-        _named(1, 0xB000): ("rolled_back", "whole", {"DELETE": 1}, ["131"]),
+        _named(9, 0x9000): ("committed", "complete", {}, []),
+        _named(10, 0xA000): ("committed", "complete", {"TRUNCATE": 1}, ["131"]),
+        _named(1, 0xB000): ("rolled_back", "complete", {"DELETE": 1}, ["131"]),
     }
     first, rolled_back, since = (
         transactions[name] for name in (_named(1, 0x1000), _named(5, 0x5000), _named(7, 0x7010, False))

@@ -83,12 +83,12 @@ def test_a_transaction_says_what_is_missing_of_it(tmp_path: Path) -> None:
     told = {name: (row.outcome, row.completeness, row.end_position) for name, row in rows.items()}
     assert told == {
         "1.1.1": ("committed", "no_begin", place(200)),
-        f"~{place(300)}": ("committed", "whole", place(300)),
-        "1.1.3": ("committed", "whole", place(600)),
-        f"1.1.4@{place(700)}": ("rolled_back", "whole", place(800)),
-        "1.1.4": ("committed", "whole", place(900)),
+        f"~{place(300)}": ("committed", "complete", place(300)),
+        "1.1.3": ("committed", "complete", place(600)),
+        f"1.1.4@{place(700)}": ("rolled_back", "complete", place(800)),
+        "1.1.4": ("committed", "complete", place(900)),
         f"~{place(1000)}": ("committed", "no_end", None),
-        "1.1.6": ("committed", "whole", place(1100)),
+        "1.1.6": ("committed", "complete", place(1100)),
     }
     assert rows["1.1.3"].began_at.isoformat() == "2026-03-04T05:06:04"
     assert rows["1.1.3"].ended_at.isoformat() == "2026-03-04T05:06:06"
@@ -212,4 +212,4 @@ def test_a_large_object_is_part_of_the_change_before_it(tmp_path: Path) -> None:
     assert insert.after == {"c0": "1", "c1": "x", "lob1": "much text"}
     assert len(insert.source_events) == 2
     assert len(other.source_events) == 1
-    assert [row.completeness for row in found.transactions.collect()] == ["whole", "whole"]
+    assert [row.completeness for row in found.transactions.collect()] == ["complete", "complete"]

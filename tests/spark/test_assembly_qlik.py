@@ -150,7 +150,7 @@ def test_what_is_missing_in_a_transaction_is_told(tmp_path: Path) -> None:
         message(8, 5, 1, False, at), message(9, 5, 3, True, at),  # one is missing
     )  # fmt: skip
     found = {int(row.transaction_id, 16): row for row in capture.transactions.collect()}
-    assert [found[number].completeness for number in range(1, 6)] == ["whole", "gaps", "no_begin", "no_end", "gaps"]
+    assert [found[number].completeness for number in range(1, 6)] == ["complete", "gaps", "no_begin", "no_end", "gaps"]
     assert [found[number].end_position for number in (1, 2, 3, 4)] == [seq(2), seq(4), seq(6), None]
     assert found[1].began_at.isoformat() == "2026-02-03T04:05:06.123000"
     assert found[1].ended_at.isoformat() == "2026-02-03T04:05:06.780000"

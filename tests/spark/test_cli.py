@@ -134,7 +134,7 @@ def test_a_healthy_capture_is_said_to_be_so(capsys: pytest.CaptureFixture[str], 
     name, verdict, *lines = out.splitlines()
     assert name == str(clean)
     assert verdict == (
-        f"Healthy: every byte is accounted for, all {transactions} transactions are whole and there are no problems."
+        f"Healthy: every byte is accounted for, all {transactions} transactions are complete and there are no problems."
     )
     assert [line for line in lines if line.startswith("changes           30: INSERT ")]
 
@@ -241,7 +241,7 @@ def test_filters_keep_what_they_say(capsys: pytest.CaptureFixture[str], made: Pa
     ends = sorted(row["ended_at"] for row in truth(made, "transactions") if row["ended_at"])
     first, last = ends[len(ends) // 3], ends[len(ends) // 2]
     assert first < last
-    window = ("--from", first.isoformat(), "--to-time", last.isoformat())
+    window = ("--from", first.isoformat(), "--until", last.isoformat())
     rows = exported(capsys, tmp_path / "c.jsonl", made / "capture", "--view", "changes", *window)
     inside = {row["transaction_id"] for row in truth(made, "transactions") if _inside(row, first, last)}
     assert {row["transaction_id"] for row in rows} <= inside

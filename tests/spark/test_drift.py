@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
-from cdcwb import model, synth
+import cdcwb_synth as synth
+from cdcwb import model
 from cdcwb.analysis.drift import drift, newest_schema
 from cdcwb.analysis.misaligned import values
 from cdcwb.analysis.version_order import versions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from tests.spark.tables import truth_table
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
-from cdcwb import model, synth
+import cdcwb_synth as synth
+from cdcwb import model
 from cdcwb.errors import CaptureError
+from tests.saved_capture import write_saved
 from tests.spark.tables import assert_same_rows, conforms
 
 if TYPE_CHECKING:
@@ -162,3 +167,20 @@ def test_files_without_content_are_a_capture_without_rows(tmp_path: Path) -> Non
     capture = cdcwb.load(tmp_path, format="gbase8s")
     for table in ("events", "changes", "transactions", "table_versions", "problems"):
         assert getattr(capture, table).count() == 0
+
+
+def test_a_capture_that_an_earlier_version_saved_has_the_names_of_today(spark: SparkSession, tmp_path: Path) -> None:
+    saved = write_saved(tmp_path / "saved", changes=300, transactions=20)
+    about = json.loads((saved / "cdcwb.json").read_text())
+    (saved / "cdcwb.json").write_text(json.dumps({**about, "version": 2}))
+    (path,) = (saved / "transactions").glob("*.parquet")
+    rows = pq.read_table(path)
+    before = pc.replace_substring(rows["completeness"].cast("string"), "complete", "whole")
+    assert "whole" in before.to_pylist()
+    place = rows.schema.get_field_index("completeness")
+    pq.write_table(rows.set_column(place, "completeness", before), path)
+    capture = cdcwb.load(saved)
+    found = {row["completeness"] for row in capture.transactions.collect()}
+    assert "complete" in found
+    assert "whole" not in found
+    assert set(capture.view.bench.changes.transactions.texts["completeness"]) == found

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from tests.spark.tables import assert_same_rows
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from tests.spark.tables import assert_same_rows, conforms
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from cdcwb.spark.known import find_table, infer_keys, keyed_by, known_tables
 from cdcwb.spark.replay import growth, state

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.analysis.snapshot import Snapshot
 from cdcwb.cli import main
 from cdcwb.errors import OptionError

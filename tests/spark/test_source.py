@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 
 if TYPE_CHECKING:

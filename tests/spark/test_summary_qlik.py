@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.analysis.health import health
 from cdcwb.analysis.summary import summarize
 from cdcwb.analysis.summary_text import summary_lines
@@ -95,5 +95,5 @@ def test_a_lost_message_makes_a_capture_unhealthy_and_names_its_transaction(
     assert facts["healthy"] is False
     lines = summary_lines(facts)
     assert lines[0].startswith("Needs a look: 1 warning and 1 of ")
-    assert lines[0].endswith(" transactions not whole.")
+    assert lines[0].endswith(" transactions incomplete.")
     assert any(line.startswith(f"      transaction {transaction}: 1 of its events ") for line in lines)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import types as T
 
 import cdcwb
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 
 if TYPE_CHECKING:

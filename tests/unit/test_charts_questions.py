@@ -145,7 +145,7 @@ def test_of_many_files_the_first_are_drawn() -> None:
 
 def test_many_bars_are_drawn_in_traces_of_a_few_hundred_under_one_entry_of_the_legend() -> None:
     """Else plotly.js takes a second for each step of a zoom."""
-    row = {"outcome": "committed", "completeness": "whole", "ended_at": at(5), "duration_us": 1, "changes": []}
+    row = {"outcome": "committed", "completeness": "complete", "ended_at": at(5), "duration_us": 1, "changes": []}
     row |= {"end_position": f"{9:016X}", "first_position": f"{1:016X}", "tables": [], "bytes": 1, "user": None}
     rows = [row | {"transaction_id": str(number), "began_at": at(number % 5)} for number in range(1001)]
     figure = charts.timeline(rows)

@@ -27,7 +27,7 @@ def transaction(
     return {
         "transaction_id": f"{number}@{first}",
         "outcome": outcome,
-        "completeness": "no_end" if outcome == "open" else "whole",
+        "completeness": "no_end" if outcome == "open" else "complete",
         "first_position": first,
         "end_position": None if outcome == "open" else f"{int(first, 16) + 0x800:016X}",
         "began_at": began,
@@ -164,14 +164,14 @@ def test_a_committed_transaction_that_is_not_whole_is_marked_with_what_is_missin
     assert marks(no_end) == {"end not in the capture": ["2025-03-23 10:57:29.000000"]}
     assert marks(no_end, "x2") == {"end not in the capture": [0]}  # not drawn to the capture's end: it is not open
     assert bars(no_end, "x2")[0].customdata[0][2] == "end not in the capture"
-    for completeness in ("whole", "unknown"):
+    for completeness in ("complete", "unknown"):
         figure = charts.timeline([committed(completeness)])
         assert marks(figure) == marks(figure, "x2") == {}
         assert bars(figure)[0].customdata[0][10] == ""
 
 
 def test_change_sequences_are_short_on_the_axis_and_whole_in_the_hover() -> None:
-    figure = charts.timeline([committed("whole")])
+    figure = charts.timeline([committed("complete")])
     (trace,) = bars(figure, "x2")
     assert trace.customdata[0][1:4] == [
         "20260203080005550000000000000000017",

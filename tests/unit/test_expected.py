@@ -87,6 +87,6 @@ def test_the_numbers_of_the_small_captures_are_those_of_their_readme() -> None:
     assert (stream["malformed_bytes"], stream["changes_by_outcome"]["undone"]) == (41, 38)
     assert stream["transactions_by_outcome"] == {"committed": 125, "rolled_back": 6, "open": 1}
     assert (messages["changes"], rows["changes"]) == (367, 362)
-    assert messages["transactions_by_completeness"] == {"whole": 78, "gaps": 1, "no_begin": 1}
-    assert (trail["changes"], trail["transactions_by_completeness"]["whole"]) == (150, 44)
+    assert messages["transactions_by_completeness"] == {"complete": 78, "gaps": 1, "no_begin": 1}
+    assert (trail["changes"], trail["transactions_by_completeness"]["complete"]) == (150, 44)
     assert (log["changes"], log["transactions"]) == (302, 0)

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdcwb import model, synth
+import cdcwb_synth as synth
+from cdcwb import model
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.reader import read_events

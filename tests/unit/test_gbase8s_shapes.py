@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb_synth import dumps
 from tests import wire
 from tests.local import ledger, plan_of, read

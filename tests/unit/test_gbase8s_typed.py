@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest
 from cdcwb.formats.gbase8s.typed import read_table, typed_schema

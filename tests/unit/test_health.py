@@ -22,7 +22,7 @@ HEALTHY: dict[str, Any] = {
     "changes_by_operation": {"INSERT": 10_000},
     "tables": [{"table": "orders"}],
     "transactions": 1234,
-    "transactions_by_completeness": {"whole": 1234},
+    "transactions_by_completeness": {"complete": 1234},
     "open_transactions": 0,
     "incomplete_transactions": 0,
     "first_time": "2025-03-23T10:57:19.000000Z",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, UnknownFormatError
 from cdcwb.formats import identify, inspect
 from cdcwb.formats.gbase8s import inspect as inspect_module

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cdcwb import model, synth
+import cdcwb_synth as synth
+from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, messages
 from cdcwb.formats.base import Field, Wanted

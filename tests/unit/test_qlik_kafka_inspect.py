@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 from cdcwb.formats import inspect
 from cdcwb.formats.qlik_kafka import inspect as inspect_module

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Wanted

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdcwb import synth
+import cdcwb_synth as synth
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.avro import to_text

@@ -16,7 +16,7 @@ TRANSACTIONS: dict[str, Any] = {
     "transactions_committed": 125,
     "transactions_rolled_back": 6,
     "transactions_open": 1,
-    "transactions_whole": 131,
+    "transactions_complete": 131,
     "transactions_unknown": 0,
     "longest_transactions": [["23@0B", 90_000_000], ["24@0C", 1]],
 }
@@ -210,8 +210,8 @@ def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
     ("notebook", "facts", "meant"),
     [
         ("transactions", TRANSACTIONS, "warning"),
-        ("transactions", TRANSACTIONS | {"transactions_whole": 132, "transactions_open": 0}, "good"),
-        ("transactions", TRANSACTIONS | {"transactions_whole": 130, "transactions_open": 0}, "warning"),
+        ("transactions", TRANSACTIONS | {"transactions_complete": 132, "transactions_open": 0}, "good"),
+        ("transactions", TRANSACTIONS | {"transactions_complete": 130, "transactions_open": 0}, "warning"),
         ("transactions", NO_TRANSACTIONS, "good"),
         ("change_masks", MASKS, "good"),
         ("change_masks", MASKS | {"updates_not_told": 1}, "warning"),

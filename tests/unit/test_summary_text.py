@@ -31,7 +31,7 @@ def facts(**changed: Any) -> dict[str, Any]:
         "changes_by_outcome": {"committed": 2},
         "transactions": 2,
         "transactions_by_outcome": {"committed": 2},
-        "transactions_by_completeness": {"whole": 2},
+        "transactions_by_completeness": {"complete": 2},
         "open_transactions": 0,
         "incomplete_transactions": 0,
         "first_time": "2025-03-23T10:57:19.000000Z",
@@ -75,18 +75,18 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({}, "Healthy: every byte is accounted for, all 2 transactions are whole and there are no problems."),
+        ({}, "Healthy: every byte is accounted for, all 2 transactions are complete and there are no problems."),
         (
-            {"transactions": 1, "transactions_by_completeness": {"whole": 1}},
-            "Healthy: every byte is accounted for, the transaction is whole and there are no problems.",
+            {"transactions": 1, "transactions_by_completeness": {"complete": 1}},
+            "Healthy: every byte is accounted for, the transaction is complete and there are no problems.",
         ),
         (
             {"transactions": 0, "transactions_by_completeness": {}, "problems": 3, "ledger": None},
             "Healthy: there is nothing worse than 3 remarks.",
         ),
         (
-            {"transactions_by_completeness": {"whole": 1, "no_begin": 1}},
-            "Healthy: every byte is accounted for, 1 of 2 transactions are whole and there are no problems.",
+            {"transactions_by_completeness": {"complete": 1, "no_begin": 1}},
+            "Healthy: every byte is accounted for, 1 of 2 transactions are complete and there are no problems.",
         ),
         (
             {"transactions_by_completeness": {"unknown": 2}},
@@ -94,11 +94,11 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
         ),
         (
             {"files": [file(0, "a.csv", 9), file(1, "a.parquet", 9, rows=6)]},
-            "Healthy: every byte and row is accounted for, all 2 transactions are whole and there are no problems.",
+            "Healthy: every byte and row is accounted for, all 2 transactions are complete and there are no problems.",
         ),
         (
             {"files": [], "unit": "row"},
-            "Healthy: every row is accounted for, all 2 transactions are whole and there are no problems.",
+            "Healthy: every row is accounted for, all 2 transactions are complete and there are no problems.",
         ),
         (
             {"healthy": False, "problems_by_severity": {"warning": 1, "error": 2, "info": 7}},
@@ -110,7 +110,7 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
         ),
         (
             {"healthy": False, "malformed_rows": 1, "rows": 4, "incomplete_transactions": 2},
-            "Needs a look: 1 row (25.0 %) that are no record and 2 of 2 transactions not whole.",
+            "Needs a look: 1 row (25.0 %) that are no record and 2 of 2 transactions incomplete.",
         ),
         ({"healthy": False, "ledger": "open: a.bin has 3 bytes in no event"}, "a ledger that does not close."),
     ],
@@ -142,7 +142,7 @@ def test_the_numbers_stand_below_the_sentence() -> None:
         "events            6: begin 2, change 2, commit 2",
         "record types      CDC_REC_INSERT 2",
         "changes           2: INSERT 2; committed 2",
-        "transactions      2: committed 2; whole 2",
+        "transactions      2: committed 2; complete 2",
         "time              2025-03-23 10:57:19 UTC to 2025-03-23 10:57:20.500000 UTC (1.5 s)",
         "positions         0A to 0F",
         "restart position  0F",

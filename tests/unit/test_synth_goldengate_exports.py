@@ -177,7 +177,7 @@ def test_transactions_of_exports_add_up(made: Made, form: str) -> None:
         own = changes[row["transaction_id"]]
         assert sum(row["changes"].values()) == len(own)
         assert row["bytes"] == sum(event["length"] for change in own for event in change["source_events"])
-        assert row["completeness"] == ("unknown" if form == "json" else "whole")
+        assert row["completeness"] == ("unknown" if form == "json" else "complete")
 
 
 @pytest.mark.parametrize(

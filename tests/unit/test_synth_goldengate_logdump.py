@@ -390,7 +390,7 @@ def test_transactions_add_up(made: Made, workload: str) -> None:
             assert row["outcome"] == "committed"
             assert {row["end_position"]} == {change["commit_position"] for change in own}
         assert row["bytes"] == size
-        assert row["completeness"] == "whole"
+        assert row["completeness"] == "complete"
         assert row["began_at"] <= row["ended_at"]
         assert row["begin_position"] <= min(change["position"] for change in own)
 

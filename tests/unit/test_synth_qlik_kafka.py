@@ -230,12 +230,12 @@ def test_transactions_are_those_of_the_changes(made: Made, workload: str) -> Non
         else:
             end = last[0]["position"] if last else None
             whole = last and numbers == list(range(1, last[0]["event_no"] + 1))
-            wanted = "whole" if whole else "no_begin" if numbers[0] > 1 else "gaps" if last else "no_end"
+            wanted = "complete" if whole else "no_begin" if numbers[0] > 1 else "gaps" if last else "no_end"
         assert (one["completeness"], one["end_position"]) == (wanted, end)
         commits = {row["commit_position"] for row in rows}
         assert commits == {None if wanted == "unknown" else end}
     if "lost_share" in options:
-        assert set(seen) == {"whole", "no_begin", "no_end", "gaps"}
+        assert set(seen) == {"complete", "no_begin", "no_end", "gaps"}
 
 
 def test_messages_come_twice_or_never_only_where_asked_for(made: Made) -> None:

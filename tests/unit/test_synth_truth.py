@@ -123,7 +123,7 @@ def test_the_truth_is_what_the_bytes_say(tmp_path: Path, seed: int, options: dic
         assert dict(row["changes"]) == Counter(NAMES[change["number"]] for change in one.changes)
         assert row["begin_position"] == (None if one.begin is None else f"{one.begin:016X}")
         assert row["end_position"] == (None if one.end is None else f"{one.end[1]:016X}")
-        wanted = "no_begin" if one.begin is None else "no_end" if one.end is None else "whole"
+        wanted = "no_begin" if one.begin is None else "no_end" if one.end is None else "complete"
         assert row["completeness"] == wanted
 
 

@@ -84,7 +84,7 @@ class Transactions(Page):
 
     @property
     def all_unknown(self) -> bool:
-        """Whether of no transaction it can be told if it is whole."""
+        """Whether of no transaction it is known if it is complete."""
         return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
 
     @panel("Summary")
@@ -100,14 +100,14 @@ class Transactions(Page):
         to_position = f"to {facts['last_position']}" if facts["last_position"] else ""
         restart = summary["restart_position"] or "not known"
         undone = count(summary["changes_by_outcome"].get("undone", 0))
-        whole = "not known" if self.all_unknown else count(facts["transactions_whole"])
+        complete = "not known" if self.all_unknown else count(facts["transactions_complete"])
         others = f"others: {tally(lacking)}".replace("_", " ") if lacking else "all of them"
         others = "nothing numbers their events" if self.all_unknown else others
         committed_only = summary["committed_only"]
         sheet.cards(
             [
                 ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
-                ("whole transactions", whole, others) if committed_only and facts["transactions"] else None,
+                ("complete transactions", complete, others) if committed_only and facts["transactions"] else None,
                 ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
                 None if committed_only else ("undone changes", undone, "taken back by a rollback to a savepoint"),
                 ("longest transaction", longest, "of those with begin and end"),
@@ -328,9 +328,9 @@ class Transactions(Page):
         sheet.table(ranked, {**_WHO, "duration_us": "duration", **self.columns}, none="There are no transactions.")
         sheet.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in show.records(ranked)]})
 
-    @panel("Not whole, rolled back, undone")
+    @panel("Incomplete, rolled back, undone")
     def unfinished(self, sheet: Sheet) -> None:
-        """Transactions that are not whole, or did not commit."""
+        """Transactions that are incomplete, or did not commit."""
         rest = show.records(ask.unfinished(self.capture, 30)) if self.facts["transactions_unfinished"] else []
         places = {
             "transaction_id": "transaction",
@@ -345,7 +345,9 @@ class Transactions(Page):
             "end_position": "to position",
         }
         none = (
-            "Every transaction was committed." if self.all_unknown else "Every transaction was committed and is whole."
+            "Every transaction was committed."
+            if self.all_unknown
+            else "Every transaction was committed and is complete."
         )
         none = none if self.facts["transactions"] else "There are no transactions."
         sheet.table(rest, places, total=self.facts["transactions_unfinished"], none=none)
