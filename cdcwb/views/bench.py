@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -82,8 +83,12 @@ class Bench:
         """An explorer of the capture, which shows what is selected, and the record of the selection, from now on."""
         from cdcwb.explore.model import Explorer
         from cdcwb.explore.widget import ExplorerWidget
+        from cdcwb.views.making import making
+        from cdcwb.views.view import is_live
 
-        explorer = Explorer(self.source)
+        shows_progress = "source" not in vars(self) and is_live()
+        with making("Making the index of the explorer") if shows_progress else nullcontext():
+            explorer = Explorer(self.source)
         explorer.follow(self.selection, self._records)
         widget = ExplorerWidget(explorer)
         self.explorers.add(widget)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from cdcwb.errors import CaptureError
@@ -14,6 +15,9 @@ from cdcwb.report import show
 from cdcwb.spark.session import running_session
 from cdcwb.spark.tasks import running_tasks
 from cdcwb.words import duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["making"]
 
@@ -24,20 +28,23 @@ _QUIET: Final = 1.0
 @contextmanager
 def making(what: str) -> Iterator[None]:
     """Show in the cell how far ``what`` is, once it takes longer than a second. Its button, and an interrupted kernel,
-    end the work of Spark; raises CaptureError after the button."""
+    end the work of Spark, all of it where the session began meanwhile; raises CaptureError after the button."""
     import ipywidgets
     from IPython.display import display
 
     text, bar = ipywidgets.Label(), ipywidgets.IntProgress(bar_style="info")
     button = ipywidgets.Button(description="Cancel", icon="stop")
     box = ipywidgets.HBox([text, bar, button], layout={"display": "none"})
-    session, tag = running_session(), f"cdcwb-{uuid4().hex}"
+    session, tag = _session(), f"cdcwb-{uuid4().hex}"
     finished, cancelled = threading.Event(), threading.Event()
 
     def cancel(_button: Any = None) -> None:
         cancelled.set()
+        late = None if session is not None else _session()
         if session is not None:
             session.interruptTag(tag)
+        elif late is not None:
+            late.interruptAll()
 
     def watch() -> None:
         began = monotonic()
@@ -71,3 +78,8 @@ def making(what: str) -> Iterator[None]:
         if place is not None:
             place.update({"text/plain": ""}, raw=True, metadata={"cdcwb": show.NOTHING})
         box.close()
+
+
+def _session() -> SparkSession | None:
+    """The Spark session; None where there is none. Does not import Spark."""
+    return running_session() if "pyspark" in sys.modules else None

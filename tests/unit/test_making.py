@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from threading import Event
 from typing import Any
 from unittest.mock import patch
@@ -10,18 +12,21 @@ import ipywidgets
 import pytest
 
 from cdcwb.errors import CaptureError
+from cdcwb.report import check_parameters
 from cdcwb.views import making as module
 from cdcwb.views.making import making
+from cdcwb.views.pages.explore import Explore
+from tests.saved_capture import write_saved
 
 
 class Session:
     """A Spark session that keeps what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
-        return lambda tag: self.asked.append((name, tag))
+        return lambda *tag: self.asked.append((name, *tag) if tag else name)
 
 
 class Cell:
@@ -98,3 +103,23 @@ def test_an_interrupted_kernel_ends_the_jobs_of_spark_too(cell: Any) -> None:
 def test_what_fails_by_itself_fails_as_it_did(cell: Any) -> None:
     with pytest.raises(ZeroDivisionError), making("Making it"):
         raise ZeroDivisionError
+
+
+def test_a_session_that_begins_meanwhile_is_interrupted_too(cell: Any) -> None:
+    cell, session = cell
+    with patch.object(module, "running_session", lambda: None):
+        progress = making("Making it")
+        progress.__enter__()
+    cell.parts[2].click()
+    assert session.asked == ["interruptAll"]
+    with pytest.raises(CaptureError, match="Making it was cancelled"):
+        progress.__exit__(RuntimeError, RuntimeError("job 7 cancelled"), None)
+
+
+def test_the_index_of_an_explorer_is_made_with_progress(cell: Any, tmp_path: Path) -> None:
+    cell, _ = cell
+    folder = write_saved(tmp_path / "capture", changes=50, transactions=5)
+    with patch.dict(os.environ, {"CDCWB_VIEWS": "live"}):
+        page = Explore(check_parameters(str(folder), "auto", "{}", [], "", "", "", "UTC", [], "auto"))
+    assert list(page.panes) != []
+    assert cell.left == {"text/plain": ""}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from cdcwb.explore import explore
 from cdcwb.explore.filters import narrowing
 from cdcwb.report import check_parameters, show
+from cdcwb.views.making import making
 from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.view import is_live
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -23,7 +26,10 @@ class Explore:
         self.asked = asked
         named = asked.captures
         homes = {name: asked.folder / name if asked.folder and len(named) > 1 else asked.folder for name in named}
-        self.panes = {name: explore(one.path, one.format, homes[name], **one.options) for name, one in named.items()}
+        with making("Making the index of the explorer") if is_live() else nullcontext():
+            self.panes = {
+                name: explore(one.path, one.format, homes[name], **one.options) for name, one in named.items()
+            }
 
     @classmethod
     def open(cls, *common: Any) -> Self:
