@@ -221,7 +221,7 @@ class Explorer:
         return self.selection.version if self.selection is not None and limits else None
 
     def _within(self, version: int) -> Bools:
-        """The records that a version of the selection selects."""
+        """The records that a version of the selection selects, and those that were chosen since."""
         if self._selected is None or self._selected[0] != version:
             found = self._changes().copy()
             rows, other = self._halves
@@ -238,12 +238,12 @@ class Explorer:
     # --- from record to record ----------------------------------------------------------------------------------------
 
     def choose(self, row: int) -> None:
-        """Choose a record by its number; where the selection hides it, that is not followed any more, and where the
-        filter hides it, that is taken away."""
+        """Choose a record by its number; one that is not selected is shown all the same, and where the filter hides it,
+        that is taken away."""
         if not 0 <= row < self.index.records:
             raise OptionError(f"there are {self.index.records:,} records, from 0 on; there is no {row:,}")
         if self._version is not None and not self._within(self._version)[row]:
-            self.follows = False
+            self._within(self._version)[row] = True
             self._show(self._passed)
         if not self._shows(row):
             self.apply("")

@@ -203,6 +203,27 @@ def test_a_bar_leads_to_the_first_record_of_its_transaction(page: Page) -> None:
     page.wait.until(clicked)
 
 
+def test_the_explorer_shows_what_is_selected(page: Page) -> None:
+    page.see("transactions").find_element("css selector", "tbody tr[data-record]").click()
+    page.wait.until(lambda chrome: chrome.execute_script(CHOSEN))
+    page.see("timeline")
+    page.press('details[data-field="operations"] summary')
+    page.press('details[data-field="operations"] label[data-value="UPDATE"] input')
+    page.until(r"Selection\(operations=\['UPDATE'\]\)")
+    records = page.source.index.records
+    status = lambda: page.text(".cdcwb-explorer .status span")  # noqa: E731
+    shown = f"{page.expected(operations=['UPDATE']):,} of {records:,} records"
+    page.wait.until(lambda _: status() == shown)
+    assert page.text(".cdcwb-explorer .selection") == "follow the selectionselection: operations: UPDATE✕ Reset"
+    page.press(".cdcwb-explorer .selection input")
+    page.wait.until(lambda _: status() == f"{records:,} records")
+    page.press(".cdcwb-explorer .selection input")
+    page.wait.until(lambda _: status() == shown)
+    page.press(".cdcwb-explorer .selection button")
+    page.until(r"Selection\(\)")
+    page.wait.until(lambda _: status() == f"{records:,} records")
+
+
 def test_rows_and_points_that_a_cell_put_on_the_page_lead_to_their_record(page: Page) -> None:
     """What was asked of Spark is HTML and a chart of JupyterLab's; the explorer opens in the lower half."""
     table = "table[data-capture]:not(.cdcwb-panel table)"

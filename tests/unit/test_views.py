@@ -319,16 +319,18 @@ def test_an_explorer_beside_the_views_shows_what_is_selected(views: Views) -> No
     assert ask(explorer, "page")["shown"] == len(selected)
 
 
-def test_a_record_that_is_not_selected_is_shown_and_the_selection_not_followed_any_more(views: Views) -> None:
+def test_a_record_that_is_not_selected_is_shown_besides_when_a_view_leads_to_it(views: Views) -> None:
     explorer = views.explore()
     views.bench.selection.update(operations=["INSERT"])
     other = int(views.bench.changes.record[~views.bench.selected.mask()][0])
     first = ask(explorer, "open")
     state = ask(explorer, "choose", row=first["rows"][0]["row"])
-    assert state["selection"]["follows"]
+    assert state["shown"] == first["shown"]
     state = ask(explorer, "choose", row=other)
-    assert (state["chosen"], state["selection"]["follows"]) == (other, False)
-    assert state["shown"] == views.bench.source.index.records
+    assert (state["chosen"], state["selection"]["follows"]) == (other, True)
+    assert state["shown"] == first["shown"] + 1
+    views.bench.selection.update(operations=["INSERT"], text="tx")
+    assert other not in {row["row"] for row in ask(explorer, "page", count=200)["rows"]}
 
 
 def test_an_explorer_that_stands_alone_knows_no_selection(source: Source) -> None:
