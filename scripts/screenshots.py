@@ -45,7 +45,7 @@ class Picture:
 
 
 PICTURES: Final = {
-    "start_here": Picture("start_here", "data", "chart-1", start="from-a-row-to-the-log-to-the-target"),
+    "start_here": Picture("start_here", "data", "chart-1", start="positions-lsn-scn-csn-and-offset"),
     "capture": Picture("capture", "data/goldengate", "chart-1"),
     "transactions": Picture("transactions", "data/gbase8s", "chart-1"),
     "change_masks": Picture("change_masks", "data/qlik-kafka", "chart-2"),

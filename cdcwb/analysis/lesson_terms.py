@@ -48,16 +48,19 @@ def _statement(lesson: Lesson, event: Event, changed: list[str]) -> str:
 
 
 def _record(event: Event, changed: list[str]) -> str:
-    parts = [str(event["operation"])]
-    for name in ("before", "after"):
-        image = event[name]
-        if image and event["operation"] == Operation.UPDATE:
-            parts.append(f"{name}: {_pairs(image, [column for column in image if column in changed])}")
-        elif image:
-            first = next(iter(image))
-            more = f" and {plural(len(image) - 1, 'more column')}" if len(image) > 1 else ""
-            parts.append(f"{name}: {_pairs(image, [first])}{more}")
-    return ", ".join(parts)
+    before, after = event["before"] or {}, event["after"] or {}
+    if event["operation"] == Operation.UPDATE:
+        parts = [
+            f"{name}: {f'{_value(before[name])} → ' if name in before else ''}{_value(after[name])}"
+            for name in changed
+            if name in after
+        ]
+        return f"UPDATE, {', '.join(parts)}"
+    which, image = ("before", before) if event["operation"] == Operation.DELETE else ("after", after)
+    if not image:
+        return str(event["operation"])
+    more = f" and {plural(len(image) - 1, 'more column')}" if len(image) > 1 else ""
+    return f"{event['operation']}, {which}: {_pairs(image, [next(iter(image))])}{more}"
 
 
 def _pairs(row: Mapping[str, Any], names: list[str], between: str = ", ") -> str:
@@ -92,14 +95,12 @@ def delivery(lesson: Lesson) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A kind of position. ``find``: its value in a record, None where it has none; ``section``: of the format's page
-    under docs/formats/."""
+    """A kind of position. ``find``: its value in a record, None where it has none."""
 
     name: str
     format: str
     given_by: str
     orders: str
-    section: str
     find: Callable[[Event], str | None]
 
 
@@ -114,7 +115,7 @@ def _header(*names: str) -> Callable[[Event], str | None]:
 
 def _lsn(event: Event) -> str | None:
     number = event["position"]
-    return number and f"{number}: log {int(number[:8], 16)}, byte 0x{int(number[8:], 16):X} of it"
+    return number and f"{number} (log {int(number[:8], 16)}, byte 0x{int(number[8:], 16):X})"
 
 
 def _scn(event: Event) -> str | None:
@@ -137,42 +138,42 @@ def _trail(event: Event) -> str | None:
 _POSITIONS: Final = (
     _Position(
         *("LSN, log sequence number", "gbase8s", "the database server, to each record of its log"),
-        *("the records of one log", "6", _lsn),
+        *("the records of one log", _lsn),
     ),
     _Position(
         *("SCN, system change number", "goldengate", "Oracle Database, to each commit and to other events"),
-        *("the commits of one database", "5.7", _scn),
+        *("the commits of one database", _scn),
     ),
     _Position(
         *("CSN, commit sequence number", "goldengate", "GoldenGate, from the number that the source gives a commit"),
-        *("the commits of one source", "5.7", _header("LOGCSN")),
+        *("the commits of one source", _header("LOGCSN")),
     ),
     _Position(
         *("trail file and RBA", "goldengate", "GoldenGate, the file of the trail and the byte in it"),
-        *("the records of one trail", "3.5", _trail),
+        *("the records of one trail", _trail),
     ),
     _Position(
         *("changeSequence", "qlik-kafka", "Qlik Replicate, to each change of a task"),
-        *("all changes of one task", "5.1", _header("changeSequence")),
+        *("all changes of one task", _header("changeSequence")),
     ),
     _Position(
         *("change_seq", "qlik-change-table", "Qlik Replicate, to each change of a task"),
-        *("all changes of one task", "2.3", lambda event: event["position"]),
+        *("all changes of one task", lambda event: event["position"]),
     ),
     _Position(
         *("offset", "qlik-kafka", "the Kafka broker, to each message"),
-        *("the messages of one partition", "9", _offset),
+        *("the messages of one partition", _offset),
     ),
     _Position(
         *("record_id", "idm-event-log", "a sequence of the database, in the trigger"),
-        *("the rows of one event log", "1.2", _header("record_id")),
+        *("the rows of one event log", _header("record_id")),
     ),
 )
 
 
 def positions(lessons: Mapping[str, Lesson]) -> list[dict[str, Any]]:
-    """The kinds of position side by side: ``name``, ``given_by``, ``orders``, ``format_code``, ``page``, an
-    ``example_code`` of a change and its ``location``; both null where the captures have none."""
+    """The kinds of position side by side: ``name``, ``given_by``, ``orders``, ``format_code``, the
+    ``value`` of a change as an example and its ``location``; both null where the captures have none."""
     rows = []
     for kind in _POSITIONS:
         lesson = lessons.get(kind.format)
@@ -183,8 +184,7 @@ def positions(lessons: Mapping[str, Lesson]) -> list[dict[str, Any]]:
                 "given_by": kind.given_by,
                 "orders": kind.orders,
                 "format_code": kind.format,
-                "page": f"{kind.format} §{kind.section}",
-                "example_code": found and found[1],
+                "value": found and found[1],
                 "location": found and lesson and lesson.place(found[0]),
             }
         )

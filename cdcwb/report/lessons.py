@@ -158,16 +158,10 @@ class Lessons:
     def show_positions(self) -> None:
         """The kinds of position side by side, each with an example from the captures."""
         rows = positions(self.captures)
-        self.facts["positions"] = [[row["name"], row["example_code"]] for row in rows]
-        heads = {
-            "name": "position",
-            "given_by": "given by",
-            "orders": "orders",
-            "example_code": "example",
-            "location": "where",
-            "page": "docs/formats",
-        }
-        show.table(rows, heads)
+        self.facts["positions"] = [[row["name"], row["value"]] for row in rows]
+        examples = [f"{row['value']} in {row['location']}" if row["value"] else None for row in rows]
+        shown = [row | {"example": example} for row, example in zip(rows, examples, strict=True)]
+        show.table(shown, {"name": "position", "given_by": "given by", "orders": "orders", "example": "example"})
 
     def show_interleaving(self) -> None:
         """One transaction among others in the log, of the first capture that has some; the fact is null where there is

@@ -184,6 +184,15 @@ def test_a_capture_without_keys_says_so_in_one_line_and_shows_no_empty_sections(
     assert ">Problems</h2>" in html
 
 
+def test_a_capture_without_keys_has_documents_by_inferred_keys_where_they_are_asked_for(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    parameters = {"infer_keys": True, "tables": ["shop.orders"]}
+    facts = run_report("event_log_xds", DATA / "gbase8s", page, parameters=parameters, say=lambda _: None)
+    assert facts["keys_inferred"]["shop.orders"] == "order_id"
+    assert facts["documents"] == facts["decisions_published"] > 100
+    assert "Its key is inferred: order_id is unique in" in page.read_text(encoding="utf-8")
+
+
 def test_settings_are_checked_before_anything_runs() -> None:
     assert read_settings("u", "2026-12-01T00:00:00Z", 5).future_events is True
     assert read_settings(settings='{"batch_size": 7}').batch_size == 7

@@ -373,6 +373,9 @@ def test_a_parameter_is_given_as_papermill_takes_it_or_with_an_equals_sign(
     own = ("-p", "tables", '["shop.orders"]', "-p", "least_changes=-5", "--parameter", "users", '["a=b"]', "--strict")
     assert run(capsys, "report", *own, "transactions", "in", "--to", "x.html")[0] == 0
     assert given[5] == {"tables": ["shop.orders"], "least_changes": -5, "users": ["a=b"]}
+    given.clear()
+    assert run(capsys, "report", "event_log_xds", "in", "--to", "x.html", "--infer-keys")[0] == 0
+    assert given[5] == {"infer_keys": True}
     code, _, err = run(capsys, "report", "transactions", "in", "--to", "x.html", "-p", "tables", "--strict")
     assert (code, one_sentence(err)) == (
         2,

@@ -102,10 +102,10 @@ def test_what_is_delivered_is_counted_as_the_truth_has_it(made: tuple[str, Path]
 
 def test_every_kind_of_position_has_an_example_in_the_small_captures() -> None:
     rows = positions({name: open_lesson(path, name) for name, path in captures_of(DATA).items()})
-    assert [row["name"] for row in rows if row["example_code"] is None] == []
+    assert [row["name"] for row in rows if row["value"] is None] == []
     lsn = next(row for row in rows if row["name"].startswith("LSN"))
-    assert lsn["example_code"] == "0000000B03FE0050: log 11, byte 0x3FE0050 of it"
-    assert positions({})[0]["example_code"] is None
+    assert lsn["value"] == "0000000B03FE0050 (log 11, byte 0x3FE0050)"
+    assert positions({})[0]["value"] is None
 
 
 def test_a_mask_is_drawn_where_there_is_one(made: tuple[str, Path], taught: Lesson) -> None:
