@@ -100,7 +100,7 @@ class Panes {
     this.searching = make("div", { class: "bar searching", hidden: true }, this.bar, this.found, this.stop);
     this.follows = make("input", { type: "checkbox", onchange: () => this.ask("follow", { on: this.follows.checked }) });
     this.limits = make("span", {});
-    this.selection = make("div", { class: "bar selection", hidden: true }, make("label", {}, this.follows, " follow the selection"), this.limits,
+    this.selection = make("div", { class: "bar selection", hidden: true }, make("label", {}, this.follows, "follow the selection"), this.limits,
       make("button", { type: "button", title: "select everything again, in all views", onclick: () => { this.ask("unselect"); this.root.focus(); } }, "✕ Reset"));
     this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
     this.thumb = make("div", { class: "thumb" });
