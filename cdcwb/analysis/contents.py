@@ -17,7 +17,7 @@ from cdcwb.analysis.order import ordered
 from cdcwb.analysis.transactions import bins_of
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis
-from cdcwb.words import joined, plural
+from cdcwb.words import count, plural
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -225,24 +225,22 @@ def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[
 
 
 def ledger_sentence(summary: Mapping[str, Any]) -> str:
-    """Whether every byte, or row, of the files is in an event, and what these are."""
+    """Whether every byte, or row, of the files is in exactly one event, and how many are decoded."""
     parts = []
     if summary["bytes"] and summary["unit"] == OffsetUnit.BYTE:
-        whole = summary["record_bytes"] + summary["filler_bytes"] + summary["malformed_bytes"]
-        told = [f"{plural(summary['record_bytes'], 'byte')} in records that are understood"]
-        told.append(f"{plural(summary['filler_bytes'], 'byte')} of filler")
-        lost = f"{plural(summary['malformed_bytes'], 'byte')} that no record is in"
-        share = f" ({summary['malformed_bytes'] / whole:.2%})" if summary["malformed_bytes"] else ""
-        parts.append(joined([*told, lost + share]))
+        size = summary["record_bytes"] + summary["filler_bytes"] + summary["malformed_bytes"]
+        share = f" ({summary['malformed_bytes'] / size:.2%})" if summary["malformed_bytes"] else ""
+        decoded, filler = (plural(summary[name], "byte") for name in ("record_bytes", "filler_bytes"))
+        parts.append(f"{decoded} decoded, {filler} of filler, {count(summary['malformed_bytes'])} unparsed{share}")
     if summary["rows"] or summary["malformed_rows"]:
         lost = plural(summary["malformed_rows"], "row")
-        parts.append(f"{plural(summary['rows'], 'row')}, of which {lost} could not be understood")
+        parts.append(f"{plural(summary['rows'], 'row')}, {lost} of them unparsed")
     counts = "; ".join(parts) or "there is nothing in the files"
     if summary["ledger"] is None:
-        return f"A part of the capture is looked at, so its events do not add up to its files: {counts}."
+        return f"Only a part of the capture is shown, so its events do not add up to its files: {counts}."
     if summary["ledger"] == "closes":
-        return f"The ledger closes, everything in the files is in exactly one event: {counts}."
-    return f"The ledger is {summary['ledger']}: {counts}."
+        return f"All of the files is accounted for, each byte in exactly one event: {counts}."
+    return f"Not all of the files is accounted for: {summary['ledger'].removeprefix('open: ')}; {counts}."
 
 
 Readers = Mapping[str, tuple[str, Mapping[str, Any]]]

@@ -40,7 +40,7 @@ def health(facts: dict[str, Any]) -> str:
     if facts["ledger"] not in ("closes", None):
         faults.append("a ledger that does not close")
     if not facts["healthy"]:
-        return f"Needs a look: {joined(faults)}."
+        return f"Issues found: {joined(faults)}."
     units = list(dict.fromkeys(entry["unit"] for entry in facts["files"])) or [facts["unit"]]
     parts = [f"every {joined(units)} is accounted for"] if facts["ledger"] else []
     if facts["transactions"]:

@@ -5,6 +5,7 @@ escaped. The same outputs are shown by JupyterLab and become the report.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -70,6 +71,8 @@ _TIMES: Final = ("time", "clock", "moment")
 _BROKEN: Final = ("text", "path", "reason", "sentence", "list", "tally")
 _WORD: Final = 48  # characters of a word that is not broken
 _NAME: Final = 40  # characters of a cell that is one line where it has a hyphen
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")
 _TEXTS: Final = ("position", "transaction_id", "code", "setting")
@@ -156,7 +159,7 @@ def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
     parts = [
         f"<div{_BROAD if len(value) > _TWICE else ''}><dt>{escape(title)}</dt>"
         f"<dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
-        f"<span>{escape(line)}</span></dd></div>"
+        f"<span>{_DATE.sub(_UNBROKEN, escape(line))}</span></dd></div>"
         for title, value, line in shown
     ]
     return f'<dl class="cdcwb-cards">{"".join(parts)}</dl>'

@@ -108,7 +108,7 @@ class OpenAtOnce(Panel):
     """How many transactions are open at once."""
 
     name = "open_at_once"
-    title = "Open at once"
+    title = "Concurrent transactions"
     help = "A transaction is open from its begin until just before its end."
     brush = True
 

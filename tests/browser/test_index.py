@@ -17,7 +17,7 @@ from tests.browser.chrome import errors, opened, requests, without_script
 RUNS = "<img src=x onerror=\"document.title='owned'\">"
 ANSWERS = {
     "orders": {
-        "01_capture": ("Capture", "bad", "Needs a look: 2 errors"),
+        "01_capture": ("Capture", "bad", "Issues found: 2 errors"),
         "02_transactions": ("Transactions", "warning", "1 of 2 transactions still open"),
         "04_schema_drift": ("Schema drift", "good", "1 column added: shop.café.état"),
     },

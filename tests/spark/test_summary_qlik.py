@@ -94,6 +94,6 @@ def test_a_lost_message_makes_a_capture_unhealthy_and_names_its_transaction(
     assert facts["transactions_by_completeness"]["gaps"] == facts["incomplete_transactions"] == 1
     assert facts["healthy"] is False
     lines = summary_lines(facts)
-    assert lines[0].startswith("Needs a look: 1 warning and 1 of ")
+    assert lines[0].startswith("Issues found: 1 warning and 1 of ")
     assert lines[0].endswith(" transactions incomplete.")
     assert any(line.startswith(f"      transaction {transaction}: 1 of its events ") for line in lines)

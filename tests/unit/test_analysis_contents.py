@@ -57,14 +57,14 @@ SUMMARY = {
 
 def test_the_sentence_about_the_ledger_says_whether_it_closes_and_what_is_in_it() -> None:
     assert contents.ledger_sentence(SUMMARY) == (
-        "The ledger closes, everything in the files is in exactly one event: 90 bytes in records that are understood, "
-        "8 bytes of filler and 2 bytes that no record is in (2.00%)."
+        "All of the files is accounted for, each byte in exactly one event: 90 bytes decoded, 8 bytes of filler, "
+        "2 unparsed (2.00%)."
     )
     opened = contents.ledger_sentence(SUMMARY | {"ledger": "open: a.bin has 3 bytes in no event"})
-    assert opened.startswith("The ledger is open: a.bin has 3 bytes in no event: ")
-    assert contents.ledger_sentence(SUMMARY | {"ledger": None}).startswith("A part of the capture is looked at")
+    assert opened.startswith("Not all of the files is accounted for: a.bin has 3 bytes in no event; 90 bytes decoded")
+    assert contents.ledger_sentence(SUMMARY | {"ledger": None}).startswith("Only a part of the capture is shown")
     rows = SUMMARY | {"unit": "row", "rows": 7, "malformed_rows": 1, "malformed_bytes": 0}
-    assert "7 rows, of which 1 row could not be understood" in contents.ledger_sentence(rows)
+    assert "7 rows, 1 row of them unparsed" in contents.ledger_sentence(rows)
 
 
 def test_problems_keep_the_order_of_the_summary_and_get_their_commands() -> None:

@@ -76,4 +76,4 @@ def test_what_the_capture_is_takes_one_sentence() -> None:
 def test_the_tone_is_that_of_the_worst(facts: dict[str, Any], tone: Tone) -> None:
     found = health(HEALTHY | facts)
     assert found.tone == tone
-    assert found.verdict.startswith("Healthy" if tone is Tone.GOOD else "Needs a look")
+    assert found.verdict.startswith("Healthy" if tone is Tone.GOOD else "Issues found")

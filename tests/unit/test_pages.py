@@ -14,7 +14,7 @@ from cdcwb.report.facts import MIME
 from cdcwb.views.pages.page import Page
 from cdcwb.views.pages.sheet import Sheet
 
-WHAT, VERDICT = "A made-up capture.", "Needs a look: 1 error."
+WHAT, VERDICT = "A made-up capture.", "Issues found: 1 error."
 BEGUN = {"drift_findings_by_rule": {"column_added": 1}, "rows_without_version": []}
 
 

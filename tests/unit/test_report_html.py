@@ -173,17 +173,17 @@ def test_the_index_is_a_matrix_of_captures_and_questions(tmp_path: Path) -> None
         file.parent.mkdir(exist_ok=True)
         file.write_text("x" * 500)
         tone, headline = said
-        health = (f"A capture {capture}.", "Needs a look: 1 error.", "bad")
+        health = (f"A capture {capture}.", "Issues found: 1 error.", "bad")
         return Entry(title, capture, f"{capture}/{name}.html", tone, headline, *health, answers=answers)
 
     entries = [
         entry("one", "02_transactions", "Transactions", "good", "All 5 transactions committed"),
-        entry("two", "01_capture", "Capture", "bad", "Needs a look: 1 error", answers=False),
+        entry("two", "01_capture", "Capture", "bad", "Issues found: 1 error", answers=False),
         entry("two", "02_transactions", "Transactions", "warning", "1 of 2 transactions still open"),
         entry("two", "03_change_masks", "Change masks", "", "No updates"),
     ]
     html = write_index(tmp_path, entries, ABOUT.made, "0.1.0").read_text()
-    health = "Capture health Error Needs a look: 1 error. A capture"
+    health = "Capture health Error Issues found: 1 error. A capture"
     assert cells(html) == [
         ["Capture", "Capture health", "Transactions", "Change masks"],
         [

@@ -87,7 +87,7 @@ class CapturePage(Page):
         pairs = list(zip(names, self.held, strict=True))[:1000]
         sheet.record({"files": {name: entry["events"] for name, entry in pairs}})
 
-    @panel("The ledger")
+    @panel("Bytes accounted for")
     def ledger(self, sheet: Sheet) -> None:
         """Whether every byte of the files is in exactly one record."""
         sheet.note(ask.ledger_sentence(self.summary))
@@ -101,7 +101,7 @@ class CapturePage(Page):
                 shown = f"{charts.MOST_FILES} of {plural(len(mine), 'file')} shown"
                 sheet.note(f"{shown}: those with the most that is malformed.")
 
-    @panel("What was done, and when", When)
+    @panel("Changes over time", When)
     def over_time(self, sheet: Sheet) -> None:
         """Changes over time, by operation."""
         rows, without = self.done.over_time, self.done.without_time

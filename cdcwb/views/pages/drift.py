@@ -135,7 +135,7 @@ class Drift(Page):
         sheet.record({"versions": self.answered_by()["versions"]})
         sheet.record({"versions_mixed": [[name, turns] for name, turns in self.drift.mixed]})
 
-    @panel("All findings")
+    @panel("Findings")
     def findings(self, sheet: Sheet) -> None:
         """What differs between versions, and values under the wrong columns: worst first."""
         heads = {"severity": "severity", "rule": "rule", "table": "table", "column": "column", "old": "old"}
@@ -160,7 +160,7 @@ class Drift(Page):
         if not shown:
             sheet.note(f"No difference in {plural(len(self.steps), 'step')} from a version to the next.")
 
-    @panel("Who can read what")
+    @panel("Schema compatibility")
     def compatibility(self, sheet: Sheet) -> None:
         """Whether a reader of one version reads rows of the other, by the rules of Avro."""
         heads = {"table": "table", "old": "old version", "new": "new version", "fit": "compatibility"}

@@ -166,7 +166,7 @@ class Transactions(Page):
             sheet.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
         sheet.record({"histogram_transactions": begun})
 
-    @panel("Open at once", OpenAtOnce)
+    @panel("Concurrent transactions", OpenAtOnce)
     def open_at_once(self, sheet: Sheet) -> None:
         """How many transactions were open at once."""
         once = concurrency.over_time(self.capture, self.first, self.last, least_us=self.tick_us, axis=self.axis)
@@ -198,7 +198,7 @@ class Transactions(Page):
             )
         sheet.record({"concurrency_in_log": in_log.most, "concurrency_in_log_at": in_log.position})
 
-    @panel("How long until the commit")
+    @panel("Commit latency")
     def latency(self, sheet: Sheet) -> None:
         """How long changes waited for their commit, and how long transactions lasted."""
         waited, lasted = latency.latency(self.capture)
@@ -371,9 +371,9 @@ class Transactions(Page):
         )
         sheet.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
 
-    @panel("What the changes did")
+    @panel("Operations")
     def operations(self, sheet: Sheet) -> None:
-        """What the changes did, and what became of them."""
+        """Operations, and what became of them."""
         done = show.records(ask.changes(self.capture))
         headings = {"operation": "operation", "outcome": "outcome", "changes": "changes"}
         if done:
