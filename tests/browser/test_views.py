@@ -227,7 +227,7 @@ def test_the_explorer_shows_what_is_selected(page: Page) -> None:
 def test_rows_and_points_that_a_cell_put_on_the_page_lead_to_their_record(page: Page) -> None:
     """What was asked of Spark is HTML and a chart of JupyterLab's; the explorer opens in the lower half."""
     table = "table[data-capture]:not(.cdcwb-panel table)"
-    cells = "window.jupyterapp.shell.currentWidget.content"
+    cells = "[...window.jupyterapp.shell.widgets('main')].find(open => open.content?.scrollToItem).content"
     page.chrome.execute_script(f"{cells}.scrollToItem(3)")
     page.wait.until(lambda chrome: chrome.find_elements("css selector", f"{table} tbody tr[data-record]"))
     rows = page.chrome.find_elements("css selector", f"{table} tbody tr[data-record]")

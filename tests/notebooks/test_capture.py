@@ -118,7 +118,7 @@ def test_a_part_of_a_capture_says_that_its_ledger_cannot_close(run: Run) -> None
     page = run("capture", "qlik-kafka", tables=["orders"])
     assert page.facts["ledger"] is None
     assert list(page.facts["tables"]) == ["shop.orders"]
-    assert "A part of the capture is looked at" in page.html
+    assert "Only a part of the capture is shown" in page.html
 
 
 def test_captures_looked_at_together_have_a_row_each(run: Run) -> None:
