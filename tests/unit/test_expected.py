@@ -55,7 +55,7 @@ def checked(actual: dict[str, int], missing: tuple[str, ...] = ()) -> Checked:
 def test_the_verdict_is_good_only_where_all_numbers_agree() -> None:
     good = checked({"changes": 3, "transactions": 1})
     assert (good.agrees, good.health.tone) == (True, Tone.GOOD)
-    assert good.health.verdict == "All 2 numbers that are known of the 1 capture agree with what is counted in them."
+    assert good.health.verdict == "All 2 expected numbers of 1 capture agree with what is counted."
     assert good.facts == [["gbase8s", "changes", 3, 3], ["gbase8s", "transactions", 1, 1]]
     bad = checked({"changes": 2, "transactions": 1})
     assert (bad.agrees, bad.health.tone) == (False, Tone.BAD)
@@ -65,10 +65,10 @@ def test_the_verdict_is_good_only_where_all_numbers_agree() -> None:
 def test_what_is_not_there_is_said_and_is_no_disagreement() -> None:
     some = checked({"changes": 3, "transactions": 1}, missing=("goldengate", "qlik-kafka"))
     assert some.agrees
-    assert some.health.verdict.endswith("Not there: goldengate and qlik-kafka.")
+    assert some.health.verdict.endswith("Missing: goldengate and qlik-kafka.")
     none = Checked({"gbase8s": []}, [], {})
     assert not none.agrees
-    assert none.health.verdict.startswith("There is no number to compare with")
+    assert none.health.verdict.startswith("Nothing to compare with: expected.json names no capture")
 
 
 def test_a_capture_that_cannot_be_read_disagrees() -> None:

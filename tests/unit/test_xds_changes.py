@@ -14,6 +14,7 @@ from cdcwb.xds import Settings, documents
 from cdcwb.xds.changes import Rendered, events_of_changes
 
 KEY = {"id": "7"}
+NO_KEY = "no key is known of hr.staff; give it with the option keys=hr.staff:column+column, or --infer-keys"
 
 
 def change(operation: str = "UPDATE", **fields: Any) -> dict[str, Any]:
@@ -161,8 +162,8 @@ def test_hexadecimal_octets_become_base64_and_others_stay() -> None:
         (change("UNKNOWN(9)"), "UNKNOWN(9) is no event"),
         (change(outcome="rolled_back"), "not committed: its outcome is rolled_back"),
         (change(outcome="open"), "not committed: its outcome is open"),
-        (change(key=None), "no key is known of hr.staff; give it with the option keys=hr.staff:column+column"),
-        (change(key={}), "no key is known of hr.staff; give it with the option keys=hr.staff:column+column"),
+        (change(key=None), NO_KEY),
+        (change(key={}), NO_KEY),
         (change(key={"id": None}), "a column of its key is NULL"),
         (change(key={"i=d": "1"}), "the name of a column of its key cannot stand in an association"),
         (change(key={"id": "\x01"}), "its key has a character that XML 1.0 cannot hold"),
