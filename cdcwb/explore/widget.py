@@ -45,6 +45,13 @@ class ExplorerWidget(anywidget.AnyWidget):
         self.explorer.choose(record)
         self.send({"follow": record})
 
+    def show_row(self, record: int) -> None:
+        """Choose a record, and list every record that changes its row. Raises CaptureError where no key is known."""
+        with self._lock:
+            self.explorer.choose(record)
+            self.explorer.follow_row()
+        self.send({"follow": record})
+
     def follow(self) -> None:
         """The selection is another one: the page asks for what is shown now."""
         self.send({"changed": True})

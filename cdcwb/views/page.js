@@ -56,22 +56,31 @@ const OPEN = (globalThis.__cdcwb_open ??= new Map());
 
 const explorers = () => [...document.querySelectorAll(".cdcwb-explorer")].filter((node) => node.offsetParent !== null);
 
-function lead(capture, record) {
+function lead(capture, record, row = false) {
   const page = OPEN.get(capture)?.values().next().value;
-  if (page && record !== undefined && record !== "") page.record(Number(record));
+  if (page && record !== undefined && record !== "") page.record(Number(record), row);
 }
 
 function listen() {
   if (globalThis.__cdcwb_listens) return;
   globalThis.__cdcwb_listens = true;
-  const row = (event) => {
-    const found = event.target.closest?.("tr[data-record]");
-    if (found && !window.getSelection().toString()) lead(found.closest("table").dataset.capture, found.dataset.record);
-  };
-  document.addEventListener("click", row);
-  document.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.matches?.("tr[data-record]")) row(event); });
+  const of = (node) => node.closest?.("tr[data-record]");
+  const show = (row, history) => lead(row.closest("table").dataset.capture, row.dataset.record, history);
+  document.addEventListener("click", (event) => {
+    const row = of(event.target);
+    if (row && (event.shiftKey || !window.getSelection().toString())) show(row, event.shiftKey);
+  });
+  document.addEventListener("mousedown", (event) => { if (event.shiftKey && of(event.target)) event.preventDefault(); }); // no text is selected
+  document.addEventListener("keydown", (event) => {
+    if (!event.target.matches?.("tr[data-record]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key !== "Enter" && event.key !== "r") return;
+    event.stopPropagation();
+    show(event.target, event.key === "r");
+  }, true);
   const bound = new WeakSet();
   document.addEventListener("mouseover", (event) => { // charts are drawn by others, and drawn again
+    const row = of(event.target);
+    if (row && !row.title && OPEN.has(row.closest("table").dataset.capture)) row.title = "Click shows the record, Shift and a click (or r) the history of its row.";
     const chart = event.target.closest?.(".js-plotly-plot");
     const capture = chart?.layout?.meta?.capture;
     if (!capture || !chart._ev || bound.has(chart._ev)) return;
@@ -267,7 +276,7 @@ class Page {
 
   send(step, about = {}) { this.model.send({ do: step, ...about }); }
 
-  record(number) { this.ask("record", { record: number }); }
+  record(number, row) { this.ask("record", { record: number, row }); }
 
   /* A step that shows a record: in the explorer that is in sight, else in one that comes into it. */
   ask(step, about) {

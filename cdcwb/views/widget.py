@@ -216,10 +216,14 @@ class PageWidget(anywidget.AnyWidget):
             self._show(found, message)
 
     def record(self, message: Message) -> None:
-        """A row of a table, or a point of a chart that a cell drew, is clicked: its record is shown."""
+        """A row of a table, or a point of a chart that a cell drew, is clicked: its record is shown. ``row``: with all
+        records of the row of the captured table."""
         record = int(message["record"])
         if 0 <= record < self.bench.source.index.records:
             self._show(record, message)
+            if message.get("row"):
+                for explorer in list(self.bench.explorers):
+                    explorer.show_row(record)
 
     def _show(self, record: int, message: Message) -> None:
         """In the explorers that there are; ``seen``: one of them is in sight."""

@@ -199,6 +199,25 @@ def test_a_row_a_bar_and_a_cell_lead_to_their_record(views: Views) -> None:
     assert len(shown) == 4
 
 
+def test_a_row_leads_to_the_history_of_the_row_of_its_table(views: Views) -> None:
+    live = Page(views.transactions())
+    explorer = views.explore()
+    heard: list[Any] = []
+    explorer.send = heard.append
+    record = int(views.bench.changes.record[5])
+    with patch.object(Explorer, "follow_row", lambda self: self.apply(f"record == {self.chosen + 1}")):
+        live.do("record", record=record, seen=True, row=True)
+    assert heard[-1] == {"follow": record}
+    assert (explorer.explorer.chosen, explorer.explorer.shown) == (record, 1)
+
+    def no_key(_explorer: Explorer) -> None:
+        raise OptionError("no key is known for this record")
+
+    with patch.object(Explorer, "follow_row", no_key):
+        heard_by_page = live.do("record", record=record, seen=True, row=True)
+    assert {"wrong": "no key is known for this record"} in heard_by_page
+
+
 def test_rows_are_ordered_and_more_are_shown(views: Views) -> None:
     live = Page(views.transactions())
     columns = list(live.widget._answers["transactions"].columns)
