@@ -24,6 +24,9 @@ __all__ = ["making"]
 _QUIET: Final = 1.0
 """Seconds that it may take before anything is shown."""
 
+_EMPTY: Final = {"text/plain": ""}
+_ABOUT: Final = {"cdcwb": show.NOTHING}
+
 
 @contextmanager
 def making(what: str) -> Iterator[None]:
@@ -34,9 +37,9 @@ def making(what: str) -> Iterator[None]:
 
     text, bar = ipywidgets.Label(), ipywidgets.IntProgress(bar_style="info")
     button = ipywidgets.Button(description="Cancel", icon="stop")
-    box = ipywidgets.HBox([text, bar, button], layout={"display": "none"})
+    box = ipywidgets.HBox([text, bar, button])
     session, tag = _session(), f"cdcwb-{uuid4().hex}"
-    finished, cancelled = threading.Event(), threading.Event()
+    finished, cancelled, shown = threading.Event(), threading.Event(), threading.Event()
 
     def cancel(_button: Any = None) -> None:
         cancelled.set()
@@ -49,14 +52,16 @@ def making(what: str) -> Iterator[None]:
     def watch() -> None:
         began = monotonic()
         while not finished.wait(_QUIET):
+            if not shown.is_set() and place is not None:
+                place.update(box)
+                shown.set()
             done, total = running_tasks()
-            box.layout.display = ""
             bar.value, bar.max = done, total or 1
             tasks = f", {done} of {total} tasks" if total else ""
             text.value = f"{what}: {duration(int(monotonic() - began) * 1_000_000)}{tasks}"
 
     button.on_click(cancel)
-    place: Any = display(box, display_id=True)  # type: ignore[no-untyped-call]
+    place: Any = display(_EMPTY, raw=True, metadata=_ABOUT, display_id=True)  # type: ignore[no-untyped-call]
     watcher = threading.Thread(target=watch, daemon=True, name="cdcwb-making")
     watcher.start()
     if session is not None:
@@ -75,8 +80,8 @@ def making(what: str) -> Iterator[None]:
             session.removeTag(tag)
         finished.set()
         watcher.join()
-        if place is not None:
-            place.update({"text/plain": ""}, raw=True, metadata={"cdcwb": show.NOTHING})
+        if shown.is_set():
+            place.update(_EMPTY, raw=True, metadata=_ABOUT)
         box.close()
 
 

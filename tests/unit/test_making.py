@@ -35,18 +35,23 @@ class Cell:
     def __init__(self) -> None:
         self.box: Any = None
         self.left: Any = None
+        self.shown = Event()
 
-    def display(self, box: Any, display_id: bool) -> Cell:
+    def display(self, content: Any, display_id: bool, **about: Any) -> Cell:
         assert display_id
-        self.box = box
+        self.left = content
         return self
 
     def update(self, content: Any, **about: Any) -> None:
         self.left = content
+        if isinstance(content, ipywidgets.HBox):
+            self.box = content
+            self.shown.set()
 
     @property
     def parts(self) -> tuple[Any, Any, Any]:
-        """The line, the bar and the button."""
+        """The line, the bar and the button, once they are shown."""
+        assert self.shown.wait(60)
         text, bar, button = self.box.children
         return text, bar, button
 
