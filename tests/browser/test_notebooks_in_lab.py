@@ -269,6 +269,6 @@ def test_tables_and_cards_are_readable_in_vs_code_and_in_hosts_that_are_not_know
     assert found["cells"] == [INK[theme]]
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "00_start_here"])
+@pytest.mark.parametrize("name", RUNS)
 def test_a_saved_notebook_is_at_most_a_megabyte(executed: dict[str, Any], name: str) -> None:
     assert len(nbformat.writes(executed[name]).encode()) <= 1_000_000
