@@ -6,8 +6,9 @@ the format from the files, without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from threading import Event, Thread
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from threading import Event, Thread, get_ident
 from typing import Final
 
 import numpy as np
@@ -16,11 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.explore.filters import Comparison, Filter, FilterError, compared
+from cdcwb.explore.filters import MISSING, Comparison, Filter, FilterError, compared
 from cdcwb.explore.halves import halves, of_changes
-from cdcwb.explore.values import holds
+from cdcwb.explore.values import has, holds
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import Pairing, Wanted
+from cdcwb.formats.idm_event_log import statements
+from cdcwb.formats.idm_event_log.laid import ranges
+from cdcwb.index.build import read_arrow, write_arrow
 from cdcwb.index.columns import Bools, Codes, Column
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
@@ -38,7 +42,8 @@ class Search:
     """The records for which a filter holds, as far as it is known. ``total`` records have to be read, ``searched`` are;
     ``wrong`` is why it ended before its end, None where it did not.
 
-    A record has the values of its change: of an update that was captured as two records, both halves have both images.
+    A record has the values of its change: of an update that was captured as two records, both halves have both images;
+    of a statement that wrote several rows of an event log, each row has the values of all.
     """
 
     def __init__(self, source: Source, understood: Filter, columns: Mapping[str, Column]) -> None:
@@ -62,8 +67,9 @@ class Search:
         self._headers = headers
         self._result = does.copy()
         self._rows = np.flatnonzero(may & ~does)  # the records that only values decide
-        self._changes = np.flatnonzero(changes)
-        self._matches = {one: np.zeros(self._index.records, np.bool_) for one in values}
+        self._changes = changes
+        self._matches = {one: nothing.copy() for one in values}  # by the first record of a group
+        self._present = {one.column: nothing.copy() for one in values if one.value is MISSING}
         self._columns = columns
         self._stopped = Event()
         self.total = len(self._rows)
@@ -105,19 +111,16 @@ class Search:
             self.wrong = f"the search ended: {wrong}"
 
     def _scan(self) -> None:
-        other = np.full(self._index.records, -1, np.int64)
-        other[self._changes] = halves(self._index, self._changes)
-        candidates = np.zeros(self._index.records, np.bool_)
-        candidates[self._rows] = True
-        wanted = candidates.copy()
-        wanted[other[self._rows[other[self._rows] >= 0]]] = True
-        unread = wanted.copy()
-        left = int(wanted.sum())
-
-        def is_open(rows: Ints) -> Bools:
-            return unread[rows] | ((other[rows] >= 0) & unread[other[rows]])
-
-        for batch in self._batches(wanted) if left else ():
+        group = self._groups()
+        if group is None:
+            return
+        order = self._rows[np.argsort(group[self._rows], kind="stable")]
+        groups = group[order]
+        is_searched, wanted = np.zeros((2, self._index.records), np.bool_)
+        is_searched[self._rows] = wanted[groups] = True
+        unread = wanted[group]
+        unread_rows = np.bincount(group[unread], minlength=self._index.records)  # of each group
+        for batch in self._batches(unread.copy(), _READ) if len(order) else ():
             if self._stopped.is_set():
                 return
             rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
@@ -126,41 +129,71 @@ class Search:
             if len(rows):
                 events = batch if chosen.all() else batch.filter(pa.array(chosen))
                 for comparison, matches in self._matches.items():
-                    matches[rows] = holds(comparison, events)
+                    matches[group[rows[holds(comparison, events)]]] = True
+                for column, present in self._present.items():
+                    present[group[rows[has(column, events)]]] = True
                 unread[rows] = False
-                left -= len(rows)
-                both = np.unique(np.append(rows, other[rows]))
-                self._conclude(both[(both >= 0) & candidates[both] & ~is_open(both)], other)
-                self.searched += int(candidates[rows].sum())
-            if not left:
+                np.subtract.at(unread_rows, group[rows], 1)
+                done = np.unique(group[rows])
+                done = done[unread_rows[done] == 0]
+                first = np.searchsorted(groups, done)
+                self._conclude(order[ranges(first, np.searchsorted(groups, done, side="right") - first)], group)
+                self.searched += int(is_searched[rows].sum())
+            if not unread.any():
                 break
-        self._conclude(self._rows[is_open(self._rows)], other)  # what the reader does not give has no values
+        self._conclude(order[unread_rows[groups] > 0], group)  # what the reader does not give has no values
         self.searched = self.total
 
-    def _conclude(self, rows: Ints, other: Ints) -> None:
-        """Decide for records that are read, with their other halves, whether the filter holds."""
-        paired = other[rows] >= 0
+    def _conclude(self, rows: Ints, group: Ints) -> None:
+        """Decide for records whose groups are read whether the filter holds."""
 
         def bounds(comparison: Comparison) -> tuple[Bools, Bools]:
             if comparison.is_value:
-                matches = self._matches[comparison]
-                result = matches[rows] | (paired & matches[other[rows]])
+                result = self._matches[comparison][group[rows]]
+                if comparison.value is MISSING and comparison.sign == "==":
+                    result &= ~self._present[comparison.column][group[rows]]
             else:
                 result = self._headers[comparison][rows]
             return result, result
 
         self._result[rows] = self.understood.bounds(bounds)[0]
 
-    def _batches(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
+    def _groups(self) -> Ints | None:
+        """For each record the first one of its change: the other half of an update, or the first row of a statement of
+        an event log, which are looked up once for an index. None where the search was ended meanwhile."""
+        if get_format(self._index.format).pairing is not Pairing.OBJECT:
+            group, rows = np.arange(self._index.records), np.flatnonzero(self._changes)
+            other = halves(self._index, rows)
+            group[rows] = np.where(other < 0, rows, np.minimum(rows, other))
+            return group
+        path = self._index.folder / "statements.arrow"
+        if path.exists():
+            known: Ints = read_arrow(path)["first"].to_numpy()
+            return known
+        keys = [np.full(self._index.records, -1, np.int64) for _ in range(3)]
+        for batch in self._batches(np.ones(self._index.records, np.bool_), (*_READ[:2], *statements.READ), False):
+            if self._stopped.is_set():
+                return None
+            rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
+            for all_rows, found in zip(keys, statements.keys_of_rows(batch), strict=True):
+                all_rows[rows[rows >= 0]] = found[rows >= 0]
+        group = statements.of_statements(*keys)
+        with suppress(OSError):  # a folder that cannot be written: it is made for each search
+            write_arrow(beside := path.with_name(f".{path.name}-{get_ident()}"), pa.table({"first": group}))
+            beside.replace(path)
+        return group
+
+    def _batches(self, wanted: Bools, columns: Sequence[str], images: bool = True) -> Iterator[pa.RecordBatch]:
         if self._source.events:
-            yield from self._saved(wanted)
+            yield from self._saved(wanted, columns)
             return
         fmt, plan = get_format(self._index.format), self._source.plan()
         asked = Wanted(
+            images=images,
             kinds=self._few("kind", wanted),
             tables=self._few("table", wanted),
             transactions=self._few("transaction", wanted),
-            columns=frozenset([*_READ, "kind", "schema_name", "table_name", "transaction_id"]),
+            columns=frozenset([*columns, "kind", "schema_name", "table_name", "transaction_id"]),
         )
         for split in range(len(plan.splits)):
             yield from fmt.read(plan, split, asked)
@@ -174,7 +207,7 @@ class Search:
             return None
         return frozenset(column.texts[int(code)].as_py() for code in codes)
 
-    def _saved(self, wanted: Bools) -> Iterator[pa.RecordBatch]:
+    def _saved(self, wanted: Bools, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The saved events of the row groups that have some of the records."""
         parts, part_rows = self._index.numbers("part"), self._index.numbers("part_row")
         for number, path in enumerate(self._source.events):
@@ -183,15 +216,15 @@ class Search:
                 sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
                 ends = np.searchsorted(wanted_rows, np.cumsum(sizes))
                 groups = [group for group, count in enumerate(np.diff(ends, prepend=0)) if count]
-                names = [name for name in _READ if name in file.schema_arrow.names]
+                names = [name for name in columns if name in file.schema_arrow.names]
                 if not groups:
                     continue
                 for batch in file.iter_batches(_BATCH, row_groups=groups, columns=names):
                     arrays = [
                         batch[field.name] if field.name in names else pa.nulls(len(batch), field.type)
-                        for field in map(EVENTS.field, _READ)
+                        for field in map(EVENTS.field, columns)
                     ]
-                    yield pa.RecordBatch.from_arrays(arrays, names=list(_READ))
+                    yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 def _check(values: list[Comparison]) -> None:

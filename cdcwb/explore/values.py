@@ -20,7 +20,7 @@ from cdcwb.formats.text_values import parsed
 from cdcwb.index.columns import NO_TIME, Bools, Times, mask_of_texts, micros
 from cdcwb.model import Problem
 
-__all__ = ["holds", "kind_of_type", "times", "value_kinds"]
+__all__ = ["has", "holds", "kind_of_type", "times", "value_kinds"]
 
 _NUMBERS: Final = re.compile(
     r"(\d+ )?(unsigned |tandem |big )?"
@@ -88,6 +88,14 @@ def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
     if matches.any():
         matches[_with_problem(batch["problems"], name, np.flatnonzero(matches))] = False
     return matches
+
+
+def has(column: str, batch: pa.RecordBatch) -> Bools:
+    """For every event of a batch, whether its own image has a column (``after.NAME``)."""
+    image, _, name = column.partition(".")
+    found = np.zeros(len(batch), np.bool_)
+    found[_entries(batch[image], name)[0]] = True
+    return found
 
 
 def _entries(maps: pa.MapArray, name: str) -> tuple[Ints, pa.Array]:

@@ -17,15 +17,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from cdcwb.formats.idm_event_log.statements import OBJECT, TYPES, first_rows
 from cdcwb.model import EVENTS, SOURCE_EVENT, ChangeSource, Kind, Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["join_statements", "key_spellings", "repeated_records"]
-
-PER_FIELD: Final = ("1", "2", "3", "7", "8")
-"""Event types that speak of one column (§3.2)."""
 
 _RANGES: Final = 64  # of record ids, where these do not rise with the capture
 _SLICES: Final = 512  # of a capture whose record ids rise
@@ -80,15 +78,14 @@ def _rows(events: DataFrame) -> DataFrame:
     """Rows of the log, with ``_statement``: a number that rows of one statement share; null for what stands alone."""
     header = F.col("headers")
     joins = (
-        F.col("record_type").isin(*PER_FIELD)
+        F.col("record_type").isin(*TYPES)
         & (F.col("kind") == str(Kind.CHANGE))
         & F.col("position").isNotNull()
         & header["table_name"].isNotNull()
         & header["table_key"].isNotNull()
         & (F.size("changed_columns") == 1)
     )
-    names = ("table_name", "table_key", "perpetrator", "event_time")
-    texts = [column for name in names for column in (header[name].isNull(), header[name])]  # a hash passes nulls over
+    texts = [column for name in OBJECT for column in (header[name].isNull(), header[name])]  # a hash passes nulls over
     return _records(events).withColumn("_statement", F.when(joins, F.xxhash64("operation", *texts)))
 
 
@@ -150,12 +147,8 @@ def _join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _firsts(rows: pa.RecordBatch) -> Ints:
     """The rows that statements begin with."""
     statement = rows["_statement"]
-    part = rows["_part"].to_numpy()
     alone = statement.is_null().to_numpy(zero_copy_only=False)
-    number = statement.fill_null(0).to_numpy()
-    begins = np.ones(len(number), dtype=np.bool_)
-    begins[1:] = alone[1:] | alone[:-1] | (number[1:] != number[:-1]) | (part[1:] != part[:-1])
-    return _parted(np.flatnonzero(begins), _columns(rows, alone))
+    return first_rows(statement.fill_null(0).to_numpy(), alone, _columns(rows, alone), rows["_part"].to_numpy())
 
 
 def _columns(rows: pa.RecordBatch, alone: Bools) -> Ints:
@@ -166,27 +159,6 @@ def _columns(rows: pa.RecordBatch, alone: Bools) -> Ints:
     found = np.full(rows.num_rows, -1, dtype=np.int64)
     found[~alone] = names.to_numpy()
     return found
-
-
-def _parted(first: Ints, column: Ints) -> Ints:
-    """The same rows, and those at which a column comes again in a run, counted from where it was parted last."""
-    count = len(column)
-    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, count)))
-    order = np.lexsort((np.arange(count), column, run))
-    before = np.full(count, -1, dtype=np.int64)  # the row of the same run and column before this one
-    same = (run[order][1:] == run[order][:-1]) & (column[order][1:] == column[order][:-1]) & (column[order][1:] >= 0)
-    before[order[1:][same]] = order[:-1][same]
-    repeats = np.unique(run[before >= 0])
-    ends = np.append(first[1:], count)
-    found = [first]
-    for number in repeats.tolist():
-        begin, end = int(first[number]), int(ends[number])
-        latest = np.maximum.accumulate(before[begin:end])
-        starts, start = [], begin
-        while (start := begin + int(np.searchsorted(latest, start))) < end:
-            starts.append(start)
-        found.append(np.array(starts, dtype=np.int64))
-    return np.sort(np.concatenate(found))
 
 
 def _changes(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:

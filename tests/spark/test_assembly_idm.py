@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
+from cdcwb.formats.idm_event_log.statements import keys_of_rows, of_statements
 from cdcwb.spark.objects import join_statements, key_spellings, repeated_records
 
 if TYPE_CHECKING:
@@ -143,6 +145,17 @@ def test_rows_of_one_statement_are_one_change_whatever_partition_they_came_from(
     found = [places(row) for row in changes(spark, rows, in_order)]
     assert sorted(found) == sorted(map(sorted, plainly(rows)))
     assert sum(len(one) > 1 for one in found) > 50
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_search_takes_the_same_rows_for_one_statement(shuffled: bool) -> None:
+    rows = some_log(SEED, 1500, shuffled)
+    firsts = of_statements(*keys_of_rows(pa.RecordBatch.from_pylist(rows, model.EVENTS))).tolist()
+    found: dict[int, list[int]] = {}
+    for number, first in enumerate(firsts):
+        if rows[number]["kind"] == "change":
+            found.setdefault(first, []).append(number)
+    assert sorted(found.values()) == sorted(map(sorted, plainly(rows)))
 
 
 def test_a_joined_change_has_the_images_of_all_rows_and_the_place_of_the_last(spark: SparkSession) -> None:

@@ -67,7 +67,35 @@ def changes(folder: Path) -> list[tuple[int, Values]]:
                 images[row][name] = images[other][name] = images[row][name] or images[other][name]
         else:
             waiting[shared] = row
+    if rows[0]["format"] == "idm-event-log":
+        join_statements(rows, images)
     return list(images.items())
+
+
+def join_statements(rows: list[Values], images: dict[int, Values]) -> None:
+    """Give all rows of a statement of an event log the images of all."""
+    log = [row for row, one in enumerate(rows) if one["kind"] in ("change", "control") and one["position"] is not None]
+    log.sort(key=lambda row: (int(rows[row]["position"]), row))
+    run: list[int] = []
+    shared, columns = None, set[str]()
+    for row in log:
+        event = rows[row]
+        header, own = dict(event["headers"]), event["changed_columns"] or []
+        same = [event["operation"], *map(header.get, ("table_name", "table_key", "perpetrator", "event_time"))]
+        joins = event["kind"] == "change" and len(own) == 1 and None not in same[1:3]
+        if not joins or same != shared or own[0] in columns:
+            run, columns = [], set()
+        shared = same if joins else None
+        run.append(row)
+        columns |= set(own)
+        if not joins:
+            continue
+        together = {image: dict[str, Any]() for image in ("before", "after")}
+        for image, values in together.items():
+            for one in run:
+                values |= dict(rows[one][image] or ())
+        for one in run:
+            images[one] |= together
 
 
 def number(text: str | None, otherwise: int) -> Decimal:
@@ -129,6 +157,18 @@ CASES: dict[str, list[tuple[str, Callable[[Values], bool]]]] = {
         ("key.customer_id == 3", lambda one: one["key"].get("customer_id") == "3"),
     ],
     "idm-event-log": [
+        (
+            'after.discount == 354.44 and after.city == "Hollin"',
+            lambda one: (one["after"].get("discount"), one["after"].get("city")) == ("354.44", "Hollin"),
+        ),
+        (
+            'before.is_member == "false" and after.rating != null and time > "2026-11-09T07:15:06Z"',
+            lambda one: (
+                one["before"].get("is_member") == "false"
+                and one["after"].get("rating") is not None
+                and one["event"]["changed_at"].isoformat() > "2026-11-09T07:15:06"
+            ),
+        ),
         ('after.is_member == "true"', lambda one: one["after"].get("is_member") == "true"),
         ("after.discount >= 300", lambda one: number(one["after"].get("discount"), 0) >= 300),
         (
@@ -278,8 +318,8 @@ class Gate:
         self.turns = Semaphore(0)
         read = Search._batches
 
-        def gated(search: Search, wanted: Any) -> Iterator[pa.RecordBatch]:
-            for one in read(search, wanted):
+        def gated(search: Search, *asked: Any) -> Iterator[pa.RecordBatch]:
+            for one in read(search, *asked):
                 self.turns.acquire()
                 yield one
 
