@@ -83,6 +83,8 @@ class _Look:
     """How the page that is being made looks, and how the files of its captures are read."""
 
     theme: str = "auto"
+_SHORT: Final = {"path": 18, "reason": 18, "list": 18, "tally": 18, "sentence": 28}
+"""Characters of a cell that is one line: longer ones are in lines of at least so many (``show.css``)."""
     styled: bool = False
     readers: Readers = field(default_factory=dict)
 
@@ -323,8 +325,8 @@ def _kind(name: str, values: list[Any]) -> str:
 
 
 def _class(kind: str, breaks: bool = False, whole: bool = False) -> str:
-    """The class of a cell; ``breaks``: a word in it is so long that it may be broken; ``whole``: it is a name with a
-    hyphen, at which a browser would break it."""
+    """The class of a cell; ``breaks``: a word in it is so long that it may be broken; ``whole``: it is one line, as
+    it is short, or a name with a hyphen, at which a browser would break it."""
     if kind in _NUMBERS:
         names = "number"
     elif kind in (*_TIMES, "mono", "hex"):
@@ -350,7 +352,7 @@ def _cell(value: Any, kind: str, title: str | None = None) -> str:
     attributes = f' data-value="{held}"' if value is not None and held != shown else ""
     attributes += f' title="{escape(title)}"' if title else ""
     breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
-    whole = kind in _BROKEN and "-" in words and len(words) <= _NAME
+    whole = kind in _BROKEN and (("-" in words and len(words) <= _NAME) or len(words) <= _SHORT.get(kind, 0))
     return f"<td{_class(kind, breaks, whole)}{attributes}>{shown}</td>"
 
 

@@ -243,6 +243,21 @@ def test_only_tables_scroll_sideways_and_no_word_breaks(browser: Chrome, folder:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_a_column_of_short_values_takes_the_room_of_its_longest_value(chrome: Chrome) -> None:
+    """And no more: what is left of a cell beside its text is the space between columns."""
+    left = """
+        return [...arguments[0].rows].slice(1).map(row => row.cells[0]).map(cell => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          const space = parseFloat(getComputedStyle(cell).paddingRight);
+          return cell.getBoundingClientRect().width - range.getBoundingClientRect().width - space;
+        });
+    """
+    first = "return arguments[0].rows[1].cells[0].textContent"
+    assert chrome.execute_script(first, table(chrome, 1)) == "/in/stream.bin"
+    assert max(chrome.execute_script(left, table(chrome, 1))) <= 1
+
+
 BROKEN = """
   const broken = [];
   const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);

@@ -209,3 +209,11 @@ def test_only_words_longer_than_any_name_may_break() -> None:
     assert re.findall(r'<td class="([^"]*)"', html) == ["text", "text breaks"]
     html = show.table_html([{"a": "orders-1.txt, partition 1", "b": f"well-known {'x ' * 30}"}], {"a": "a", "b": "b"})
     assert re.findall(r'<td class="([^"]*)"', html) == ["text whole", "text"]
+
+
+def test_short_values_of_a_column_are_in_one_line_and_need_no_more_room() -> None:
+    rows = [{"file": one, "evidence": "a word or two"} for one in ("a b.csv", "a folder/of files b.csv", None)]
+    html = show.table_html(rows, {"file": "file", "evidence": "evidence"})
+    files = ["text path whole", "text path", "text path whole"]
+    assert re.findall(r'<td class="([^"]*path[^"]*)"', html) == files
+    assert html.count('class="text sentence whole"') == 3
