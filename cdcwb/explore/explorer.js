@@ -102,6 +102,7 @@ class Panes {
     this.limits = make("span", {});
     this.selection = make("div", { class: "bar selection", hidden: true }, make("label", {}, this.follows, "follow the selection"), this.limits,
       make("button", { type: "button", title: "select everything again, in all views", onclick: () => { this.ask("unselect"); this.root.focus(); } }, "✕ Reset"));
+    this.note = make("div", { class: "bar note", role: "status", hidden: true });
     this.list = make("div", { class: "list", role: "listbox", "aria-label": "records", onwheel: (event) => this.wheel(event) });
     this.thumb = make("div", { class: "thumb" });
     this.track = make("div", { class: "track", onpointerdown: (event) => this.drag(event) }, this.thumb);
@@ -124,6 +125,7 @@ class Panes {
       this.said,
       this.searching,
       this.selection,
+      this.note,
       make("div", { class: "bar" },
         button("Back", "b", () => this.ask("back")),
         button("Previous problem", "p", () => this.ask("problem", { by: -1 })),
@@ -245,6 +247,8 @@ class Panes {
     this.filter.classList.toggle("good", state.filter !== "" && !failed);
     this.drawSearch(state);
     this.drawSelection(state);
+    this.note.textContent = state.note;
+    this.note.hidden = !state.note;
     this.drawList();
     this.drawStatus();
     if (!this.detail || !before || this.detail.row !== state.chosen || before.marks !== state.marks) {

@@ -31,7 +31,9 @@ ROW: Final = "row"
 class Rows:
     """The rows that records change, as a column of filters: ``EMPNO=7839``, or ``a=1+b=2``.
 
-    A record that changes a key belongs to the row under the old key and under the new one.
+    A record that changes a key belongs to the row under the old key and under the new one. Of a table of which no
+    change has a key the key is inferred (:func:`cdcwb.spark.known.infer_keys`); ``inferred``: a sentence that says so,
+    by table.
     """
 
     kind = "text"
@@ -40,6 +42,7 @@ class Rows:
         self._source = source
         self._index: Index = source.index
         self._tables: dict[str, tuple[npt.NDArray[np.int64], pa.Array]] = {}
+        self.inferred: dict[str, str] = {}
         self._find_kept()
 
     def value(self, row: int) -> str | None:
@@ -71,7 +74,7 @@ class Rows:
             return
         with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as place:
             target = Path(place) / "keys"
-            _write_keys(self._source, table, target)
+            inferred = _write_keys(self._source, table, target)
             found = pq.ParquetDataset(target).read()
         rows = self._index.exactly(found["file_index"].to_numpy(), found["offset"].to_numpy())
         numbers, order = rows[rows >= 0], np.flatnonzero(rows >= 0)
@@ -80,21 +83,24 @@ class Rows:
         batch = pa.table({"row": pa.array(rows[order]), "key": keys})
         path = self._path(table)
         beside = path.with_name(f".{path.name}")
-        write_arrow(beside, batch.replace_schema_metadata({"table": table.encode()}))
+        write_arrow(beside, batch.replace_schema_metadata({"table": table, "inferred": inferred}))
         shutil.move(beside, path)
         self._take(path)
 
     def _path(self, table: str) -> Path:
-        return self._index.folder / f"rows-{hashlib.sha256(table.encode()).hexdigest()[:16]}.arrow"
+        return self._index.folder / f"row-keys-{hashlib.sha256(table.encode()).hexdigest()[:16]}.arrow"
 
     def _find_kept(self) -> None:
-        for path in sorted(self._index.folder.glob("rows-*.arrow")):
+        for path in sorted(self._index.folder.glob("row-keys-*.arrow")):
             self._take(path)
 
     def _take(self, path: Path) -> None:
         batch = read_arrow(path)
-        table = (batch.schema.metadata or {}).get(b"table", b"").decode()
+        about = batch.schema.metadata
+        table, inferred = about[b"table"].decode(), about[b"inferred"].decode()
         self._tables[table] = (batch["row"].to_numpy(), batch["key"])
+        if inferred:
+            self.inferred[table] = inferred
 
     def keys_of(self, table: str, row: int) -> list[str]:
         """The rows that a record of a table changes: none where no key is known, two where it changes the key."""
@@ -104,8 +110,11 @@ class Rows:
         return found
 
 
-def _write_keys(source: Source, table: str, target: Path) -> None:
+def _write_keys(source: Source, table: str, target: Path) -> str:
+    """Write which records change which row; how the key was inferred, where no change has one."""
     from pyspark.sql import functions as F
+
+    from cdcwb.spark.known import infer_keys, keyed_by
 
     def text(image: Column) -> Column:
         """The key columns with the values of an image; null where it lacks one."""
@@ -118,7 +127,13 @@ def _write_keys(source: Source, table: str, target: Path) -> None:
 
     keys = F.array_distinct(F.array_compact(F.array(*[text(F.col(name)) for name in ("before", "key", "after")])))
     label = F.coalesce(F.concat_ws(".", "schema_name", "table_name"), F.col("table_name"))
-    changes = source.capture.changes.filter((label == table) & (F.size("key") > 0))
-    pairs = changes.select(F.explode("source_events").alias("place"), keys.alias("keys"))
+    changes, told = source.capture.changes.filter(label == table), ""
+    if changes.filter(F.size("key") > 0).isEmpty():
+        inferred = infer_keys(changes, [table]).get(table)
+        if inferred is not None:
+            changes = keyed_by(changes, {table: [inferred.column]})
+            told = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
+    pairs = changes.filter(F.size("key") > 0).select(F.explode("source_events").alias("place"), keys.alias("keys"))
     places = pairs.select("place.file_index", "place.offset", F.explode("keys").alias("key"))
     places.write.mode("overwrite").parquet(str(target))
+    return told

@@ -58,8 +58,8 @@ Ints = npt.NDArray[np.int64]
 class Explorer:
     """The records of a capture, some of which are shown, and one of which is chosen.
 
-    ``filter`` is the text of the filter in force; ``chosen`` the number of a record, from 0. A method that cannot do
-    what it was asked raises OptionError and leaves everything as it was.
+    ``filter`` is the text of the filter in force, ``note`` what a reader has to know of it; ``chosen`` the number of a
+    record, from 0. A method that cannot do what it was asked raises OptionError and leaves everything as it was.
     """
 
     def __init__(self, source: Source) -> None:
@@ -84,6 +84,7 @@ class Explorer:
         self.chosen = 0
         self.took_ms = 0.0
         self.hint = ""
+        self.note = ""
         self.selection: Selection | None = None
         self.follows = True
         self._passed: Ints | None = None  # by the filter; None: all
@@ -145,7 +146,15 @@ class Explorer:
         self.filter = text.strip()
         self._show(found)
         self.hint = "" if self.shown or search is not None else hint(understood, self.columns)
+        self.note = "" if understood is None else self._note(understood)
         self._settle()
+
+    def _note(self, understood: Filter) -> str:
+        """How the keys were inferred that a filter names rows by; empty where they were captured."""
+        if ROW not in understood.names:
+            return ""
+        named = {value for column, value in understood.equals if column == "table"}
+        return " ".join(told for table, told in self._rows.inferred.items() if not named or table in named)
 
     def refresh(self) -> None:
         """Show what a search has found meanwhile, and what is selected now."""
@@ -289,7 +298,8 @@ class Explorer:
         keys = self._rows.keys_of(table, self.chosen)
         if not keys:
             raise OptionError(
-                f"no key is known for this record; the option keys={table}:column+column names the key of a table"
+                "no key is known for this record, and none can be inferred; "
+                f"the option keys={table}:column+column names the key of a table"
             )
         chosen = f"in ({', '.join(map(quoted, keys))})" if len(keys) > 1 else f"== {quoted(keys[0])}"
         self.apply(f"table == {quoted(table)} and {ROW} {chosen}")

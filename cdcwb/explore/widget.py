@@ -102,6 +102,7 @@ class ExplorerWidget(anywidget.AnyWidget):
             "selection": _selection(explorer),
             "only": chosen_in(explorer.filter, CHOICES),
             "took": round(explorer.took_ms, 1),
+            "note": explorer.note,
             "saved": explorer.saved.rows(),
             "marks": len(explorer.marks),
         }

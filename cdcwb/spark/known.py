@@ -159,10 +159,14 @@ class InferredKey:
     column: str
     rows: int
 
+    @property
+    def evidence(self) -> str:
+        """What it is inferred from."""
+        return f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
+
     def __str__(self) -> str:
-        evidence = f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
         return (
-            f"No change of {self.table} has a key. Its key is inferred: {evidence}. "
+            f"No change of {self.table} has a key. Its key is inferred: {self.evidence}. "
             f"To name the key, give the reader option keys={self.table}:{self.column}."
         )
 

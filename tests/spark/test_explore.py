@@ -91,10 +91,46 @@ def test_a_row_is_followed_by_the_key_that_an_option_names(spark: SparkSession, 
     assert {"before", "after"} <= kinds
 
 
+def test_without_a_key_a_row_is_followed_by_an_inferred_one_and_the_list_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    explorer = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS)
+    explorer.apply('table == "shop.orders" and operation == "INSERT"')
+    change = explorer.change(explorer.record())
+    assert change is not None
+    number = (change.after or {})["order_id"]
+    explorer.follow_row()
+    assert f'row == "order_id={number}"' in explorer.filter
+    capture = cdcwb.load(DATA / "gbase8s", labels=LABELS, keys="shop.orders:order_id")
+    changes = capture.filter(tables=["shop.orders"]).changes.toArrow().to_pylist()
+    expected = {
+        (place["file_index"], place["offset"])
+        for one in changes
+        if number in {dict(one[image] or ()).get("order_id") for image in ("before", "after")}
+        for place in one["source_events"]
+    }
+    index = explorer.index
+    assert {(index.number("file_index", row), index.number("offset", row)) for row in shown(explorer)} == expected
+    rows = capture.changes.filter("table_name = 'orders' AND operation = 'INSERT' AND outcome = 'committed'").count()
+    sentence = f"The key of shop.orders is inferred, as no change has one: order_id is unique in {rows} inserted rows."
+    assert explorer.note == sentence
+    line = explorer.filter
+    explorer.apply('table == "shop.orders"')
+    assert explorer.note == ""
+    again = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS)
+    again.apply(line)
+    assert (again.note, shown(again)) == (sentence, shown_of(explorer, line))
+
+
+def shown_of(explorer: Explorer, line: str) -> list[int]:
+    explorer.apply(line)
+    return shown(explorer)
+
+
 def test_without_a_key_the_option_that_names_it_is_said(spark: SparkSession, tmp_path: Path) -> None:
     explorer = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS)
-    explorer.apply('kind == "after"')
-    with pytest.raises(OptionError, match=r"the option keys=shop\.\w+:column\+column names the key"):
+    explorer.apply('table == "shop.everything" and kind == "after"')  # too few inserted rows
+    with pytest.raises(OptionError, match=r"none can be inferred; the option keys=shop\.\w+:column\+column names"):
         explorer.follow_row()
 
 
