@@ -55,6 +55,7 @@ _ROWS: Final = 50
 _COLUMNS: Final = 14
 _CHANGES: Final = 200
 _STEPS: Final = 300
+_SIDES: Final = ("source", "target")
 
 Names = Sequence[str]
 
@@ -343,7 +344,7 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
 
 def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Differences for a table on a page: the columns that differ, or that a missing or extra change set, and the places
-    in both captures."""
+    in both captures, as text and as file and offset."""
     rows = []
     for row in differences:
         unlike = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"]]
@@ -357,8 +358,8 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
                 "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
                 "sentence": "; ".join(told),
-                "source_position": _place(row["source"]),
-                "target_position": _place(row["target"]),
+                **{f"{side}_position": _place(row[side]) for side in _SIDES},
+                **{f"{side}_{name}": (row[side] or {}).get(name) for side in _SIDES for name in ("file", "offset")},
             }
         )
     return rows

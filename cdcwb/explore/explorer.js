@@ -118,7 +118,7 @@ class Panes {
     this.status = make("div", { class: "status" });
     this.root = make(
       "div",
-      { class: "cdcwb-explorer", tabindex: "0", role: "application", "aria-label": "capture explorer", "data-lm-suppress-shortcuts": "true", onkeydown: (event) => this.pressed(event) },
+      { class: "cdcwb-explorer", "data-capture": this.model.get("capture") || null, tabindex: "0", role: "application", "aria-label": "capture explorer", "data-lm-suppress-shortcuts": "true", onkeydown: (event) => this.pressed(event) },
       make("div", { class: "bar" }, make("div", { class: "entry" }, this.filter, this.menu),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: this.filter.value }) }, "Apply"),
         make("button", { type: "button", onclick: () => this.ask("filter", { text: "" }) }, "Clear")),

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any, Final
 
 import anywidget
+import traitlets
 
 from cdcwb.charts.theme import OPERATIONS
 from cdcwb.errors import CaptureError
@@ -29,13 +30,16 @@ Message = dict[str, Any]
 
 
 class ExplorerWidget(anywidget.AnyWidget):
-    """Three linked panes: records, fields, bytes. ``explorer`` is what they show, and may be asked in other cells."""
+    """Three linked panes: records, fields, bytes. ``explorer`` is what they show, and may be asked in other cells;
+    ``capture`` is the name of the capture on a page with views of it."""
 
     _esm = _ASSETS.joinpath("explorer.js").read_text(encoding="utf-8")
     _css = _ASSETS.joinpath("explorer.css").read_text(encoding="utf-8")
 
-    def __init__(self, explorer: Explorer) -> None:
-        super().__init__()
+    capture = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, explorer: Explorer, capture: str = "") -> None:
+        super().__init__(capture=capture)
         self.explorer = explorer
         self._lock = RLock()  # widgets may be heard in threads of their own
         self.on_msg(self._heard)
@@ -98,11 +102,11 @@ class ExplorerWidget(anywidget.AnyWidget):
             "chosen": explorer.chosen,
             "filter": explorer.filter,
             "hint": explorer.hint,
+            "note": explorer.note,
             "search": _progress(explorer),
             "selection": _selection(explorer),
             "only": chosen_in(explorer.filter, CHOICES),
             "took": round(explorer.took_ms, 1),
-            "note": explorer.note,
             "saved": explorer.saved.rows(),
             "marks": len(explorer.marks),
         }

@@ -31,6 +31,7 @@ __all__ = [
     "HEADLINE",
     "NOTHING",
     "STYLE",
+    "Lead",
     "asset",
     "cards",
     "cards_html",
@@ -56,8 +57,19 @@ NOTHING: Final = "nothing"
 HEADLINE: Final = "headline"
 """What an output says of itself, in its metadata ``cdcwb``: it is the look of the page; there is nothing to show; it is
 the answer of the page."""
-Lead: TypeAlias = tuple[str, Sequence[int | None]]
 Rows: TypeAlias = "pd.DataFrame | list[dict[str, Any]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What a click on a row shows: of the ``capture`` of that name on the page, for each row the record, which may be
+    None. ``column``: a click on its cells shows this record, also where the row leads to another."""
+
+    capture: str
+    records: Sequence[int | None]
+    column: str = ""
+
+
 _CELL: Final = 160  # characters of a table cell that are shown
 _HEX: Final = 32  # and of bytes
 _ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
@@ -71,6 +83,8 @@ _TIMES: Final = ("time", "clock", "moment")
 _BROKEN: Final = ("text", "path", "reason", "sentence", "list", "tally")
 _WORD: Final = 48  # characters of a word that is not broken
 _NAME: Final = 40  # characters of a cell that is one line where it has a hyphen
+_SHORT: Final = {"path": 18, "reason": 18, "list": 18, "tally": 18, "sentence": 28}
+"""Characters of a cell that is one line: longer ones are in lines of at least so many (``show.css``)."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
@@ -83,8 +97,6 @@ class _Look:
     """How the page that is being made looks, and how the files of its captures are read."""
 
     theme: str = "auto"
-_SHORT: Final = {"path": 18, "reason": 18, "list": 18, "tally": 18, "sentence": 28}
-"""Characters of a cell that is one line: longer ones are in lines of at least so many (``show.css``)."""
     styled: bool = False
     readers: Readers = field(default_factory=dict)
 
@@ -186,34 +198,38 @@ def table(
     total: int | None = None,
     none: str = "None.",
     folder: str = "",
-    lead: Lead | None = None,
+    leads: Sequence[Lead] = (),
 ) -> None:
     """The columns of a small frame, or of a list of rows, under their headings (``{"bytes": "in the capture"}``), as
     :func:`table_html`.
 
     ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
     in the place of an empty table. ``folder`` is where the capture is: files in it are named without it.
-    ``lead``: see :func:`table_html`.
+    ``leads``: see :func:`table_html`.
     """
     rows = rows if isinstance(rows, list) else records(rows)
-    commands = [{name: _inspect(row, name) for name in columns if name.endswith("offset")} for row in rows]
+    commands = [{name: _inspect(row, name, columns) for name in columns} for row in rows]
     if folder and "file" in columns:
         rows = [row | {"file": _beneath(row["file"], folder)} for row in rows]
     if not rows:
         note(none)
         return
-    html = table_html(rows, columns, commands, lead)
+    html = table_html(rows, columns, commands, leads)
     if total is not None and total > len(rows):
         html += f'<p class="cdcwb-note">{escape(count(len(rows)))} of {escape(count(total))} shown.</p>'
     _html(html, f"a table of {plural(len(rows), 'row')}")
 
 
-def _inspect(row: Mapping[str, Any], offset: str) -> str | None:
-    """The command that shows the record whose offset a column has; None where its file is not read by bytes."""
+def _inspect(row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> str | None:
+    """The command that shows the record whose offset a column has, or whose position it has where no column has the
+    offset of the row; None where its file is not read by bytes."""
     from cdcwb.analysis.contents import command  # imports Spark
 
-    file = row.get(f"{offset.removesuffix('offset')}file")
-    return command(file, row[offset], _look.readers) if file in _look.readers else None
+    which = re.fullmatch("(.*)(offset|position)", name)
+    if which is None or (which[2] == "position" and f"{which[1]}offset" in columns):
+        return None
+    file = row.get(f"{which[1]}file")
+    return command(file, row.get(f"{which[1]}offset"), _look.readers) if file in _look.readers else None
 
 
 def _beneath(file: str | None, folder: str) -> str | None:
@@ -254,15 +270,15 @@ def table_html(
     rows: Iterable[Mapping[str, Any]],
     columns: Mapping[str, str],
     commands: Sequence[Mapping[str, str | None]] | None = None,
-    lead: Lead | None = None,
+    leads: Sequence[Lead] = (),
 ) -> str:
     """Rows as an HTML table: numbers with separators and to the right, times in the zone of the page (it and a day that
     all of a column share are in its heading), counts by name largest first.
 
     The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place. A fraction
     from 0 to 1 (float) is shown in percent. A cell that is shown in words has its value in ``data-value``, for
-    ``tables.js``. ``commands``: for each row, by column, what the cell has as its title. ``lead``: the name of
-    the capture on a page, and for each row the record that a click on it shows (``data-record``), which may be None.
+    ``tables.js``. ``commands``: for each row, by column, what the cell has as its title. ``leads``: what a click
+    shows (``data-record``, ``data-capture``); a row leads to the first of them that has a record for it.
     """
     rows = list(rows)
     titles = commands or [{} for _ in rows]
@@ -274,18 +290,23 @@ def table_html(
         f"{escape(visible(heading))}{heads.get(name, ('', ''))[1]}</th>"
         for name, heading in columns.items()
     )
-    capture, records = lead or ("", [None] * len(rows))
-    body = "".join(
-        _tr(record) + "".join(_cell(row[name], kinds[name], title.get(name)) for name in columns) + "</tr>"
-        for row, title, record in zip(rows, titles, records, strict=True)
-    )
-    named = f' data-capture="{escape(capture)}"' if any(record is not None for record in records) else ""
+    body = ""
+    for number, (row, title) in enumerate(zip(rows, titles, strict=True)):
+        known = [lead for lead in leads if lead.records[number] is not None]
+        body += f"<tr{_led(known[0], number)}>" if known else "<tr>"
+        others = {lead.column: _led(lead, number) for lead in known[1:]}
+        body += "".join(_cell(row[name], kinds[name], title.get(name), others.get(name, "")) for name in columns)
+        body += "</tr>"
+    led = next((lead for lead in leads if any(record is not None for record in lead.records)), None)
+    named = "" if led is None else f' data-capture="{escape(led.capture)}"'
     table = f'<table class="cdcwb"{named}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="cdcwb-scroll">{table}</div>'
 
 
-def _tr(record: int | None) -> str:
-    return "<tr>" if record is None else f'<tr data-record="{record}" tabindex="0">'
+def _led(lead: Lead, number: int) -> str:
+    """The attributes of what leads to a record."""
+    capture = f' data-capture="{escape(lead.capture)}"' if lead.column else ""
+    return f' data-record="{lead.records[number]}"{capture} tabindex="0"'
 
 
 def _when(times: list[datetime | None]) -> tuple[str, str]:
@@ -345,12 +366,12 @@ def _kept(kind: str, heading: str) -> str:
     return (' data-kind="number"' if kind in _NUMBERS else "") + (f' data-unit="{unit}"' if unit else "")
 
 
-def _cell(value: Any, kind: str, title: str | None = None) -> str:
+def _cell(value: Any, kind: str, title: str | None = None, led: str = "") -> str:
     words = "" if value is None else _words(value, kind)
     shown = '<span class="null">—</span>' if value is None else escape(words) or "none"
     held = "" if value is None else escape(_value(value, kind))
     attributes = f' data-value="{held}"' if value is not None and held != shown else ""
-    attributes += f' title="{escape(title)}"' if title else ""
+    attributes += (f' title="{escape(title)}"' if title else "") + led
     breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
     whole = kind in _BROKEN and (("-" in words and len(words) <= _NAME) or len(words) <= _SHORT.get(kind, 0))
     return f"<td{_class(kind, breaks, whole)}{attributes}>{shown}</td>"

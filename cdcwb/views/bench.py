@@ -90,7 +90,7 @@ class Bench:
         with making("Making the index of the explorer") if shows_progress else nullcontext():
             explorer = Explorer(self.source)
         explorer.follow(self.selection, self._records)
-        widget = ExplorerWidget(explorer)
+        widget = ExplorerWidget(explorer, self.name)
         self.explorers.add(widget)
         return widget
 

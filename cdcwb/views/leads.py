@@ -13,13 +13,15 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from cdcwb.index.changes import Changes
 
-__all__ = ["records_of"]
+__all__ = ["Rows", "records_of"]
+
+Rows = Sequence[Mapping[str, Any]]
 
 _POSITIONS: Final = ("position", "first_position")
 _RECORD_IDS: Final = ("record_id", "first_record_id")
 
 
-def records_of(rows: Sequence[Mapping[str, Any]], changes: Changes) -> list[int | None]:
+def records_of(rows: Rows, changes: Changes) -> list[int | None]:
     """The number of the record that each row leads to, None where it names none.
 
     What is looked at of a row, in this order: ``file`` and ``offset``; ``position`` or ``first_position``;
@@ -32,9 +34,6 @@ def records_of(rows: Sequence[Mapping[str, Any]], changes: Changes) -> list[int 
             for number, record in zip(left, find([rows[number] for number in left], changes), strict=True):
                 found[number] = record
     return found
-
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 def _by_place(rows: Rows, changes: Changes) -> list[int | None]:

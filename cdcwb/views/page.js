@@ -50,29 +50,57 @@ const isDark = () => {
   return said === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : said === "false";
 };
 
-/* Rows and points anywhere on the page of the browser lead to records: whichever widget of their capture is open takes them
-   to the kernel. Rows and charts that cells put there have the name of the capture, and the number of the record. */
+/* Rows, cells and points anywhere on the page of the browser lead to records: whichever widget of their capture is open takes them
+   to the kernel. What leads has the name of the capture, and the number of the record; a cell may lead to another one than its row. */
 const OPEN = (globalThis.__cdcwb_open ??= new Map());
 
-const explorers = () => [...document.querySelectorAll(".cdcwb-explorer")].filter((node) => node.offsetParent !== null);
+const explorers = (capture) => [...document.querySelectorAll(".cdcwb-explorer")].filter((node) => node.dataset.capture === capture && node.offsetParent !== null);
 
 function lead(capture, record, row = false) {
   const page = OPEN.get(capture)?.values().next().value;
   if (page && record !== undefined && record !== "") page.record(Number(record), row);
 }
 
+const captureOf = (row) => row.closest("[data-capture]")?.dataset.capture;
+
+/* The button that shows the history of the row that the pointer is on, or that has the focus: at its end, over the page. */
+function offerHistory(rowOf, show) {
+  let row = null;
+  const button = make("button", { type: "button", tabindex: "-1", title: "List every record that changes this row of its table (r, or Shift and a click)" }, "Row history");
+  const box = make("div", { class: "cdcwb-box cdcwb-history", hidden: true }, button);
+  const hide = () => { box.hidden = true; row = null; };
+  button.addEventListener("click", () => { show(row, true); hide(); });
+  const follow = (event) => {
+    if (box.contains(event.target)) return;
+    const found = rowOf(event.target);
+    if (found && found === row && !box.hidden) return;
+    row = found;
+    box.hidden = !row || !OPEN.has(captureOf(row));
+    if (box.hidden) return;
+    const [line, area] = [row, row.closest(".cdcwb-scroll") ?? row].map((node) => node.getBoundingClientRect());
+    const { width, height } = box.getBoundingClientRect();
+    box.style.left = `${Math.max(area.left, Math.min(line.right, area.right - width))}px`;
+    box.style.top = `${line.top + Math.max(0, Math.min(line.height, 28) - height) / 2}px`;
+  };
+  document.body.append(box);
+  document.addEventListener("mousemove", follow); // a pointer that rests while the page scrolls enters nothing
+  document.addEventListener("focusin", follow);
+  document.addEventListener("scroll", hide, { capture: true, passive: true });
+}
+
 function listen() {
   if (globalThis.__cdcwb_listens) return;
   globalThis.__cdcwb_listens = true;
-  const of = (node) => node.closest?.("tr[data-record]");
-  const show = (row, history) => lead(row.closest("table").dataset.capture, row.dataset.record, history);
+  const of = (node) => node.closest?.("tr[data-record], td[data-record]") ?? null;
+  const show = (row, history) => row.isConnected && lead(captureOf(row), row.dataset.record, history);
+  offerHistory(of, show);
   document.addEventListener("click", (event) => {
     const row = of(event.target);
     if (row && (event.shiftKey || !window.getSelection().toString())) show(row, event.shiftKey);
   });
   document.addEventListener("mousedown", (event) => { if (event.shiftKey && of(event.target)) event.preventDefault(); }); // no text is selected
   document.addEventListener("keydown", (event) => {
-    if (!event.target.matches?.("tr[data-record]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!event.target.matches?.("tr[data-record], td[data-record]") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key !== "Enter" && event.key !== "r") return;
     event.stopPropagation();
     show(event.target, event.key === "r");
@@ -80,7 +108,7 @@ function listen() {
   const bound = new WeakSet();
   document.addEventListener("mouseover", (event) => { // charts are drawn by others, and drawn again
     const row = of(event.target);
-    if (row && !row.title && OPEN.has(row.closest("table").dataset.capture)) row.title = "Click shows the record, Shift and a click (or r) the history of its row.";
+    if (row && !row.title && OPEN.has(captureOf(row))) row.title = "Click: the record. Row history, r, or Shift and a click: every record that changes the same row.";
     const chart = event.target.closest?.(".js-plotly-plot");
     const capture = chart?.layout?.meta?.capture;
     if (!capture || !chart._ev || bound.has(chart._ev)) return;
@@ -251,6 +279,7 @@ class Page {
   constructor(model, el) {
     this.model = model;
     const about = model.get("about");
+    this.capture = about.capture;
     this.controls = about.controls ? new Controls(this) : null;
     this.panels = new Map(about.panels.map((one) => [one.name, new Panel(this, one)]));
     this.wrong = make("p", { class: "cdcwb-note wrong", role: "alert", hidden: true });
@@ -280,12 +309,13 @@ class Page {
 
   /* A step that shows a record: in the explorer that is in sight, else in one that comes into it. */
   ask(step, about) {
-    this.send(step, { ...about, seen: explorers().length > 0 });
+    const seen = () => explorers(this.capture);
+    this.send(step, { ...about, seen: seen().length > 0 });
     clearInterval(this.coming);
     let left = 100;
-    if (!explorers().length)
+    if (!seen().length)
       this.coming = setInterval(() => {
-        const [node] = explorers();
+        const [node] = seen();
         node?.scrollIntoView({ block: "nearest" });
         if (node || !left--) clearInterval(this.coming);
       }, 200);
@@ -302,7 +332,7 @@ class Page {
 
   close() {
     this.model.off("msg:custom", this.listen);
-    OPEN.get(this.model.get("about").capture)?.delete(this);
+    OPEN.get(this.capture)?.delete(this);
     clearInterval(this.coming);
     this.themes.disconnect();
     this.seen.disconnect();

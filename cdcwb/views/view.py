@@ -91,8 +91,8 @@ class Answer:
 
     def table(self, capture: str = "") -> str:
         """The rows as HTML. ``capture``: its name on the page, where a click on a row shows its record."""
-        lead = (capture, [row.get("record") for row in self.rows]) if capture else None
-        return show.table_html(self.rows, self.columns, lead=lead) if self.rows else ""
+        leads = [show.Lead(capture, [row.get("record") for row in self.rows])] if capture else []
+        return show.table_html(self.rows, self.columns, leads=leads) if self.rows else ""
 
     def instead(self) -> str:
         """The numbers of the figure as HTML."""

@@ -249,6 +249,30 @@ def test_rows_and_points_that_a_cell_put_on_the_page_lead_to_their_record(page: 
     assert len(page.chrome.find_elements("css selector", ".cdcwb-explorer")) == 1
 
 
+def test_the_history_of_a_row_is_offered_at_every_row(page: Page) -> None:
+    table = "table.cdcwb[data-capture]:not(.cdcwb-panel table)"
+    row = page.chrome.find_elements("css selector", f"{table} tbody tr[data-record]")[1]
+    button = page.one(".cdcwb-history button")
+    assert not button.is_displayed()
+
+    def offered(chrome: Chrome) -> bool:
+        chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", row)
+        ActionChains(chrome).move_to_element_with_offset(row, -2, 0).move_to_element(row).perform()
+        return bool(button.is_displayed())
+
+    page.wait.until(offered)
+    assert button.text == "Row history"
+    assert row.rect["y"] - 4 <= button.rect["y"] <= row.rect["y"] + row.rect["height"]
+    record = int(row.get_attribute("data-record") or "")
+    assert page.source.index.row(record)["kind"] == "begin"
+    button.click()
+    page.wait.until(lambda _: page.text(".cdcwb-live .wrong") == "this record changes no row")
+    explorer_shows(page, record)
+    assert not button.is_displayed()
+    page.chrome.execute_script("arguments[0].focus()", row)
+    page.wait.until(lambda _: button.is_displayed())
+
+
 def test_the_theme_of_jupyterlab_is_followed(page: Page) -> None:
     page.see("when")
     ground = "return getComputedStyle(document.querySelector('[data-panel=when] .plot .main-svg')).backgroundColor"

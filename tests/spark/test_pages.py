@@ -10,6 +10,7 @@ import pytest
 import cdcwb
 from cdcwb.analysis.row_life import value_text
 from cdcwb.errors import OptionError
+from cdcwb.report import show
 from cdcwb.report.headlines import headline
 from cdcwb.views.pages import EventLog, History, Replay
 from cdcwb.views.pages.sheet import Sheet
@@ -132,3 +133,34 @@ def test_rows_of_live_pages_lead_to_the_record_that_they_name(
                         found["record_id"] += 1
     named = {"qlik-change-table": "position", "goldengate": "position", "idm-event-log": "record_id"}.get(name, "file")
     assert found[named] > 5
+
+
+def test_differences_lead_to_the_record_in_the_capture_that_has_them(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CDCWB_CACHE", str(tmp_path))
+    monkeypatch.setenv("CDCWB_VIEWS", "live")
+    sides = [cdcwb.load(str(DATA / name)) for name in ("qlik-kafka", "qlik-change-table")]
+    page = sides[0].view.reconcile(sides[1], rules='{"late_after": "1 s"}')
+    shown: list[tuple[list[dict[str, Any]], list[show.Lead]]] = []
+    monkeypatch.setattr(show, "table", lambda rows, *_, leads, **__: shown.append((rows, leads)))
+    monkeypatch.setattr(show, "widget", lambda _: None)
+    page.differences().put()
+    ((rows, leads),) = shown
+    assert [(lead.column, lead.capture) for lead in leads] == [
+        (f"{side}_position", one.view.bench.name) for side, one in zip(("source", "target"), sides, strict=True)
+    ]
+    found = dict.fromkeys(("missing", "extra", "both"), 0)
+    for number, row in enumerate(rows):
+        records = []
+        for side, capture, lead in zip(("source", "target"), sides, leads, strict=True):
+            record, index = lead.records[number], capture.view.bench.source.index
+            records.append(record)
+            if record is not None:
+                place = str(index.file_of(record)["file"]), index.number("offset", record)
+                assert place == (row[f"{side}_file"], row[f"{side}_offset"])
+        what = {(True, False): "missing", (False, True): "extra", (True, True): "both"}
+        found[what[records[0] is not None, records[1] is not None]] += 1
+        if row["what"] in ("missing", "extra"):
+            assert what[records[0] is not None, records[1] is not None] == row["what"]
+    assert (found["missing"], found["extra"]) == (8, 2)

@@ -204,6 +204,29 @@ def test_a_row_with_a_record_names_the_command_that_shows_it(shown: list[dict[st
     assert re.findall(r'<td[^>]* title="([^"]*)"', shown[1]["text/html"]) == [command.format(7)]
 
 
+def test_a_row_without_an_offset_names_the_command_at_its_position(shown: list[dict[str, Any]]) -> None:
+    """Of each capture the command for its own format."""
+    show.read_by({"/in/a.bin": ("gbase8s", {}), "/out/b.csv": ("qlik-change-table", {"name": "shop.customer"})})
+    row = {"source_position": "a.bin, 40", "source_file": "/in/a.bin", "source_offset": 40}
+    row |= {"target_position": "b.csv, 7", "target_file": "/out/b.csv", "target_offset": 7}
+    alone = row | dict.fromkeys(("source_position", "source_file", "source_offset"))
+    show.table([row, alone], {"source_position": "in the source", "target_position": "in the target"})
+    show.table([{"position": "7", "file": "/in/a.bin", "offset": 9}], {"position": "position", "offset": "offset"})
+    show.read_by({})
+    source = "cdcwb inspect /in/a.bin --offset 40 --format gbase8s"
+    target = "cdcwb inspect /out/b.csv --offset 7 --format qlik-change-table -o name=shop.customer"
+    titles = r'<td[^>]* title="([^"]*)"'
+    assert re.findall(titles, shown[0]["text/html"]) == [source, target, target]
+    assert len(re.findall(titles, shown[1]["text/html"])) == 1
+
+
+def test_a_row_leads_to_the_first_record_and_a_cell_to_its_own() -> None:
+    leads = [show.Lead("one", [4, None, None], "a"), show.Lead("other", [7, 8, None], "b")]
+    html = show.table_html([{"a": "x", "b": "y"}] * 3, {"a": "a", "b": "b"}, leads=leads)
+    found = re.findall(r'<(t[rd])[^>]* data-record="(\d+)" data-capture="(\w+)" tabindex="0"', html)
+    assert found == [("tr", "4", "one"), ("td", "7", "other"), ("tr", "8", "other")]
+
+
 def test_only_words_longer_than_any_name_may_break() -> None:
     html = show.table_html([{"a": "shop.customer_address", "b": f"{'x' * 60} y"}], {"a": "a", "b": "b"})
     assert re.findall(r'<td class="([^"]*)"', html) == ["text", "text breaks"]

@@ -16,6 +16,7 @@ from cdcwb.report.opening import look_at
 from cdcwb.views.pages.history import put_changes, put_which
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.view import View, is_live
 from cdcwb.words import count, plural
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.report.opening import Page as Opened
     from cdcwb.spark.known import Known
+    from cdcwb.views.bench import Bench
 
 __all__ = ["Replay"]
 
@@ -78,6 +80,12 @@ class Replay(Page):
     def life(self) -> Life | None:
         """The row and its changes; None where rows have no key."""
         return ask.row_life(self.wanted) if self.wanted.table else None
+
+    @property
+    def benches(self) -> list[Bench]:
+        """Of each capture, where somebody can click and there are two."""
+        captures = list(self.opened.captures.values())
+        return [one.view.bench for one in captures[:2]] if is_live() and len(captures) > 1 else []
 
     @cached_property
     def found(self) -> Reconciled | None:
@@ -208,12 +216,18 @@ class Replay(Page):
         """The changes that are not the same in both captures, one by one."""
         if self.found is None:
             return
-        differ = ask.difference_rows(show.records(self.found.differences()))
+        found = show.records(self.found.differences())
+        differ = ask.difference_rows(found)
+        leads = {}
+        for side, bench in zip(("source", "target"), self.benches, strict=False):
+            bench.prepare()
+            sheet.widget(View(bench, "", [], controls=False))  # it opens the explorer of its capture
+            leads[f"{side}_position"] = bench, [row[side] or {} for row in found]
         headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
         headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
         headings |= {"source_position": "in the source", "target_position": "in the target"}
         none = "Each change of one capture is in the other, with the same values and in time."
-        sheet.table(differ, headings, total=self.found.unlike, none=none)
+        sheet.table(differ, headings, total=self.found.unlike, none=none, leads=leads)
 
     @panel("Delay in the target")
     def delays(self, sheet: Sheet) -> None:

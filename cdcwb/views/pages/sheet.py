@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.report import record, show
-from cdcwb.views.leads import records_of
+from cdcwb.views.leads import Rows, records_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -76,15 +76,19 @@ class Sheet:
         none: str = "None.",
         folder: str = "",
         by_heading: bool = False,
+        leads: Mapping[str, tuple[Bench, Rows]] | None = None,
     ) -> None:
         """A table: see :func:`cdcwb.report.show.table`. ``by_heading``: its columns are captured ones, so those of the
-        frame have the names of their headings."""
+        frame have the names of their headings. ``leads``: columns whose cells lead to records of a capture, and what
+        names these in each row (:mod:`cdcwb.views.leads`)."""
         self._tables.append((rows, dict(columns) if by_heading else {name: name for name in columns}))
 
         def put() -> None:
             led = self.lead(rows)
-            to = (self.capture, [row["record"] for row in led]) if self.capture else None
-            show.table(led, columns, total=total, none=none, folder=folder, lead=to)
+            to = [show.Lead(self.capture, [row["record"] for row in led])] if self.capture else []
+            for column, (bench, named) in (leads or {}).items():
+                to.append(show.Lead(bench.name, records_of(named, bench.changes), column))
+            show.table(led, columns, total=total, none=none, folder=folder, leads=to)
 
         self._said.append(put)
 
