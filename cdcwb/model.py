@@ -179,7 +179,7 @@ class Problem(StrEnum):
 
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 _FACTS: Final[dict[Problem, _ProblemFacts]] = {
-    Problem.MALFORMED: _ProblemFacts(_E, "bytes that are no record"),
+    Problem.MALFORMED: _ProblemFacts(_E, "bytes that are not a record"),
     Problem.TRUNCATED: _ProblemFacts(_E, "record cut off"),
     Problem.UNKNOWN_RECORD_TYPE: _ProblemFacts(_W, "unknown record type"),
     Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),

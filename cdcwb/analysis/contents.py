@@ -81,7 +81,7 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
     number = F.floor((F.unix_micros("when") - F.lit(start)) / F.lit(width))
     rows = capture.change_headers.select(
         table_name().alias("table"),
-        F.coalesce("operation", F.lit("not said")).alias("operation"),
+        F.coalesce("operation", F.lit("not given")).alias("operation"),
         "position",
         when().alias("when"),
     ).withColumn("bin", F.when(F.col("when").isNotNull(), number))

@@ -248,13 +248,13 @@ def findings(changed: Iterable[Step]) -> list[Finding]:
 
 _LOSS: Final = {
     Rule.DROPPED: "the column is not there any more: its values are lost",
-    Rule.RENAMED: "the value stands under another name: the column is NULL, unless the sink knows the old name",
-    Rule.ADDED: "the rows do not have the column: it is NULL, as if the source had said so",
+    Rule.RENAMED: "the value is under another name: the column is NULL, unless the sink knows the old name",
+    Rule.ADDED: "the rows do not have the column: it is NULL, as if it were NULL in the source",
     Rule.RETYPED: "the value may not fit the new type",
     Rule.RESIZED: "the value may not fit the new size",
-    Rule.REORDERED: "a sink that goes by place takes values for those of other columns",
+    Rule.REORDERED: "a sink that goes by position takes values for those of other columns",
     Rule.KEY: "rows are found by another key",
-    Rule.NULLABILITY: "NULL may stand where none is allowed",
+    Rule.NULLABILITY: "NULL may be where none is allowed",
 }
 
 

@@ -28,7 +28,7 @@ Numbers = dict[str, int]
 
 _WORDS: Final = {
     "bytes": "bytes in its files",
-    "malformed_bytes": "bytes that are no record",
+    "malformed_bytes": "bytes that are not a record",
     "tables": "tables",
     "table_versions": "table versions",
     "changes": "changes",

@@ -35,7 +35,7 @@ class Health:
 def health(facts: Mapping[str, Any]) -> Health:
     """The two sentences about the facts of :func:`cdcwb.analysis.summary.summarize`.
 
-    BAD: bytes that cannot be read, an error, or a ledger that does not close. WARNING: everything is read, but
+    BAD: bytes that cannot be read, an error, or bytes unaccounted for. WARNING: everything is read, but
     something is missing or contradicts itself. GOOD: neither. File names in the sentences are not ours: escape them.
     """
     unread = facts["malformed_bytes"] or facts["malformed_rows"] or facts["ledger"] not in ("closes", None)

@@ -117,7 +117,7 @@ def over_time(selected: Selected, bins: int = 120) -> Bins:
     rows = [
         {
             "began_at": time_of(start + int(key) // (len(texts) + 1) * width),
-            "operation": [*texts, "not said"][int(key) % (len(texts) + 1) - 1],
+            "operation": [*texts, "not given"][int(key) % (len(texts) + 1) - 1],
             "changes": int(number),
         }
         for key, number in zip(keys, counts, strict=True)

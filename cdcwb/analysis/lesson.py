@@ -296,7 +296,7 @@ def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = Non
     if not any(row["kind"] not in (Kind.MALFORMED, Kind.FILLER) for row in rows):
         raise CaptureError(
             f"there is nothing in it that is {format}: {plural(len(rows), 'stretch', 'stretches')} of "
-            "bytes that are no record",
+            "bytes that are not a record",
             path=str(place),
         )
     return Lesson(reader, place, given, rows, reader.table_versions(plan).to_pylist(), plan.detected)

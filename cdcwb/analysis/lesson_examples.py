@@ -140,12 +140,14 @@ def after_first(lesson: Lesson) -> str | None:
 
 
 def no_record(lesson: Lesson) -> str | None:
-    """Records that go on in the next file, and bytes that are no record."""
+    """Records that continue in the next file, and bytes that are not a record."""
     pieces = _rows(lesson, Kind.FRAGMENT)
     broken = _rows(lesson, Kind.MALFORMED)
     parts = []
     if pieces:
-        parts.append(f"{plural(len(pieces), 'record')} go on in the next file, the first in {lesson.file(pieces[0])}")
+        parts.append(
+            f"{plural(len(pieces), 'record')} continue in the next file, the first in {lesson.file(pieces[0])}"
+        )
     if broken:
         raw, where = broken[0]["raw"] or b"", lesson.place(broken[0])
         parts.append(f"{plural(broken[0]['length'], 'byte')} at {where} are not a record, {raw[:8].hex(' ')} and so on")

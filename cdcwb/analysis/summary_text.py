@@ -29,16 +29,16 @@ def health(facts: dict[str, Any]) -> str:
     faults = _mostly_malformed(facts["files"])
     faults += [joined(found)] if found else []
     if facts["malformed_bytes"]:
-        faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are no record")
+        faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are not a record")
     if facts["malformed_rows"]:
-        faults.append(f"{_share(facts['malformed_rows'], facts['rows'], 'row')} that are no record")
+        faults.append(f"{_share(facts['malformed_rows'], facts['rows'], 'row')} that are not a record")
     of_all = f"of {plural(facts['transactions'], 'transaction')}"
     if facts["open_transactions"]:
         faults.append(f"{count(facts['open_transactions'])} {of_all} open")
     if facts["incomplete_transactions"]:
         faults.append(f"{count(facts['incomplete_transactions'])} {of_all} incomplete")
     if facts["ledger"] not in ("closes", None):
-        faults.append("a ledger that does not close")
+        faults.append("bytes unaccounted for")
     if not facts["healthy"]:
         return f"Issues found: {joined(faults)}."
     units = list(dict.fromkeys(entry["unit"] for entry in facts["files"])) or [facts["unit"]]

@@ -188,7 +188,7 @@ def _changed(old: Column, new: Column) -> list[Difference]:
         evidence = f"{joined(narrower)} no longer the same" if narrower else "wider than before"
         found.append(Difference(Rule.RESIZED, severity, name, described(old), described(new), evidence))
     elif old.get("type") != new.get("type") and old.get("type") is not None and new.get("type") is not None:
-        why = "its size, as the type says it"
+        why = "its size, as the type gives it"
         found.append(Difference(Rule.RESIZED, Severity.WARNING, name, described(old), described(new), why))
     if _differ(old.get("nullable"), new.get("nullable")):
         severity = Severity.INFO if new["nullable"] else Severity.WARNING
@@ -196,7 +196,7 @@ def _changed(old: Column, new: Column) -> list[Difference]:
         found.append(
             Difference(
                 *(Rule.NULLABILITY, severity, name, words[old["nullable"]], words[new["nullable"]]),
-                "as the two versions say",
+                "by the two versions",
             )
         )
     return found
@@ -229,7 +229,7 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
     old_key, new_key = _key(old, {}), _key(new, former)
     if old_key != new_key and old_key and new_key:
         texts = "+".join(old_key), "+".join(new_key)
-        found.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "as the two versions say"))
+        found.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "by the two versions"))
     return found
 
 

@@ -28,7 +28,7 @@ def concurrency(
     """
     rows = list(steps)
     line = theme.OUTCOMES["committed"].colour
-    told = "open at once" if exact else "open at once at most"
+    told = "concurrent" if exact else "concurrent at most"
     figure = theme.figure(height=240, hovermode="x", showlegend=False)
     figure.add_scatter(
         mode="lines",
@@ -48,7 +48,7 @@ def concurrency(
             textposition="top right",
             marker={"symbol": "diamond", "size": 9, "color": theme.INK},
             textfont={"color": theme.INK},
-            hovertemplate=f"{plural(most, 'transaction')} open at once, the most<br>from {moment(at)}<extra></extra>",
+            hovertemplate=f"{plural(most, 'transaction')} concurrent, the maximum<br>from {moment(at)}<extra></extra>",
         )
     figure.update_layout(
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},

@@ -140,7 +140,7 @@ def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: Position
         "type": "linear",
         "tickvals": places,
         "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(text)) for text in texts],
-        "title": {"text": f"log position ({scale.unit}) of versions whose rows bear no time"},
+        "title": {"text": f"log position ({scale.unit}) of versions whose rows have no time"},
         "anchor": f"y{name}",
     }
     figure.update_layout({f"xaxis{name}": axis})

@@ -21,7 +21,7 @@ MOST_COLUMNS: Final = 60
 """Columns of one table that are drawn; the most changed ones."""
 
 _ROW: Final = 20
-_STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, behind the last column")
+_STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, beyond the last column")
 _COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[7])
 
 

@@ -188,7 +188,7 @@ def delays(records: Sequence[Record]) -> go.Figure:
             "tickvals": list(range(len(records))),
             "ticktext": labels,
             "tickangle": -40,
-            "title": {"text": "time of the target less that of the source"},
+            "title": {"text": "time in the target minus time in the source"},
             "showgrid": False,
             "ticks": "",
         },

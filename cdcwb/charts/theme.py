@@ -137,7 +137,7 @@ OPERATIONS: Final[dict[str, Look]] = {
 }
 
 
-def look(table: dict[str, Look], name: str | None, missing: str = "not said") -> Look:
+def look(table: dict[str, Look], name: str | None, missing: str = "not given") -> Look:
     """The look of ``name``; what is not listed (``UNKNOWN(x)``, null) is grey under its own, escaped name; null is
     called ``missing``."""
     return table.get(name or "") or Look(label(missing if name is None else name), SAFE[10], "|")

@@ -162,7 +162,7 @@ def _found(change: Change, image: Image | None, *, own: bool) -> tuple[Image, st
         return None
     if not image:
         return None
-    return dict(image), "-- no key is known: the whole image stands in WHERE, and may fit several rows\n"
+    return dict(image), "-- no key is known: the whole image is in WHERE, and may fit several rows\n"
 
 
 def _changed(change: Change) -> list[str]:

@@ -8,14 +8,14 @@ const KEYS = [
   ["j ↓", "next record"], ["k ↑", "previous record"], ["PgDn", "a page on"], ["PgUp", "a page back"],
   ["Home", "first record"], ["End", "last record"], ["n", "next problem"], ["p", "previous problem"],
   ["t", "follow the transaction"], ["r", "follow the row"], ["b", "filter before this one"], ["/", "filter line"],
-  ["g", "go to a place"], ["f", "filter by a value of the record, or of the field"], ["s", "saved filters"], ["m", "mark and note"], ["c", "copy the record"],
+  ["g", "go to a place"], ["f", "filter by a value of the record, or of the field"], ["s", "saved filters"], ["m", "bookmark, with a note"], ["c", "copy the record"],
   ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "end the search, back to the records"], ["?", "this help"],
 ];
 const PICKS = ["table", "operation", "outcome", "problem"];
 /* The columns of the list: the width of each, what a cell shows, and the column of filters that it stands for. */
 const LIST = [
   { name: "record", width: "minmax(58px, auto)", look: "number", text: (row) => counted(row.row + 1) },
-  { name: "mark", head: "", width: "14px", text: (row) => (row.mark === null ? "" : "★"), title: (row) => row.mark || (row.mark === null ? "" : "marked") },
+  { name: "mark", head: "", width: "14px", text: (row) => (row.mark === null ? "" : "★"), title: (row) => row.mark || (row.mark === null ? "" : "bookmarked") },
   { name: "time", width: "194px", look: "mono", text: (row) => row.time || row.ended || "",
     title: (row) => (row.time || !row.ended ? row.time || "" : `${row.ended}: when its transaction ended; the record has no time of its own`) },
   { name: "what", width: "122px", by: (row) => (row.operation ? "operation" : "kind"), text: (row) => row.what || row.type || "" },
@@ -135,7 +135,7 @@ class Panes {
         this.place, make("span", { class: "gap" }),
         make("button", { type: "button", onclick: () => this.showColumns() }, "Columns"),
         button("Saved filters", "s", () => this.showSaved()),
-        button("Mark", "m", () => this.showMark()),
+        button("Bookmark", "m", () => this.showMark()),
         button("Copy", "c", () => this.showCopy()),
         button("?", "?", () => this.showHelp())),
       make("div", { class: "bar picks" }, ...PICKS.map((name) => make("label", {}, `${name} `, this.picks[name]))),
@@ -504,8 +504,8 @@ class Panes {
     const { shown, records, problems, marks, took, filter } = this.state;
     const parts = [shown === records ? plural(records, "record") : `${counted(shown)} of ${plural(records, "record")}`];
     if (filter && !this.state.search) parts.push(`filtered in ${counted(took)} ms`);
-    parts.push(plural(problems, "problem"), plural(marks, "mark"), `${this.about.format}, ${this.about.files}`);
-    parts.push(this.about.home ? `marks are kept in ${this.about.home}` : "marks last as long as the kernel: save the capture, or name a folder, to keep them");
+    parts.push(plural(problems, "problem"), plural(marks, "bookmark"), `${this.about.format}, ${this.about.files}`);
+    parts.push(this.about.home ? `bookmarks are kept in ${this.about.home}` : "bookmarks last as long as the kernel: save the capture, or name a folder, to keep them");
     this.status.replaceChildren(...parts.map((part) => make("span", { title: part }, part)));
   }
 
@@ -548,7 +548,7 @@ class Panes {
     const lines = this.detail.problems.map((one) =>
       make("p", {}, make("span", { class: `problem ${one.severity}` }, `${one.code} `), one.sentence));
     if (this.detail.note) lines.push(make("p", { class: "muted" }, this.detail.note));
-    if (this.detail.mark !== null) lines.push(make("p", {}, `★ ${this.detail.mark || "marked"}`));
+    if (this.detail.mark !== null) lines.push(make("p", {}, `★ ${this.detail.mark || "bookmarked"}`));
     this.notes.replaceChildren(...lines);
   }
 
@@ -728,7 +728,7 @@ class Panes {
   }
 
   masks() {
-    if (!this.detail.masks.length) return this.nothing("This record bears no mask.");
+    if (!this.detail.masks.length) return this.nothing("This record has no mask.");
     return this.detail.masks.flatMap((mask) => [
       make("h4", {}, `${mask.name} `, make("span", { class: "mono" }, mask.text)),
       make("p", { class: "muted notes" }, mask.note),
@@ -745,7 +745,7 @@ class Panes {
     const rows = schema.columns.map((one) => make(
       "tr", {}, make("td", {}, String(one.ordinal)), make("td", {}, one.name, one.key ? make("span", { class: "tag" }, `key ${one.key}`) : null),
       make("td", { class: "mono" }, one.type), make("td", {}, said(one.length)),
-      make("td", {}, one.nullable === null ? "not said" : one.nullable ? "yes" : "no"),
+      make("td", {}, one.nullable === null ? "not given" : one.nullable ? "yes" : "no"),
     ));
     return [
       make("h4", {}, `${schema.table}, version ${schema.version}`),
@@ -806,9 +806,9 @@ class Panes {
     note.value = old || "";
     const keep = (text) => { this.ask("mark", { note: text }); this.shut(); };
     note.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) keep(note.value); });
-    this.box(`Mark record ${counted(this.state.chosen + 1)}`, note, make("div", { class: "choices" },
-      make("button", { type: "button", onclick: () => keep(note.value) }, "Mark (Ctrl+Enter)"),
-      old === null ? null : make("button", { type: "button", onclick: () => keep(null) }, "Take the mark away"), this.closing()));
+    this.box(`Bookmark record ${counted(this.state.chosen + 1)}`, note, make("div", { class: "choices" },
+      make("button", { type: "button", onclick: () => keep(note.value) }, "Bookmark (Ctrl+Enter)"),
+      old === null ? null : make("button", { type: "button", onclick: () => keep(null) }, "Remove the bookmark"), this.closing()));
     note.focus();
   }
 

@@ -80,7 +80,7 @@ def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = (
     left = root.length - sum(len(part.raw) for part in shown)
     pale = sum(part.number is None for part in shown)
     said = [f"{plural(root.length, 'byte')}, {plural(len(numbered), 'field')} with a number"]
-    said += [f"{plural(pale, 'run')} without one: brackets, white space, what is said twice"] if pale else []
+    said += [f"{plural(pale, 'run')} without one: brackets, white space, repeated text"] if pale else []
     said += [f"the last {plural(left, 'byte')} are not shown"] if left > 0 else []
     return (
         f'<div class="cdcwb-bytes">{data}<p class="cdcwb-note">{escape("; ".join(said))}.</p>'

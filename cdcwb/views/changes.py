@@ -30,7 +30,7 @@ class When(Panel):
         """See :class:`Panel`."""
         found = indexed.over_time(bench.selected)
         facts = {"changes": sum(row["changes"] for row in found.rows), "changes_without_time": found.without_time}
-        without = f"{plural(found.without_time, 'change')} without any time, and so not in the picture."
+        without = f"{plural(found.without_time, 'change')} without a time, so not in the chart."
         answer = Answer(notes=[without] if found.without_time else [], facts=facts, none="No change is selected.")
         if found.rows:
             answer.figure = charts.done_over_time(found.rows, found.width_us, found.axis)

@@ -74,7 +74,7 @@ def making(what: str) -> Iterator[None]:
     except Exception as reason:
         if not cancelled.is_set():
             raise
-        raise CaptureError(f"{what} was cancelled; run the cell again to begin anew") from reason
+        raise CaptureError(f"{what} was cancelled; run the cell again to start over") from reason
     finally:
         if session is not None:
             session.removeTag(tag)

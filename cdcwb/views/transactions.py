@@ -75,7 +75,7 @@ class Timeline(Panel):
         chosen = indexed.longest(transactions, numbers, DRAWN[state.live], state.window)
         answer = Answer(headline(facts), facts=facts, none="There is no transaction to draw.")
         if not len(transactions):
-            answer.headline, answer.none = "", "This log has no transactions: each row stands for itself."
+            answer.headline, answer.none = "", "This log has no transactions: each row is on its own."
         if not len(chosen):
             return answer
         rows = transactions.records(chosen)

@@ -31,7 +31,7 @@ import cdcwb
 capture = cdcwb.load(path, format, **json.loads(options))
 capture"""
 _PAGES: Final = {
-    "What was done, and to which tables": "capture.view.capture()",
+    "Changes over time and by table": "capture.view.capture()",
     "Transactions": "capture.view.transactions()",
     "Change masks": "capture.view.masks()",
 }
@@ -54,7 +54,7 @@ def make_workbook(path: Path, to: Path, format: str = "auto", options: Mapping[s
         except (OSError, ValueError):
             found = None
         if found != about and (not to.is_dir() or any(to.iterdir())):
-            was = f"was made for {found['path']}" if isinstance(found, dict) and "path" in found else "is there already"
+            was = f"was made for {found['path']}" if isinstance(found, dict) and "path" in found else "already exists"
             raise OptionError(f"{to} {was}: name another folder with --to")
     to.mkdir(parents=True, exist_ok=True)
     (to / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")

@@ -139,7 +139,7 @@ def test_up_to_six_transactions_of_the_stream_are_interleaved(run: Run) -> None:
     page = run("transactions", "gbase8s")
     assert page.facts["concurrency_in_log"] == 6
     assert page.facts["concurrency_most"] == 6
-    assert "Changes bear no time of their own" in page.html
+    assert "Changes have no time of their own" in page.html
     assert page.facts["change_latency_known"] == 0
     assert page.facts["transaction_latency_known"] == 125
 

@@ -43,7 +43,7 @@ def test_the_rows_of_the_full_load_are_told_apart(kafka: Report, tables: Report)
         assert f"with {changes} changes to 5 tables in" in report.facts["what"]
         assert "and 40 rows of a full load" in report.facts["what"]
         assert "in no transaction (40)" in report.html
-        assert "not said" not in report.html
+        assert "not given" not in report.html
 
 
 def test_nothing_is_asked_of_the_source_that_it_does_not_have(kafka: Report, tables: Report) -> None:

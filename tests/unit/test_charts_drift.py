@@ -85,7 +85,7 @@ def test_versions_without_times_stand_on_an_axis_of_positions_and_those_without_
     assert len(bars(figure)) == 1
     (placed,) = bars(figure, "x2")
     assert (placed["base"], placed["length"]) == (0.0, 1.0)
-    assert "bear no time" in figure.layout.xaxis2.title.text
+    assert "have no time" in figure.layout.xaxis2.title.text
     assert figure.layout.xaxis2.type == "linear"
     meta = figure.layout.meta
     assert (meta["bars"], meta["on_time"], meta["on_positions"], meta["without_rows"]) == (2, 1, 1, 1)

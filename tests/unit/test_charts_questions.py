@@ -32,13 +32,13 @@ def test_open_transactions_are_steps_with_a_mark_at_the_most() -> None:
         [1, 3, 0],
     )
     assert (list(mark.x), list(mark.y), mark.text[0]) == (["2026-03-23 10:00:02.500000"], [3], "most: 3")
-    assert "3 transactions open at once, the most<br>from 2026-03-23 10:00:02.500000 UTC" in mark.hovertemplate
+    assert "3 transactions concurrent, the maximum<br>from 2026-03-23 10:00:02.500000 UTC" in mark.hovertemplate
     assert figure.layout.xaxis.title.text == "time (UTC)"
 
 
 def test_steps_that_stand_for_several_changes_say_so() -> None:
     steps = [{"at": at(0), "open": 4}]
-    assert "open at once at most" in charts.concurrency(steps, 4, at(0), exact=False).data[0].hovertemplate
+    assert "concurrent at most" in charts.concurrency(steps, 4, at(0), exact=False).data[0].hovertemplate
     assert "at most" not in charts.concurrency(steps, 4, at(0)).data[0].hovertemplate
 
 
@@ -61,7 +61,7 @@ def places(figure: Any) -> dict[str, float]:
 
 def test_latencies_are_bars_on_an_axis_on_which_every_value_has_its_place() -> None:
     marks = {"p50": 1_500_000, "p95": 2_000_000, "p99": -1, "longest": 0, "none": None}
-    figure = charts.latency(BINS, marks, "change", "commit less change")
+    figure = charts.latency(BINS, marks, "change", "commit latency")
     (bars,) = figure.data
     assert list(bars.y) == [2, 1, 4, 1]
     assert list(bars.x[2:]) == pytest.approx([6 + math.log10(2) / 2, (math.log10(2e6) + math.log10(5e6)) / 2])
@@ -74,7 +74,7 @@ def test_latencies_are_bars_on_an_axis_on_which_every_value_has_its_place() -> N
     assert found == pytest.approx(known | {"p99": bars.x[0], "longest": bars.x[1]})
     assert [line.x0 for line in figure.layout.shapes] == list(found.values())
     assert list(figure.layout.xaxis.tickvals) == [bars.x[0], bars.x[1], 6, math.log10(2_000_000)]
-    assert figure.layout.xaxis.title.text == "commit less change"
+    assert figure.layout.xaxis.title.text == "commit latency"
 
 
 def test_percentiles_are_at_their_values_apart_from_the_longest() -> None:

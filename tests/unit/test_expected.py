@@ -45,7 +45,7 @@ def test_the_numbers_are_compared_both_ways_round() -> None:
 
 def test_quantities_have_names_for_people() -> None:
     assert words("transactions_by_outcome.rolled_back") == "transactions: rolled back"
-    assert words("malformed_bytes") == "bytes that are no record"
+    assert words("malformed_bytes") == "bytes that are not a record"
 
 
 def checked(actual: dict[str, int], missing: tuple[str, ...] = ()) -> Checked:

@@ -32,7 +32,7 @@ def seen(name: str) -> dict[str, str | None]:
             "69 changes of transactions that were roll",
         ),
         ("gbase8s", "The row after may come before the row before", "4 updates"),
-        ("gbase8s", "Files and reads do not end at the end of a record", "2 records go on in the next file"),
+        ("gbase8s", "Files and reads do not end at the end of a record", "2 records continue in the next file"),
         ("gbase8s", "Files and reads do not end at the end of a record", "41 bytes at stream-2.bin"),
         ("qlik-kafka", "The order of lines is not the order of changes", "files"),
         ("qlik-kafka", "The schema may follow its rows", "5 files have no such message"),

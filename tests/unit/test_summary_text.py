@@ -106,13 +106,13 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
         ),
         (
             {"healthy": False, "malformed_bytes": 1, "bytes": 1_000_000, "open_transactions": 1},
-            "Issues found: 1 byte (under 0.1 %) that are no record and 1 of 2 transactions open.",
+            "Issues found: 1 byte (under 0.1 %) that are not a record and 1 of 2 transactions open.",
         ),
         (
             {"healthy": False, "malformed_rows": 1, "rows": 4, "incomplete_transactions": 2},
-            "Issues found: 1 row (25.0 %) that are no record and 2 of 2 transactions incomplete.",
+            "Issues found: 1 row (25.0 %) that are not a record and 2 of 2 transactions incomplete.",
         ),
-        ({"healthy": False, "ledger": "open: a.bin has 3 bytes in no event"}, "a ledger that does not close."),
+        ({"healthy": False, "ledger": "open: a.bin has 3 bytes in no event"}, "bytes unaccounted for."),
     ],
 )
 def test_one_sentence_says_whether_it_is_healthy_and_why_not(changed: dict[str, Any], sentence: str) -> None:
@@ -123,7 +123,7 @@ def test_files_that_are_mostly_malformed_are_what_is_wrong_first() -> None:
     whole, rest = file(0, "/in/a.bin", 1_200), file(2, "/in/c.parquet", 9, rows=4)
     dump = {**file(1, "/in/b\x1b.txt", 2_000), "malformed": 1_500}
     wrong = {"healthy": False, "malformed_bytes": 1_500, "bytes": 3_200}
-    said = r"b\x1b.txt is mostly malformed (75.0 % of its bytes) and 1,500 bytes (46.9 %) that are no record."
+    said = r"b\x1b.txt is mostly malformed (75.0 % of its bytes) and 1,500 bytes (46.9 %) that are not a record."
     assert health(facts(files=[{**whole, "malformed": 600}, dump], **wrong)) == f"Issues found: {said}"
     more = f"2 files that are mostly malformed, the first: {said}"
     assert health(facts(files=[whole, dump, {**rest, "malformed": 3}], **wrong)) == f"Issues found: {more}"

@@ -68,7 +68,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine.txt").write_text("mine")
-    with pytest.raises(OptionError, match="is there already: name another folder with --to"):
+    with pytest.raises(OptionError, match="already exists: name another folder with --to"):
         make_workbook(CAPTURE, other)
     make_workbook(CAPTURE, tmp_path / "made")
     with pytest.raises(OptionError, match=r"was made for .*gbase8s: name another folder"):

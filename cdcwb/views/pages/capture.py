@@ -110,7 +110,7 @@ class CapturePage(Page):
             figure = charts.done_over_time(rows, self.done.width_us, self.done.axis)
             sheet.chart(figure, show.table_html(rows[:60], heads))
         if without:
-            sheet.note(f"Without any time, and so not in the picture: {tally(without)}.")
+            sheet.note(f"Without a time, so not in the chart: {tally(without)}.")
         if not self.summary["changes"]:
             sheet.note("There are no changes.")
         sheet.record({"changes_over_time": sum(row["changes"] for row in rows), "changes_without_time": without})
@@ -138,7 +138,7 @@ class CapturePage(Page):
         sheet.table(kinds, {"kind": "kind", "records": "records"}, none="There are no records.")
         types = [{"record_type": name, "records": number} for name, number in by_type.items()]
         heads = {"record_type": "record type", "records": "records"}
-        sheet.table(types[:60], heads, total=len(types), none="None has a type.")
+        sheet.table(types[:60], heads, total=len(types), none="No record has a type.")
 
     @panel("Problems", Problems)
     def problems(self, sheet: Sheet) -> None:
@@ -152,13 +152,13 @@ class CapturePage(Page):
         names = ("code", "file", "offset", "command")
         sheet.record({"problem_places": [[row[name] for name in names] for row in places]})
         if codes:
-            sheet.note("Where to look, for each code the first places:")
+            sheet.note("The first records with each code:")
             heads = {"severity": "severity", "code": "code", "sentence": "what", "file": "file", "offset": "offset"}
             heads |= {"length": "length", "transaction_id": "transaction"}
             sheet.table(places, heads, folder=self.asked.shown)
         commands = list({row["command"]: row for row in places if row["command"]}.values())
         if commands:
-            sheet.note("To take the record there apart, paste one of these lines:")
+            sheet.note("To dissect a record, paste its command into a shell:")
             sheet.table(commands, {"code": "code", "command": "command"})
 
     @panel("Versions of tables")

@@ -100,17 +100,17 @@ class Drift(Page):
         )
         inferred = sum(version.origin == "inferred" for version in versions)
         if inferred and inferred == len(versions):
-            sheet.note("The source tells nothing of its tables: each version is the columns that rows and keys name.")
+            sheet.note(
+                "The source does not describe its tables: a version is the set of columns that rows and keys name."
+            )
         elif inferred:
             sheet.note(f"{plural(inferred, 'version')} of {count(len(versions))} inferred from rows.")
         if not versions:
-            sheet.note("No table has a version: there is nothing that says which columns there are.")
+            sheet.note("No table has a version: nothing in the capture shows which columns there are.")
         if several and not changing:
-            sheet.note("No table has more than one version, so only its values could tell of a change.")
+            sheet.note("No table has more than one version, so only values could show a change.")
         if not found:
-            sheet.note(
-                "Nothing drifted: no version differs from the one before it, no values stand under another column."
-            )
+            sheet.note("No drift: no version differs from the preceding one, and no values are under another column.")
 
     @panel("Versions over time")
     def versions(self, sheet: Sheet) -> None:
@@ -124,10 +124,10 @@ class Drift(Page):
             sheet.note(f"{count(drawn['bars'])} of {plural(drawn['versions'], 'bar')}, of {some}.")
         if drawn["on_positions"]:
             on_positions = plural(drawn["on_positions"], "version")
-            sheet.note(f"{on_positions} on the axis of log positions: their rows bear no time.")
+            sheet.note(f"{on_positions} on the axis of log positions: their rows have no time.")
         if drawn["without_rows"]:
             without = plural(drawn["without_rows"], "version")
-            sheet.note(f"{without} without a bar: no row that has a place bears it.")
+            sheet.note(f"{without} without a bar: no row with a position has it.")
         for name, turns in self.drift.mixed:
             sheet.note(f"{name}: {count(turns)} times rows of an older version stand behind those of a newer one.")
         rows = ask.version_rows(self.drift.versions)
@@ -147,7 +147,7 @@ class Drift(Page):
     def differences(self, sheet: Sheet) -> None:
         """The columns of two versions side by side, for each step from one to the other."""
         shown = [step for step in self.steps if step.differences or self.pair]
-        heads = {"old_place": "place", "old_name": "old column", "old_kind": "type", "new_place": "place now"}
+        heads = {"old_place": "ordinal", "old_name": "old column", "old_kind": "type", "new_place": "ordinal now"}
         heads |= {"new_name": "new column", "new_kind": "type now", "differs": "differs in"}
         for step in shown[:_STEPS]:
             sides = list(side_by_side(step.old.columns, step.new.columns, step.differences))

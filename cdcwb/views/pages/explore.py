@@ -51,7 +51,7 @@ class Explore:
 
     def marks(self) -> Sheet:
         """What is marked now."""
-        sheet = Sheet("Marks")
+        sheet = Sheet("Bookmarks")
         marks = [one for pane in self.panes.values() for one in pane.explorer.marks.rows()]
         sheet.marks(marks, total=len(marks), folder=self.asked.shown)
         indexes = [pane.explorer.index for pane in self.panes.values()]
@@ -59,7 +59,7 @@ class Explore:
         formats = " and ".join(dict.fromkeys(index.format for index in indexes))
         files = plural(sum(len(index.files) for index in indexes), "file")
         what = f"{plural(records, 'record')} in {files} of the format {formats}."
-        verdict = f"{plural(problems, 'problem')}, {plural(len(marks), 'mark')}."
+        verdict = f"{plural(problems, 'problem')}, {plural(len(marks), 'bookmark')}."
         sheet.record({"title": "Explorer", "what": what, "verdict": verdict, "tone": "warning" if problems else "good"})
         sheet.record({"format": formats, "records": records, "problems": problems, "marks": len(marks)})
         return sheet

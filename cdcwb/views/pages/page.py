@@ -185,7 +185,7 @@ class Page:
             self.views.bench.prepare()
             sheet.widget(View(self.views.bench, "", []))
         if marks:
-            sheet.note(f"{plural(len(marks), 'record')} marked in the explorer:")
+            sheet.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
             sheet.marks(marks[:_MARKS], total=len(marks), folder=self.asked.shown)
 
     def time_card(self, first: datetime | None, last: datetime | None) -> tuple[str, str, str]:
@@ -205,16 +205,20 @@ class Page:
         """The table of ``files`` (those of a summary, and more); ``counts``: headings of what is counted in each."""
         rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
         heads = {"file": "file", "bytes": "size", "shape": "shape", "compression": "compression", **rows, **counts}
-        shown = [{**entry, "bytes": entry["size"]} for entry in files[:100]]
-        none = "It is a table, not files."
-        sheet.table(shown, heads | {"ledger": "ledger"}, total=len(files), none=none, folder=self.asked.shown)
+        accounted = {"closes": "all"}
+        shown = [
+            {**entry, "bytes": entry["size"], "ledger": accounted.get(entry["ledger"], entry["ledger"])}
+            for entry in files[:100]
+        ]
+        none = "The capture is a table, not files."
+        sheet.table(shown, heads | {"ledger": "accounted for"}, total=len(files), none=none, folder=self.asked.shown)
 
     @panel("How the capture was read")
     def reading(self, sheet: Sheet) -> None:
-        """What was concluded from the capture itself, on what evidence; each setting is an option that overrides it."""
+        """What was detected from the capture itself, with the evidence; each setting is an option that overrides it."""
         detected = self.summary["detected"]
         heads = {"scope": "scope", "setting": "setting", "value": "value", "evidence": "evidence"}
-        sheet.table(detected, heads | {"overridden": "given as an option"}, none="Nothing had to be concluded.")
+        sheet.table(detected, heads | {"overridden": "given as an option"}, none="Nothing had to be detected.")
         if self.summary["changed_at"]:
             sheet.note(f"Times: {self.summary['changed_at']}.")
         sheet.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})

@@ -28,7 +28,7 @@ _MARKED: Final = {
     "position": "position",
     "file": "file",
     "offset": "at offset",
-    "marked_at": "marked at",
+    "marked_at": "bookmarked at",
 }
 
 
@@ -123,7 +123,7 @@ class Sheet:
     def marks(self, rows: list[dict[str, Any]], *, total: int, folder: str) -> None:
         """Records that were marked in the explorer."""
         shown = [{name: row.get(name) for name in _MARKED} for row in rows]
-        self.table(shown, _MARKED, total=total, none="No record is marked.", folder=folder)
+        self.table(shown, _MARKED, total=total, none="No record is bookmarked.", folder=folder)
 
     def record(self, facts: Mapping[str, Any]) -> None:
         """Facts for those who go on with the answer."""

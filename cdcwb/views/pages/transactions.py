@@ -147,11 +147,11 @@ class Transactions(Page):
         if any(one.format.startswith("qlik") for one in self.opened.captures.values()) and self.facts["transactions"]:
             sheet.note(
                 "A transaction begins with its first change, by the clock of the source, and ends with its commit, "
-                "by the clock of the server that handed it over: their difference is in every duration."
+                "by the clock of the server that delivered it: their difference is in every duration."
             )
         if drawn["widened"]:
             widened = plural(drawn["widened"], "bar")
-            sheet.note(f"{widened} drawn wider than true on the axis of time; the text has the duration.")
+            sheet.note(f"{widened} drawn wider than its duration on the time axis; the text has the duration.")
 
     def _all_begins(self, sheet: Sheet, total: int) -> None:
         assert self.axis is not None
@@ -180,7 +180,7 @@ class Transactions(Page):
         elif self.facts["transactions"]:
             sheet.note("No transaction lasts from one time to another, as far as times are known.")
         else:
-            sheet.note("There are no transactions, so nothing is open: each row of such a log stands for itself.")
+            sheet.note("This log has no transactions, so none is open.")
         sheet.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
         sheet.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
         apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
@@ -192,7 +192,7 @@ class Transactions(Page):
         in_log = none if self.summary["committed_only"] else concurrency.in_log(self.capture)
         if in_log.position:
             sheet.note(
-                "In the log, where every begin and end has a place of its own: at most "
+                "In the log, where every begin and end has a position of its own: at most "
                 f"{plural(in_log.most, 'transaction')} at once, from {in_log.position} on, "
                 f"where {in_log.transaction_id} begins."
             )
@@ -210,9 +210,11 @@ class Transactions(Page):
             "p99_us": "p99",
             "most_us": "longest",
         }
-        both = [("change", waited, "commit less change"), ("transaction", lasted, "end less begin")]
+        both = [("change", waited, "commit latency"), ("transaction", lasted, "duration")]
         sheet.table(
-            [{"what": f"{name}s", **one.figures} for name, one, _ in both if one.known], heads, none="Nothing is known."
+            [{"what": f"{name}s", **one.figures} for name, one, _ in both if one.known],
+            heads,
+            none="No latency is known.",
         )
         for name, one, title in both:
             marks = {"p50": one.p50_us, "p95": one.p95_us, "p99": one.p99_us, "longest": one.most_us}
@@ -220,16 +222,16 @@ class Transactions(Page):
                 numbers = show.table_html(one.bins, {"bin": "from", "count": f"{name}s"})
                 sheet.chart(charts.latency(one.bins, marks, name, title), numbers)
             if one.known < one.all:
-                sheet.note(f"Not known of {plural(one.all - one.known, name)}: one of the two times is missing.")
+                sheet.note(f"Not known for {plural(one.all - one.known, name)}: one of the two times is missing.")
             if one.negative:
                 sheet.note(f"{plural(one.negative, name)} below 0: two clocks that disagree, or one that was set back.")
         if waited.all and waited.all < self.summary["changes"]:
             rest = plural(self.summary["changes"] - waited.all, "change")
             sheet.note(f"Not counted: {rest} in no transaction that committed.")
         if not waited.known and self.facts["transactions"]:
-            sheet.note("Changes bear no time of their own, so only transactions tell how long they took.")
+            sheet.note("Changes have no time of their own, so only the durations of transactions are known.")
         if not self.facts["transactions"]:
-            sheet.note("There are no transactions, and so no commits that anything could wait for.")
+            sheet.note("There are no transactions, so there is no commit latency.")
         heads = {"table": "table", "known": "changes", "p50_us": "p50", "p95_us": "p95", "most_us": "longest"}
         if waited.tables:
             sheet.table(waited.tables[:20], heads, total=len(waited.tables))
@@ -244,7 +246,7 @@ class Transactions(Page):
             "stream": "stream",
             "format": "format",
             "records": "records",
-            "steps_back": "steps back",
+            "steps_back": "out of order",
             "behind": "behind",
         }
         names = short_names([stream["stream"] for stream in order.streams])
@@ -252,10 +254,14 @@ class Transactions(Page):
         heads |= {"first_position": "lowest position", "last_position": "highest"}
         sheet.table(streams[:30], heads, total=len(streams), none="No record has a position.")
         heads = {"file": "file", "offset": "offset", "record_type": "type", "position": "position"}
-        heads |= {"before_position": "before it", "transaction_id": "transaction"}
+        heads |= {"before_position": "preceding position", "transaction_id": "transaction"}
         if order.records:
             sheet.table(
-                order.places, heads, total=order.steps_back, none="No position goes back.", folder=self.asked.shown
+                order.places,
+                heads,
+                total=order.steps_back,
+                none="No position is out of order.",
+                folder=self.asked.shown,
             )
         sheet.record(
             {"positions_back": order.steps_back, "positions_behind": order.behind, "positions_records": order.records}
@@ -362,7 +368,7 @@ class Transactions(Page):
     def undone(self, sheet: Sheet) -> None:
         """Changes that a rollback to a savepoint took back."""
         undone = show.records(ask.undone(self.capture)) if self.summary["changes_by_outcome"].get("undone") else []
-        none = "The source hands over committed work only: no change in the capture was taken back."
+        none = "The source delivers committed changes only: no change in the capture was undone."
         sheet.table(
             undone,
             {"transaction_id": "transaction", "changes": "undone changes", "first_position": "from position"}

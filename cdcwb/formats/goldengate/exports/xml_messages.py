@@ -121,7 +121,7 @@ class XmlReader:
                 continue
             if piece.what is What.MALFORMED:
                 code = Problem.TRUNCATED if piece.cut else Problem.MALFORMED
-                self._bad(parsed, at, piece, code, piece.reason or "bytes that are no record")
+                self._bad(parsed, at, piece, code, piece.reason or "bytes that are not a record")
                 if piece.cut and piece.first >= 0:
                     self._add_cut(parsed, at, piece, ids)
                 continue
