@@ -247,7 +247,7 @@ def findings(changed: Iterable[Step]) -> list[Finding]:
 # --- a sink that keeps the newest schema ------------------------------------------------------------------------------
 
 _LOSS: Final = {
-    Rule.DROPPED: "the column is not there any more: its values are lost",
+    Rule.DROPPED: "the column no longer exists: its values are lost",
     Rule.RENAMED: "the value is under another name: the column is NULL, unless the sink knows the old name",
     Rule.ADDED: "the rows do not have the column: it is NULL, as if it were NULL in the source",
     Rule.RETYPED: "the value may not fit the new type",

@@ -275,7 +275,7 @@ def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> li
         if why is not None:
             found.append(f"{label}: {why}")
         if column.get("nullable") is False and writer[name].get("nullable") is not False:
-            found.append(f"{label}: the writer may have written NULL, which the reader has no place for")
+            found.append(f"{label}: the writer may have written NULL, which the reader does not allow")
     return found
 
 

@@ -90,7 +90,7 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
             symbol = _SYMBOLS.get(operation, "diamond")
             figure.add_scatter(
                 mode="markers",
-                name=f"{look.title}, taken back" if back else look.title,
+                name=f"{look.title}, rolled back or undone" if back else look.title,
                 ids=theme.records_of(change for change, _ in points),
                 x=[local(change["at"]).isoformat(sep=" ") for change, _ in points],
                 y=[0 if one is None else places[one["column"]] for _, one in points],

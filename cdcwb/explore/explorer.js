@@ -86,7 +86,7 @@ class Panes {
       role: "combobox", "aria-expanded": "false", "aria-autocomplete": "list",
       oninput: () => this.complete(), onblur: () => this.offer([]), onkeydown: (event) => this.inFilter(event),
     });
-    this.menu = make("div", { class: "menu offers", role: "listbox", "aria-label": "what may come next" });
+    this.menu = make("div", { class: "menu offers", role: "listbox", "aria-label": "completions" });
     this.picks = Object.fromEntries(PICKS.map((name) => [name, make("select", { "aria-label": name, onchange: (event) => this.pick(name, event.target) })]));
     this.place = make("input", {
       class: "go", spellcheck: "false", autocomplete: "off", "aria-label": "go to",
@@ -795,14 +795,14 @@ class Panes {
       make("button", { type: "button", onclick: () => { this.shut(); this.ask("forget", { name: one.name }); } }, "Forget"),
     ]);
     this.box("Saved filters",
-      kept.length ? make("div", { class: "kept" }, ...kept) : make("p", { class: "muted" }, "None yet."),
+      kept.length ? make("div", { class: "kept" }, ...kept) : make("p", { class: "muted" }, "No filter is saved."),
       make("div", { class: "choices" }, name, make("button", { type: "button", onclick: keep }, "Save the filter in force"), this.closing()));
     name.focus();
   }
 
   showMark() {
     const old = this.detail ? this.detail.mark : null;
-    const note = make("textarea", { "aria-label": "note", placeholder: "a note, if you like" });
+    const note = make("textarea", { "aria-label": "note", placeholder: "note (optional)" });
     note.value = old || "";
     const keep = (text) => { this.ask("mark", { note: text }); this.shut(); };
     note.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) keep(note.value); });

@@ -374,7 +374,7 @@ class Explorer:
     def save_filter(self, name: str) -> None:
         """Keep the filter in force under a name."""
         if not name.strip() or not self.filter:
-            raise OptionError("a filter that is kept has a name and a text")
+            raise OptionError("a saved filter needs a name and a text")
         self.saved.save(name.strip(), self.filter)
 
     def record(self) -> Record:

@@ -73,7 +73,7 @@ class Records:
         try:
             if path.is_file():
                 return self._dissected(row, path)
-            reason = f"{path} is not there any more" if self._source.events else f"there is no file {path}"
+            reason = f"{path} no longer exists" if self._source.events else f"there is no file {path}"
         except CaptureError as error:
             reason = str(error)
         if self._source.events:
@@ -98,7 +98,7 @@ class Records:
             event["problems"] = found.event["problems"]
         event["raw"] = found.record
         if found.offset != offset:
-            raise CaptureError(f"is not what it was: a record begins at {found.offset}", path=str(path), offset=offset)
+            raise CaptureError(f"has changed: a record begins at {found.offset}", path=str(path), offset=offset)
         has_bytes = bool(found.record) or found.length == 0
         return Record(row, event, found.record if has_bytes else None, found.field, found.note)
 

@@ -162,7 +162,7 @@ class Selection(traitlets.HasTraits):
     def keep(self, name: str) -> None:
         """Keep the selection under a name, for as long as the capture is open."""
         if not name.strip():
-            raise OptionError("a selection that is kept has a name")
+            raise OptionError("a kept selection needs a name")
         self._kept[name.strip()] = self.values()
         self.version += 1
 

@@ -44,7 +44,7 @@ def test_a_row_has_a_mark_for_every_column_of_every_change() -> None:
         change(5, "UPDATE", False, "state") | {"at": None},
     ]
     figure = charts.row_life(life)
-    assert [trace.name for trace in figure.data] == ["INSERT", "UPDATE", "UPDATE, taken back", "DELETE"]
+    assert [trace.name for trace in figure.data] == ["INSERT", "UPDATE", "UPDATE, rolled back or undone", "DELETE"]
     assert [len(trace.x) for trace in figure.data] == [2, 1, 2, 1]
     assert figure.data[2].marker.symbol == "circle-open"
     assert figure.layout.yaxis.ticktext[0] == "state  3"

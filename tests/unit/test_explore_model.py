@@ -235,7 +235,7 @@ def test_a_saved_capture_whose_files_are_gone_shows_what_was_saved(name: str, tm
     explorer.records.read.cache_clear()
     gone = explorer.detail()
     assert (gone["bytes"], gone["values"]) == (there["bytes"], there["values"])
-    assert "is not there any more" in gone["note"]
+    assert "no longer exists" in gone["note"]
     names = {node["name"]: node["value"] for node in gone["tree"]["children"]}
     assert (names["kind"], names["operation"]) == (told["kind"], "UPDATE")
     assert json.loads(explorer.copy("json"))["after"] == told["after"]

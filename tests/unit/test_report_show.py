@@ -105,8 +105,8 @@ def test_a_cut_table_says_how_many_rows_there_are(shown: list[dict[str, Any]]) -
 
 
 def test_an_empty_table_is_a_sentence(shown: list[dict[str, Any]]) -> None:
-    show.table([], {"n": "n"}, none="No change was taken back.")
-    assert shown[0]["text/html"] == '<p class="cdcwb-note">No change was taken back.</p>'
+    show.table([], {"n": "n"}, none="No change was undone.")
+    assert shown[0]["text/html"] == '<p class="cdcwb-note">No change was undone.</p>'
 
 
 def test_captured_text_is_escaped_wherever_it_is_shown(shown: list[dict[str, Any]]) -> None:

@@ -72,7 +72,7 @@ def test_a_selection_is_kept_under_a_name() -> None:
     assert selection.text == "late"
     with pytest.raises(OptionError, match="there is no selection 'nigth'"):
         selection.use("nigth")
-    with pytest.raises(OptionError, match="has a name"):
+    with pytest.raises(OptionError, match="needs a name"):
         selection.keep(" ")
 
 

@@ -108,7 +108,7 @@ class History(Page):
             return
         rows, columns = ask.state_rows(self.life.shown)
         headings = {"at": "time", "operation": "operation", **columns, "position": "position"}
-        sheet.table(rows, headings, none="Every change of the row was taken back.", by_heading=True)
+        sheet.table(rows, headings, none="Every change of the row was rolled back or undone.", by_heading=True)
         self._limit(sheet)
 
     def _limit(self, sheet: Sheet) -> None:

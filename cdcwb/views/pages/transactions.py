@@ -109,7 +109,7 @@ class Transactions(Page):
                 ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
                 ("complete transactions", complete, others) if committed_only and facts["transactions"] else None,
                 ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
-                None if committed_only else ("undone changes", undone, "taken back by a rollback to a savepoint"),
+                None if committed_only else ("undone changes", undone, "undone by a rollback to a savepoint"),
                 ("longest transaction", longest, "of those with begin and end"),
                 self.time_card(self.first, self.last),
                 ("log covered from", facts["first_position"] or "not known", to_position),
@@ -373,7 +373,7 @@ class Transactions(Page):
             undone,
             {"transaction_id": "transaction", "changes": "undone changes", "first_position": "from position"}
             | {"last_position": "to position", "tables": "tables"},
-            none=none if self.summary["committed_only"] else "No change was taken back.",
+            none=none if self.summary["committed_only"] else "No change was undone.",
         )
         sheet.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
 
