@@ -50,7 +50,7 @@ def test_nothing_is_asked_of_the_source_that_it_does_not_have(kafka: Report, tab
     for report in (kafka, tables):
         assert "<dt>restart position</dt>" not in report.html
         assert "<dt>undone changes</dt>" not in report.html
-        assert "committed work only" in report.html
+        assert "committed changes only" in report.html
         assert '<th scope="col" class="text">user</th>' not in report.html
         assert report.facts["undone_changes"] == {}
 
