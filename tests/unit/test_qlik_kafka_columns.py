@@ -12,10 +12,11 @@ import pytest
 
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.messages import from_arrow
+from cdcwb.formats.messages.topics import Where
 from cdcwb.formats.qlik_kafka import decode, json_columns
 from cdcwb.formats.qlik_kafka.json_shape import Shape, shape_of
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
-from cdcwb.formats.qlik_kafka.reader import Where, events_of
+from cdcwb.formats.qlik_kafka.reader import events_of
 from cdcwb.formats.qlik_kafka.versions import from_metadata
 
 METADATA: dict[str, Any] = {

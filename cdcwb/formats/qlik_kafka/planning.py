@@ -23,14 +23,15 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.container import SPLIT_SIZE
+from cdcwb.formats.messages.registry import read_registry
+from cdcwb.formats.messages.splits import Part, grouped
+from cdcwb.formats.messages.topics import Where, messages_of, topic_partitions
 from cdcwb.formats.qlik_kafka.detection import mask_order_row, table_rows, usable_places, votes_of
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.names import PLACES
-from cdcwb.formats.qlik_kafka.plan import Asked, Part, Plan, grouped
-from cdcwb.formats.qlik_kafka.reader import Where, events_of
-from cdcwb.formats.qlik_kafka.registry import read_registry
+from cdcwb.formats.qlik_kafka.plan import Asked, Plan
+from cdcwb.formats.qlik_kafka.reader import events_of
 from cdcwb.formats.qlik_kafka.scan import Scan, scan
-from cdcwb.formats.qlik_kafka.topics import messages_of, topic_partitions
 from cdcwb.formats.qlik_kafka.versioning import find_versions
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb.model import Kind, Problem

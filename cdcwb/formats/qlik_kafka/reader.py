@@ -7,7 +7,6 @@ records of the batch's columns.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from cdcwb.formats.base import Wanted
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
+from cdcwb.formats.messages.topics import Where
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik.times import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.qlik_kafka.decode import decode
@@ -32,7 +32,7 @@ from cdcwb.formats.qlik_kafka.wire import Form
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.unique_names import unique_names
 
-__all__ = ["FORMAT", "Where", "events_of", "fill_header"]
+__all__ = ["FORMAT", "events_of", "fill_header"]
 
 FORMAT: Final = "qlik-kafka"
 
@@ -48,26 +48,6 @@ _STATE: Final[dict[int, tuple[Kind, Problem | None]]] = {
     MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
     TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where the messages of a batch stand: in one file, or each in its topic and partition (arrays then)."""
-
-    file: str | pa.StringArray
-    file_index: int | pa.Array
-    unit: str
-
-    def fill(self, batch: EventBatch, messages: Messages) -> None:
-        """Puts the places of all messages into a batch of events."""
-        for name, value in (("file", self.file), ("file_index", self.file_index)):
-            if isinstance(value, (str, int)):
-                batch.constant(name, value)
-            else:
-                batch.put(name, value)
-        batch.constant("offset_unit", self.unit)
-        batch.put("offset", pa.array(messages.offset))
-        batch.put("length", pa.array(messages.length))
 
 
 def events_of(

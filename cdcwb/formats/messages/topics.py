@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,13 +13,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.maps import Ints
-from cdcwb.formats.messages import Messages, from_arrow
-from cdcwb.formats.qlik_kafka.reader import Where
+from cdcwb.formats.event_batch import EventBatch
+from cdcwb.formats.messages.batch import Messages
+from cdcwb.formats.messages.rows import from_arrow
 from cdcwb.model import OffsetUnit
 
-__all__ = ["messages_of", "topic_partitions", "where_of"]
+__all__ = ["Where", "messages_of", "topic_partitions", "where_of"]
 
 _ROW: Final = "_row"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the messages of a batch stand: in one file, or each in its topic and partition (arrays then)."""
+
+    file: str | pa.StringArray
+    file_index: int | pa.Array
+    unit: str
+
+    def fill(self, batch: EventBatch, messages: Messages) -> None:
+        """Puts the places of all messages into a batch of events."""
+        for name, value in (("file", self.file), ("file_index", self.file_index)):
+            if isinstance(value, (str, int)):
+                batch.constant(name, value)
+            else:
+                batch.put(name, value)
+        batch.constant("offset_unit", self.unit)
+        batch.put("offset", pa.array(messages.offset))
+        batch.put("length", pa.array(messages.length))
 
 
 def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:
