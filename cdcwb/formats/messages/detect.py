@@ -216,13 +216,17 @@ def _leads(texts: Sequence[bytes], separator: bytes | None) -> tuple[list[bytes]
 
 
 def _value_at(text: bytes, separator: bytes | None) -> int | None:
-    if is_document(text) or begins_encoded(text) or is_cut_off(text):
+    if is_document(text) or is_cut_off(text):
         return 0
-    if text.lstrip()[:1] in (b"{", b"["):
+    if text.lstrip()[:1] in (b"{", b"["):  # a key in JSON
         end = _document_end(text)
         at = text.find(b"{", end)
         if at > 0:
             return at
+        if end and text.endswith(NULL):
+            return len(text) - len(NULL)
+    if begins_encoded(text):
+        return 0
     at = text.find(b"{")
     for _ in range(16):
         if at < 0:
@@ -260,6 +264,8 @@ def begins_encoded(text: bytes) -> bool:
 
 def _before(leads: Sequence[bytes], separator: bytes) -> tuple[str, ...]:
     """Are these headers, a key, or both?"""
+    if all(map(is_document, leads)):
+        return ("key",)
     parted = [header_pairs(lead + separator, separator) for lead in leads]
     if leads and all(pairs is not None for pairs, _ in parted):
         if all(rest for _, rest in parted):
