@@ -1,4 +1,5 @@
-"""Formats that hand over committed work only (Qlik, GoldenGate): outcomes, transactions and what is missing in them.
+"""Formats that deliver committed work only (Qlik, GoldenGate, Debezium): outcomes, transactions and what is missing in
+them.
 
 There are no begins and commits in such a stream. A transaction is whole when its first and last events were seen and
 none between them is missing: by the numbers that Qlik gives its events, by GoldenGate's TransInd. The time of the
@@ -41,7 +42,7 @@ def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
         .groupBy(F.col("transaction_id").alias("_transaction"))
         .agg(
             F.max("commit_position").alias("_commit_position"),
-            F.max(_trail_time()).alias("_committed_at"),
+            F.max(_commit_time()).alias("_committed_at"),
             F.max(rolls_back).alias("_rolls_back"),
         )
     )
@@ -57,9 +58,10 @@ def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
     )
 
 
-def _trail_time() -> Column:
-    """The time of a transaction's last record in a trail; null for other records and formats."""
-    return F.when(F.col("last_in_transaction") & F.col("headers")["TransInd"].isNotNull(), F.col("changed_at"))
+def _commit_time() -> Column:
+    """The time of a commit record (Debezium's END), or of a transaction's last record in a trail; null for others."""
+    last_of_trail = F.col("last_in_transaction") & F.col("headers")["TransInd"].isNotNull()
+    return F.when(last_of_trail | (F.col("kind") == str(Kind.COMMIT)), F.col("changed_at"))
 
 
 def _counted(headers: DataFrame) -> DataFrame:
@@ -72,7 +74,7 @@ def _counted(headers: DataFrame) -> DataFrame:
         F.max("position").alias("_highest"),
         F.max("commit_position").alias("_commit_position"),
         F.min("changed_at").alias("began_at"),
-        F.max(F.coalesce(sequence_time(), _trail_time(), F.when(rolls_back, F.col("changed_at")))).alias("ended_at"),
+        F.max(F.coalesce(sequence_time(), _commit_time(), F.when(rolls_back, F.col("changed_at")))).alias("ended_at"),
         F.sum("length").alias("bytes"),
         F.countDistinct("event_no").alias("_seen"),
         F.min("event_no").alias("_lowest_no"),
