@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb_synth.choices import Choices, described
+from cdcwb_synth.debezium.encoder import DebeziumEncoder
+from cdcwb_synth.debezium.options import DebeziumOptions
 from cdcwb_synth.gbase8s import Encoder
 from cdcwb_synth.goldengate.encoder import GoldenGateEncoder
 from cdcwb_synth.goldengate.options import GoldenGateOptions
@@ -41,6 +43,7 @@ _OPTIONS: Final[dict[str, type[Choices]]] = {
     "qlik-change-table": ChangeTableOptions,
     "goldengate": GoldenGateOptions,
     "idm-event-log": EventLogOptions,
+    "debezium": DebeziumOptions,
 }
 
 FORMATS: Final = tuple(_OPTIONS)
@@ -65,7 +68,8 @@ def generate(
 ) -> Path:
     """Write a capture of ``changes`` logical changes under ``to`` and return ``to``.
 
-    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate`` or ``idm-event-log``.
+    format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate``, ``idm-event-log`` or
+        ``debezium``.
     changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
         all of them are in the capture (about 1.6 records for each change by default, an update being one change and
         two records). The others hand over committed work only, Qlik a full load before it: synth.json says how many
@@ -167,7 +171,7 @@ def _write_gbase8s(
 
 def _tell(
     workload: Workload,
-    encoder: KafkaEncoder | ChangeTableEncoder | GoldenGateEncoder | EventLogEncoder,
+    encoder: KafkaEncoder | ChangeTableEncoder | GoldenGateEncoder | EventLogEncoder | DebeziumEncoder,
     changes: int,
     on_progress: Progress | None,
 ) -> None:
@@ -246,7 +250,26 @@ def _write_event_log(
     _synth(folder, format, changes, seed, options, facts)
 
 
+def _write_debezium(
+    format: str, changes: int, seed: int, options: DebeziumOptions, folder: Path, on_progress: Progress | None
+) -> None:
+    for name in ("capture", "truth"):
+        (folder / name).mkdir()
+    workload = Workload(options.workload, changes, seed, schema_kinds=options.kinds, loaded=options.refresh_rows)
+    with closing(DebeziumEncoder(options, seed, folder)) as encoder:
+        _tell(workload, encoder, changes, on_progress)
+    facts = {
+        "files": encoder.truth.files,
+        "records": encoder.records,
+        "captured_changes": encoder.truth.count,
+        "file_bytes": sum(path.stat().st_size for path in (folder / "capture").iterdir()),
+        "transactions": encoder.truth.transactions,
+    }
+    _synth(folder, format, changes, seed, options, facts)
+
+
 _WRITERS: Final[dict[str, Callable[..., None]]] = {
+    "debezium": _write_debezium,
     "gbase8s": _write_gbase8s,
     "goldengate": _write_goldengate,
     "idm-event-log": _write_event_log,

@@ -219,6 +219,43 @@ def make_event_log(to: Path) -> Expected:
         return _expected(made, to / "idm-event-log", kept, malformed=len(data) - begin)
 
 
+def make_debezium(to: Path) -> Expected:
+    """``debezium/``: what a console consumer printed of all topics of a connector, one message lost and one line cut
+    off."""
+    with tempfile.TemporaryDirectory() as place:
+        made = generate(
+            "debezium",
+            to=Path(place) / "made",
+            changes=78,
+            seed=20261123,
+            start="2026-11-23T09:30:00Z",
+            tables=3,
+            all_types=False,
+            rate=1.0,
+            concurrency=3,
+            transaction_size=4.0,
+            update_share=0.4,
+            delete_share=0.15,
+            schema_changes=1,
+            schema_kinds="add",
+            truncates=1,
+            refresh_rows=3,
+            heartbeats=8,
+            unavailable_share=1.0,
+        )
+        (messages,) = (made / "capture").iterdir()
+        data, rows = messages.read_bytes(), _truth(made, "changes")
+        lost = next(row for row in rows if row["event_no"] == 2 and row["offset"] > len(data) // 2)
+        last = data.rindex(b"\n", 0, -1) + 1
+        cut = (last + len(data)) // 2
+        messages.write_bytes(data[: lost["offset"]] + data[lost["offset"] + lost["length"] : cut])
+        _replace(made / "capture", to / "debezium")
+        kept = [row for row in rows if row is not lost]
+        final = _truth(made, "transactions")[-1]["transaction_id"]  # whose END is the line that is cut off
+        lacking = {lost["transaction_id"]: "gaps", final: "no_end"}
+        return _expected(made, to / "debezium", kept, malformed=cut - last, lacking=lacking)
+
+
 def _truth(made: Path, name: str) -> Rows:
     """A table of the truth; empty where the format has no such thing."""
     path = made / "truth" / f"{name}.parquet"
@@ -287,6 +324,7 @@ def main() -> None:
         "qlik-change-table": make_change_tables(to),
         "goldengate": make_goldengate(to),
         "idm-event-log": make_event_log(to),
+        "debezium": make_debezium(to),
     }
     (to / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 

@@ -26,7 +26,7 @@ __all__ = ["FORMATS", "LARGEST", "NOT_CAPTURED", "Lesson", "captures_of", "open_
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`, its maps as dictionaries."""
 
-FORMATS: Final = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log")
+FORMATS: Final = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium")
 """The formats in the order in which they are taught; a capture's folder has the name of its format."""
 
 LARGEST: Final = 32_000_000
@@ -73,6 +73,7 @@ _RULES: Final[dict[str, _Rule]] = {
     "idm-event-log": _Rule(
         "the first row of type 2, a field that was updated", lambda event: event["record_type"] == "2"
     ),
+    "debezium": _Rule("the first update", _is_update),
 }
 
 

@@ -196,7 +196,7 @@ def lost_event(lesson: Lesson) -> str | None:
     for name, events in lesson.transactions().items():
         numbers = sorted({event["event_no"] for event in events if event["event_no"] is not None})
         missing = sorted(set(range(1, max(numbers, default=0) + 1)) - set(numbers))
-        if missing and numbers[0] == 1:
+        if missing and numbers[0] <= 1:
             return (
                 f"transaction {name[-6:]} has the events {joined([str(n) for n in numbers])}: number "
                 f"{joined([str(n) for n in missing])} is missing."
@@ -238,6 +238,50 @@ def full_load(lesson: Lesson) -> str | None:
     stones = len(_rows(lesson, Kind.TOMBSTONE))
     more = f" {plural(stones, 'message')} without a value (tombstones) are not changes either." if stones else ""
     return f"{plural(len(loaded), 'row')} of the full load have no position and no transaction.{more}"
+
+
+# --- debezium ---------------------------------------------------------------------------------------------------------
+
+
+def written_otherwise(lesson: Lesson) -> str | None:
+    """Values that their type makes something else of."""
+    event = lesson.chosen()
+    sign = "a column, written as "
+    found = [] if event is None else [one for one in lesson.inspect(event).field.walk() if sign in one.meaning]
+    parts = [f"{one.name} is written as {one.meaning.partition(sign)[2]} and means {one.value}" for one in found[:2]]
+    return f"{lesson.place(event)}: {joined(parts)}." if event is not None and parts else None
+
+
+def unavailable(lesson: Lesson) -> str | None:
+    """Rows that lack a value."""
+    rows = [event for event in _changes(lesson) if event["present_columns"] is not None]
+    if not rows:
+        return None
+    lacks = [name for name in lesson.columns(rows[0]) if name not in rows[0]["present_columns"]]
+    return f"{plural(len(rows), 'update')}, the first at {lesson.place(rows[0])}, which lacks {joined(lacks)}."
+
+
+def two_times(lesson: Lesson) -> str | None:
+    """The change whose two times are the furthest apart."""
+
+    def apart(event: Event) -> int:
+        headers = event["headers"] or {}
+        return int(headers.get("ts_ms") or 0) - int(headers.get("source.ts_ms") or 0)
+
+    found = max(_changes(lesson), key=apart, default=None)
+    if found is None or apart(found) <= 0:
+        return None
+    return f"{lesson.place(found)}: the connector processed the change {count(apart(found))} ms after it was made."
+
+
+def many_identifiers(lesson: Lesson) -> str | None:
+    """A transaction whose events name it differently."""
+    for name, events in lesson.transactions().items():
+        ids = list(dict.fromkeys((event["headers"] or {}).get("transaction.id") for event in events))
+        told = [one for one in ids if one is not None]
+        if len(told) > 1:
+            return f"the events of transaction {name} name it {told[0]}, {told[1]} and so on."
+    return None
 
 
 # --- qlik-change-table ------------------------------------------------------------------------------------------------

@@ -161,6 +161,10 @@ _POSITIONS: Final = (
         *("all changes of one task", lambda event: event["position"]),
     ),
     _Position(
+        *("LSN of PostgreSQL", "debezium", "the database server, to each record of its log"),
+        *("the records of one log", _header("source.lsn")),
+    ),
+    _Position(
         *("offset", "qlik-kafka", "the Kafka broker, to each message"),
         *("the messages of one partition", _offset),
     ),

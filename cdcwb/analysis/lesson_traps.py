@@ -245,5 +245,45 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
             examples.users,
         ),
     ),
+    "debezium": (
+        Trap(
+            "Not every message is a change",
+            "A snapshot read (op r) is a row that was there before. A tombstone repeats a delete for compaction.",
+            "8.1",
+            examples.full_load,
+        ),
+        Trap(
+            "A number may be a date, and a text a decimal",
+            "Only the schema says so: dates are days since 1970, decimals are base64 of an unscaled number.",
+            "7.2",
+            examples.written_otherwise,
+        ),
+        Trap(
+            "A value that was not captured looks like a text",
+            "Large values that an update does not touch are not in the log. The connector writes a placeholder.",
+            "8.3",
+            examples.unavailable,
+        ),
+        Trap(
+            "A message has two times",
+            "source.ts_ms is when the change was made, ts_ms when the connector processed it.",
+            "2.1",
+            examples.two_times,
+        ),
+        Trap(
+            "A transaction has many identifiers",
+            "PostgreSQL's id is the number of the transaction and the LSN of the event. Only the number is the same in "
+            "all events.",
+            "4.2",
+            examples.many_identifiers,
+        ),
+        Trap(
+            "A gap does not show",
+            "A transaction without one of its events looks like a smaller one. Only the transaction topic, with the "
+            "number of events, shows the gap.",
+            "4.3",
+            examples.lost_event,
+        ),
+    ),
 }
 """The traps of each format."""

@@ -35,6 +35,7 @@ PLACES: Final = 30
 _PIECE: Final = 1 << 26  # bytes of a file that one task sorts, and as many rows as 64 bytes each would be
 _APART: Final = (str(Kind.UNDO), str(Kind.HEARTBEAT))
 _LOG: Final = "^(.*/)?"  # what stands before the positions of one capture among several
+_MESSAGES: Final = ("qlik-kafka", "debezium")  # whose streams are the partitions of topics
 _TOPIC: Final = "kafka.topic"
 _PARTITION: Final = "kafka.partition"
 _OFFSET: Final = "kafka.offset"
@@ -188,13 +189,13 @@ def missing_numbers(capture: Tables) -> list[dict[str, Any]]:
 
     A compacted topic, and the sequence of a database, leave numbers out although nothing is missing.
     """
-    offsets = F.when(F.col("format") == "qlik-kafka", F.col("headers")[_OFFSET].try_cast("long"))
+    offsets = F.when(F.col("format").isin(*_MESSAGES), F.col("headers")[_OFFSET].try_cast("long"))
     ids = F.when(F.col("format") == "idm-event-log", F.regexp_extract("position", "[0-9]+$", 0).try_cast("long"))
     rows = (
-        _streams(capture.headers.where(F.col("format").isin("qlik-kafka", "idm-event-log")))
+        _streams(capture.headers.where(F.col("format").isin(*_MESSAGES, "idm-event-log")))
         .select(
             "stream",
-            F.when(F.col("format") == "qlik-kafka", "offset").otherwise("record_id").alias("numbering"),
+            F.when(F.col("format").isin(*_MESSAGES), "offset").otherwise("record_id").alias("numbering"),
             F.coalesce(offsets, ids).alias("number"),
         )
         .where("number IS NOT NULL")
@@ -287,7 +288,7 @@ def _streams(rows: DataFrame) -> DataFrame:
     parts = F.concat_ws(", ", "file", F.col("headers")[_TOPIC], partition)
     apart = (table_name() == NO_TABLE) | (F.col("kind") == str(Kind.CONTROL))  # a control table has one of its own
     table = F.when(apart, F.col("file")).otherwise(table_name())
-    stream = F.when(F.col("format") == "qlik-kafka", parts).when(F.col("format") == "qlik-change-table", table)
+    stream = F.when(F.col("format").isin(*_MESSAGES), parts).when(F.col("format") == "qlik-change-table", table)
     return rows.withColumn("stream", stream.otherwise(log))
 
 

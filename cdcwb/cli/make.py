@@ -217,7 +217,7 @@ def _told(text: str) -> None:
 )
 def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[tuple[str, str], ...]) -> None:
     """Generate a capture of any size under DIR/capture, and the truth about it under DIR/truth; FORMAT is gbase8s,
-    qlik-kafka, qlik-change-table, goldengate or idm-event-log."""
+    qlik-kafka, qlik-change-table, goldengate, idm-event-log or debezium."""
     from cdcwb_synth import generate
 
     text = f"generating {plural(changes, 'change')}"

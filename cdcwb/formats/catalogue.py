@@ -19,6 +19,7 @@ FORMATS: Final = {
     "qlik-kafka": ("cdcwb.formats.qlik_kafka.format", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
     "idm-event-log": ("cdcwb.formats.idm_event_log.format", "IdmEventLog"),
+    "debezium": ("cdcwb.formats.debezium", "Debezium"),
 }
 """Format name -> module and class."""
 

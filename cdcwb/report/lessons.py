@@ -62,7 +62,7 @@ class Checked:
     @property
     def health(self) -> Health:
         """The two sentences about it."""
-        what = "What change data capture is, and how five formats record it: bytes, masks, transactions, traps."
+        what = "What change data capture is, and how six formats record it: bytes, masks, transactions, traps."
         compared = sum(map(len, self.rows.values()))
         differ = [
             f"{name}: {words(row['quantity'])}: expected {count(row['expected'])}, found {count(row['actual'])}"

@@ -24,7 +24,7 @@ from cdcwb.report.headlines import headline
 from cdcwb.report.kernel import Kernel
 from tests.reports import DATA
 
-FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log")
+FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium")
 Run = Callable[..., Any]
 
 
@@ -48,14 +48,21 @@ def run() -> Iterator[Run]:
         yield ran
 
 
-FILES = {"gbase8s": 3, "qlik-kafka": 10, "qlik-change-table": 14, "goldengate": 3, "idm-event-log": 1}
+FILES = {"gbase8s": 3, "qlik-kafka": 10, "qlik-change-table": 14, "goldengate": 3, "idm-event-log": 1, "debezium": 1}
 BYTES = {
     name: sum(file.stat().st_size for file in (DATA / name).rglob("*") if file.is_file() and file.suffix != ".dfm")
     for name in FILES
 }
-CHANGES = {"gbase8s": 900, "qlik-kafka": 367, "qlik-change-table": 362, "goldengate": 150, "idm-event-log": 302}
-TABLES = {"gbase8s": 6, "qlik-kafka": 5, "qlik-change-table": 5, "goldengate": 3, "idm-event-log": 5}
-MALFORMED = {"gbase8s": 41, "qlik-kafka": 398, "qlik-change-table": 0, "goldengate": 0}
+CHANGES = {
+    "gbase8s": 900,
+    "qlik-kafka": 367,
+    "qlik-change-table": 362,
+    "goldengate": 150,
+    "idm-event-log": 302,
+    "debezium": 80,
+}
+TABLES = {"gbase8s": 6, "qlik-kafka": 5, "qlik-change-table": 5, "goldengate": 3, "idm-event-log": 5, "debezium": 3}
+MALFORMED = {"gbase8s": 41, "qlik-kafka": 398, "qlik-change-table": 0, "goldengate": 0, "debezium": 359}
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -17,7 +17,7 @@ from cdcwb.report.kernel import Kernel
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data"
-CAPTURES = ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log"]
+CAPTURES = ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium"]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_every_expected_number_comes_out(report: tuple[str, dict[str, Any]]) -> 
     assert len(facts["expected"]) == number
     assert [row for row in facts["expected"] if row[2] != row[3]] == []
     assert ["gbase8s", "changes_by_outcome.undone", 38, 38] in facts["expected"]
-    assert facts["verdict"] == f"All {number} expected numbers of 5 captures agree with what is counted."
+    assert facts["verdict"] == f"All {number} expected numbers of 6 captures agree with what is counted."
 
 
 def test_the_page_shows_each_format_whole(report: tuple[str, dict[str, Any]]) -> None:
@@ -128,11 +128,11 @@ def test_links_lead_to_notebooks_and_documents_that_are_there_and_a_report_has_n
 
 
 def test_missing_captures_are_said_and_the_others_shown(tmp_path: Path, kernel: Kernel) -> None:
-    for name in ("qlik-change-table", "goldengate", "idm-event-log"):
+    for name in ("qlik-change-table", "goldengate", "idm-event-log", "debezium"):
         shutil.copytree(DATA / name, tmp_path / name)
     shutil.copy(DATA / "expected.json", tmp_path)
     html, facts = run(tmp_path, kernel)
-    assert facts["captures"] == ["qlik-change-table", "goldengate", "idm-event-log"]
+    assert facts["captures"] == ["qlik-change-table", "goldengate", "idm-event-log", "debezium"]
     assert facts["agrees"] is True
     assert facts["verdict"].endswith("Missing: gbase8s and qlik-kafka.")
     assert facts["chosen"]["gbase8s"] is None

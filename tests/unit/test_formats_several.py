@@ -228,7 +228,9 @@ def test_no_command_opens_files_of_different_formats(
         == 2
     )
     said = capsys.readouterr()
-    assert said.err.startswith(f"cdcwb: {DATA}: the files are of different formats: gbase8s (3 files), ")
+    assert said.err.startswith(
+        f"cdcwb: {DATA}: the files are of different formats: debezium (1 file), gbase8s (3 files), "
+    )
     assert said.err.splitlines()[1:] == [f"cdcwb summary {DATA / name}" for name in sorted(FORMATS)]
     assert list(tmp_path.iterdir()) == []
 

@@ -103,6 +103,10 @@ CALM = {
         {"restarts": 0, "abends": 0},
         {"A transaction that a restart interrupted is written again", "A record that was printed twice is one record"},
     ),
+    "debezium": (
+        {"refresh_rows": 0, "unavailable_share": 0, "schema_changes": 0},
+        {"Not every message is a change", "A value that was not captured looks like a text", "A gap does not show"},
+    ),
     "idm-event-log": (
         {"odd_status_share": 0, "loopback_share": 0, "spelling_share": 0, "damaged_share": 0},
         {"Only a capital N is new", "One row, several spellings of its key", "Names of users differ by case"},

@@ -35,6 +35,8 @@ CAPTURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "kafka-late": ("qlik-kafka", {"schema_changes": 3, "layout": "stream", "metadata": "late"}, {}),
     "kafka-none": ("qlik-kafka", {"schema_changes": 3, "metadata": "none", "tables": 3}, {}),
     "kafka-avro": ("qlik-kafka", {"form": "avro-envelope", "container": "avro", "tables": 3}, {}),
+    "debezium": ("debezium", {"schema_changes": 2}, {}),
+    "debezium-splits": ("debezium", {"connector": "mysql"}, {"split_size": 90_000}),
     "kafka-splits": ("qlik-kafka", {"layout": "stream"}, {"split_size": 30_000}),
     "change-table": ("qlik-change-table", {"file_rows": 40, "tables": 3, "schema_changes": 2}, {}),
     "change-table-splits": ("qlik-change-table", {"dfm": False, "tables": 2}, {"split_size": 3000}),

@@ -37,7 +37,9 @@ def test_the_script_makes_the_captures_byte_for_byte(tmp_path: Path) -> None:
     assert content(tmp_path) == content(DATA)
 
 
-@pytest.mark.parametrize("capture", ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log"])
+@pytest.mark.parametrize(
+    "capture", ["gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium"]
+)
 def test_the_captures_are_small(capture: str) -> None:
     assert 0 < sum(map(len, content(DATA / capture).values())) < LARGEST
     assert f"## {capture}/\n" in README

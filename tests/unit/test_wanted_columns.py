@@ -24,6 +24,7 @@ CAPTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "kafka-2018": ("qlik-kafka", {"generation": "2018", "column_mask": 0.4}),
     "kafka-avro": ("qlik-kafka", {"form": "avro-envelope", "container": "avro"}),
     "kafka-legacy": ("qlik-kafka", {"form": "legacy"}),
+    "debezium": ("debezium", {"connector": "mysql"}),
     "change-table": ("qlik-change-table", {"schema_changes": 2}),
     "goldengate": ("goldengate", {"schema_changes": 2, "abends": 2}),
     "goldengate-json": ("goldengate", {"form": "json"}),

@@ -1,0 +1,149 @@
+"""The format ``debezium``: change events of Debezium's connectors on Kafka (docs/formats/debezium.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cdcwb import model
+from cdcwb.formats import messages as containers
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.debezium.events import FORMAT, events_of, rows_of
+from cdcwb.formats.debezium.inspect import inspect_record
+from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, pieces_of, recognise
+from cdcwb.formats.debezium.table import typed_rows, typed_schema
+from cdcwb.formats.messages import Messages
+from cdcwb.formats.messages.registry import read_registry
+from cdcwb.formats.messages.topics import Where, messages_of, where_of
+from cdcwb.formats.selecting import select
+from cdcwb.model import OffsetUnit
+
+__all__ = ["Debezium"]
+
+
+class Debezium:
+    """Reads Debezium's change events, in JSON and Avro, from files and from rows of a topic."""
+
+    name = FORMAT
+    options: Mapping[str, str] = OPTIONS
+    row_times = True
+    pairing = Pairing.NONE
+    commits = False
+    compressed_updates: frozenset[str] = frozenset()
+    names_keys = True
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`; a registry has to exist."""
+        registry = Options.parse(options).registry
+        if registry:
+            read_registry(registry, ())
+
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """See :func:`cdcwb.formats.debezium.plan.recognise`."""
+        return recognise(paths, options)
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """Looks for Kafka's columns; other formats have the same, so its name has to be given."""
+        names = {name.lower() for name in schema.names}
+        if "value" not in names:
+            return Recognition(0.0, ["no column `value`"])
+        return Recognition(0.5, ["Kafka's columns; name the format, because columns do not tell it from others"])
+
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """None: a registry is named by an option."""
+        return []
+
+    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
+        """See :func:`cdcwb.formats.debezium.plan.make_plan`."""
+        return make_plan(paths, Options.parse(options), run)
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
+        """See :func:`cdcwb.formats.debezium.plan.make_row_plan`."""
+        return make_row_plan(name, schema, run, Options.parse(options))
+
+    def plan_from_text(self, text: str) -> Plan:
+        """See :meth:`Plan.from_text`."""
+        return Plan.from_text(text)
+
+    def files(self, plan: Plan) -> list[dict[str, Any]]:
+        """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem, rows (None
+        where bytes count)."""
+        return [
+            {
+                "file": one.path,
+                "file_index": index,
+                "size": one.size,
+                "shape": one.kind,
+                "compression": one.compression,
+                "problem": one.problem,
+                "rows": one.count if one.unit == OffsetUnit.ROW else None,
+            }
+            for index, one in enumerate(plan.containers)
+        ]
+
+    def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of one split."""
+        for messages, where, index in _messages(plan, split):
+            yield from select(events_of(messages, where, plan.reading(plan.containers[index]), wanted), wanted)
+
+    def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of rows with Kafka's columns."""
+        reading = plan.reading()
+        for batch in batches:
+            messages, index = messages_of(batch, plan.partitions)
+            yield from select(events_of(messages, where_of(batch, index, plan.name or ""), reading, wanted), wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.debezium.plan.pieces_of`."""
+        return pieces_of(plan)
+
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """See :func:`cdcwb.formats.debezium.table.typed_schema`."""
+        return typed_schema(plan.versions, request)
+
+    def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in one split as typed columns."""
+        for messages, _, index in _messages(plan, split):
+            rows = rows_of(messages, plan.reading(plan.containers[index]), True)
+            for row, offset in zip(rows, messages.offset.tolist(), strict=True):
+                row.update(file_index=index, offset=offset)
+            found = typed_rows(rows, plan.versions, request)
+            if found is not None:
+                yield found
+
+    def read_table_rows(
+        self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`read_table`, of rows with Kafka's columns."""
+        reading = plan.reading()
+        for batch in batches:
+            messages, index = messages_of(batch, plan.partitions)
+            rows = rows_of(messages, reading, True)
+            indices = [index] * len(rows) if isinstance(index, int) else index.tolist()
+            for row, one, offset in zip(rows, indices, messages.offset.tolist(), strict=True):
+                row.update(file_index=one, offset=offset)
+            found = typed_rows(rows, plan.versions, request)
+            if found is not None:
+                yield found
+
+    def table_versions(self, plan: Plan) -> pa.Table:
+        """Every version, in the order in which they were seen; ``first_position`` is left null."""
+        return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=model.TABLE_VERSIONS)
+
+    def problems(self, plan: Plan) -> list[dict[str, Any]]:
+        """Files that are cut off."""
+        return plan.notes
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """See :func:`cdcwb.formats.debezium.inspect.inspect_record`."""
+        return inspect_record(path, offset, Options.parse(options))
+
+
+def _messages(plan: Plan, split: int) -> Iterator[tuple[Messages, Where, int]]:
+    for index, start, stop in plan.splits[split]:
+        container = plan.containers[index]
+        where = Where(container.path, index, container.unit)
+        for messages in containers.read(container, start, stop):
+            yield messages, where, index

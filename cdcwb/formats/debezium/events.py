@@ -1,0 +1,333 @@
+"""``events`` from Debezium's messages (docs/formats/debezium.md §2 to §8)."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.base import Wanted
+from cdcwb.formats.debezium.decode import Body, Broken, Remark, Schemas, Type, bodies_of, document_of, text_of
+from cdcwb.formats.debezium.layout import OPERATIONS, UNAVAILABLE, position_of, transaction_of
+from cdcwb.formats.debezium.table import Versions, described_tables, row_type, shape_of
+from cdcwb.formats.event_batch import EventBatch, columns_of
+from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
+from cdcwb.formats.messages.topics import Where
+from cdcwb.model import Kind, Operation, Problem
+
+__all__ = ["FORMAT", "Event", "Reading", "events_of", "form_of", "is_document", "rows_of", "table_of", "without_value"]
+
+FORMAT: Final = "debezium"
+
+Event = dict[str, Any]
+"""A row of :data:`cdcwb.model.EVENTS` without its location and bytes; columns that are missing are null."""
+
+_STATE: Final = {
+    FILLER: (Kind.FILLER, None),
+    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
+    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
+}
+_IMAGES: Final = frozenset({"key", "before", "after", "changed_columns", "present_columns", "problems"})
+_GIVEN: Final = frozenset({"format", "file", "file_index", "offset", "length", "offset_unit", "raw"})
+_TIMES: Final = (("ts_ns", 1000), ("ts_us", 1), ("ts_ms", 0))
+_LAST: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How messages are read: the schemas of the registry, the versions of tables, and what stands for a value that
+    was not captured. ``bare``: the Avro schema of values without a frame, which their file names."""
+
+    schemas: Schemas
+    versions: Versions
+    unavailable: str = UNAVAILABLE
+    bare: str | None = None
+
+
+def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted) -> pa.RecordBatch:
+    """The events of one batch of messages."""
+    batch = EventBatch(len(messages), wanted)
+    batch.constant("format", FORMAT)
+    where.fill(batch, messages)
+    if wanted.raw:
+        message = messages.state == 0
+        raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
+        batch.put("raw", raw)
+    rows = rows_of(messages, reading, wanted.images and wanted.needs(*_IMAGES))
+    arrays = []
+    for one, given in zip(model.EVENTS, batch.build().columns, strict=True):
+        if one.name in _GIVEN or not wanted.needs(one.name):
+            arrays.append(given)
+        else:
+            arrays.append(pa.array([row.get(one.name) for row in rows], one.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+
+
+def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
+    """The events of one batch of messages as dictionaries; without ``images`` they have none."""
+    remarks: dict[int, list[Remark]] = {}
+    values = bodies_of(messages.value, reading.schemas, remarks, reading.bare)
+    keys = bodies_of(messages.key, reading.schemas, {}) if images else [None] * len(values)
+    facts = {name: texts.to_pylist() for name, texts in columns_of(messages.facts).items()}
+    if messages.key.null_count < len(values):
+        facts["kafka.key"] = [_key_text(key) for key in messages.key.to_pylist()]
+    rows = []
+    for number, (value, key) in enumerate(zip(values, keys, strict=True)):
+        found = remarks.get(number, [])
+        state = int(messages.state[number])
+        if state:
+            kind, code = _STATE[state]
+            reason = messages.reasons.get(number, "bytes that are not a message")
+            row: Event = {"kind": kind} if code is None else _malformed(code, reason)
+        else:
+            row = _event(value, key if isinstance(key, Body) else None, reading, images, found)
+            headers = row.setdefault("headers", {})
+            headers.update({name: texts[number] for name, texts in facts.items() if texts[number] is not None})
+            row["headers"] = headers or None
+        if found:
+            row["problems"] = [*row.get("problems", ()), *({"code": code, "detail": text} for code, text in found)]
+        rows.append(row)
+    return rows
+
+
+def _key_text(key: bytes | None) -> str | None:
+    """A message key as text, one that is not text as lower-case hex."""
+    try:
+        return key if key is None else key.hex() if min(key, default=32) < 9 else key.decode()
+    except UnicodeDecodeError:
+        return (key or b"").hex()
+
+
+def _malformed(code: Problem, reason: str) -> Event:
+    return {"kind": Kind.MALFORMED, "problems": [{"code": code, "detail": reason}]}
+
+
+def form_of(content: Mapping[str, Any]) -> str:
+    """What a message is (§1.1): ``change``, ``transaction``, ``schema change``, ``heartbeat`` or ``notification``.
+
+    Raises ValueError that says what is missing for what is none of them.
+    """
+    if isinstance(content.get("op"), str) and not content.keys().isdisjoint(("source", "before", "after")):
+        return "change"
+    if content.get("status") in ("BEGIN", "END") and content.get("id") is not None:
+        return "transaction"
+    if "ddl" in content and not content.keys().isdisjoint(("databaseName", "tableChanges")):
+        return "schema change"
+    if content and content.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
+        return "heartbeat"
+    if {"aggregate_type", "type"} <= content.keys():
+        return "notification"
+    names = ", ".join(list(content)[:6]) or "none"
+    raise ValueError(
+        f"expected Debezium's envelope with op, before, after and source, found the fields {names}. A flattened event "
+        "(ExtractNewRecordState) has no envelope: capture the topic without that transformation"
+    )
+
+
+def _event(
+    value: Body | Broken | None, key: Body | None, reading: Reading, images: bool, remarks: list[Remark]
+) -> Event:
+    if isinstance(value, Broken):
+        return _malformed(value.code, value.reason)
+    if value is None:
+        return {"kind": Kind.TOMBSTONE, "key": _key(key, None, False, remarks)}
+    try:
+        form = form_of(value.content)
+    except ValueError as reason:
+        return _malformed(Problem.MALFORMED, str(reason))
+    if form == "change":
+        return _change(value, key, reading, images, remarks)
+    row: Event = {"record_type": form, "kind": Kind.CONTROL, "headers": _headers(value)}
+    row["changed_at"] = _time(value.content, remarks)
+    if form == "transaction":
+        _boundary(row, value.content)
+    elif form == "schema change":
+        _schema_change(row, value.content, reading.versions)
+    elif form == "heartbeat":
+        row["kind"] = Kind.HEARTBEAT
+    return row
+
+
+# --- changes (§2) -----------------------------------------------------------------------------------------------------
+
+
+def table_of(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Schema and table of a change; the database and the collection where the source has no others (§3.1)."""
+    schema, table = source.get("schema") or source.get("db"), source.get("table") or source.get("collection")
+    return (str(schema) if schema and table else None), (str(table) if table else None)
+
+
+def is_document(source: Mapping[str, Any]) -> bool:
+    """Are the rows of this source documents?"""
+    return source.get("connector") == "mongodb"
+
+
+def _change(body: Body, key: Body | None, reading: Reading, images: bool, remarks: list[Remark]) -> Event:
+    content = body.content
+    source = content.get("source")
+    source = source if isinstance(source, dict) else {}
+    op = content["op"]
+    operation: str | None = OPERATIONS.get(op)
+    is_message = op == "m"
+    if operation is None and not is_message:
+        operation = f"UNKNOWN({op})"
+        remarks.append((Problem.VALUE, f"op: expected one of {', '.join(OPERATIONS)}, found {op!r:.60}"))
+    schema, table = table_of(source)
+    if table is None and not is_message:
+        remarks.append((Problem.VALUE, "source names no table"))
+    loaded = operation == Operation.REFRESH
+    row: Event = {
+        "record_type": op,
+        "kind": Kind.CONTROL if is_message else Kind.CHANGE,
+        "operation": operation,
+        "position": None if loaded else position_of(source),
+        "changed_at": _time(source, remarks),
+        "schema_name": None if is_message else schema,
+        "table_name": None if is_message else table,
+        "headers": _headers(body),
+    }
+    block = content.get("transaction")
+    block = block if isinstance(block, dict) else {}
+    if not loaded:
+        row["transaction_id"], _ = transaction_of(block.get("id"), source)
+        row["event_no"] = _number(block.get("total_order"))
+    if is_message:
+        return row
+    document = is_document(source)
+    version = reading.versions.find(schema, table, shape_of(body, document))
+    row["table_version"] = None if version is None else version.table_version
+    if images:
+        _images(row, body, key, document, reading.unavailable, remarks)
+    return row
+
+
+def _images(row: Event, body: Body, key: Body | None, document: bool, unavailable: str, remarks: list[Remark]) -> None:
+    content, kind = body.content, row_type(body)
+    types = {} if kind is None else kind.fields
+    lacking: set[str] = set()
+    for name in ("before", "after"):
+        image = content.get(name)
+        held = document_of(image) if document else image
+        if held is None:
+            continue
+        if not isinstance(held, dict):
+            remarks.append((Problem.VALUE, f"{name}: expected an object, found {type(image).__name__}"))
+            continue
+        absent = without_value(held, unavailable)
+        lacking |= absent
+        row[name] = {
+            column: text_of(value, types.get(column), remarks, f"{name}.{column}")
+            for column, value in held.items()
+            if column not in absent
+        }
+    if lacking and row.get("after") is not None:
+        row["present_columns"] = list(row["after"])
+    if document:
+        _document(row, content)
+    row["key"] = _key(key, types, document, remarks)
+
+
+def _document(row: Event, content: Mapping[str, Any]) -> None:
+    """What MongoDB says that an update changed; without a document after it that is the after image (§2.4)."""
+    described = content.get("updateDescription")
+    if not isinstance(described, dict):
+        return
+    updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields") or ()
+    row["changed_columns"] = list(dict.fromkeys(str(name).partition(".")[0] for name in [*updated, *removed]))
+    if row.get("after") is None:
+        row["after"] = {name: text_of(value, None, []) for name, value in updated.items() if "." not in name}
+
+
+def _key(
+    key: Body | None, types: Mapping[str, Type] | None, document: bool, remarks: list[Remark]
+) -> dict[str, str | None] | None:
+    """The key columns of a row: by the key's own schema, else by that of the row."""
+    if key is None or not key.content:
+        return None
+    if document and key.content.keys() == {"id"}:
+        held = document_of(f'{{"_id":{key.content["id"]}}}')
+        if held is not None:
+            return {"_id": text_of(held["_id"], None, remarks)}
+    own = (types or {}) if key.type is None else key.type.fields
+    return {name: text_of(value, own.get(name), remarks, f"key.{name}") for name, value in key.content.items()}
+
+
+def without_value(image: Mapping[str, Any], unavailable: str) -> set[str]:
+    """The columns of an image whose value was not captured (§8.3)."""
+    spelled = _spelled(unavailable)
+    found = set()
+    for name, value in image.items():
+        one = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if isinstance(one, (str, bytes)) and one in spelled:
+            found.add(name)
+    return found
+
+
+@lru_cache
+def _spelled(unavailable: str) -> frozenset[str | bytes]:
+    raw = unavailable.encode()
+    return frozenset({unavailable, raw, base64.b64encode(raw).decode()})
+
+
+def _headers(body: Body) -> dict[str, str | None]:
+    """Every field around the row by its name; those of source and transaction are led by theirs."""
+    found: dict[str, str | None] = {}
+    for name, value in body.content.items():
+        if name in ("source", "transaction", "message") and isinstance(value, dict):
+            found.update({f"{name}.{inner}": text_of(one, None, []) for inner, one in value.items()})
+        elif name not in ("before", "after"):
+            found[name] = text_of(value, None, [])
+    if body.schema_id is not None:
+        found["schemaId"] = str(body.schema_id)
+    return found
+
+
+def _number(value: Any) -> int | None:
+    text = str(value)
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else None
+
+
+def _time(fields: Mapping[str, Any], remarks: list[Remark]) -> int | None:
+    """Microseconds since 1970: the finest of a message's times."""
+    for name, scale in _TIMES:
+        value = fields.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        micros = value // scale if scale else value * 1000
+        if 0 <= micros <= _LAST:
+            return micros
+        remarks.append((Problem.TIME_RANGE, f"{name}: expected a time of the years 1970 to 9999, found {value}"))
+    return None
+
+
+# --- transactions and schema changes (§4, §5) -------------------------------------------------------------------------
+
+
+def _boundary(row: Event, content: Mapping[str, Any]) -> None:
+    """A transaction's begin has the number before its first event, its end the one after its last (§4.3)."""
+    is_end = content["status"] == "END"
+    count = _number(content.get("event_count"))
+    row["record_type"], row["kind"] = content["status"], Kind.COMMIT if is_end else Kind.BEGIN
+    row["transaction_id"], row["position"] = transaction_of(content["id"])
+    row["commit_position"] = row["position"] if is_end else None
+    row["last_in_transaction"] = is_end
+    row["event_no"] = 0 if not is_end else None if count is None else count + 1
+
+
+def _schema_change(row: Event, content: Mapping[str, Any], versions: Versions) -> None:
+    source = content.get("source")
+    source = source if isinstance(source, dict) else {}
+    row.update(kind=Kind.SCHEMA, operation=Operation.DDL, position=position_of(source))
+    row["schema_name"], row["table_name"] = table_of(source)
+    row["headers"]["statement"] = row["headers"].pop("ddl", None)
+    for one in described_tables(content):
+        row["schema_name"], row["table_name"] = one.schema_name, one.table_name
+        version = versions.find(one.schema_name, one.table_name, one.shape)
+        row["table_version"] = None if version is None else version.table_version

@@ -1,0 +1,532 @@
+"""From files, or from a table of rows, to a plan: what a capture is, its table versions, and what one task reads
+(docs/formats/debezium.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats import messages as containers
+from cdcwb.formats import options as opt
+from cdcwb.formats.base import Piece, Recognition, Run, RunRows, Wanted
+from cdcwb.formats.debezium.decode import Body, Schemas, bodies_of, document_of, framed_id
+from cdcwb.formats.debezium.events import (
+    FORMAT,
+    Reading,
+    events_of,
+    form_of,
+    is_document,
+    table_of,
+    without_value,
+)
+from cdcwb.formats.debezium.layout import CONNECTORS, UNAVAILABLE
+from cdcwb.formats.debezium.table import (
+    Described,
+    Shape,
+    TableColumn,
+    Version,
+    Versions,
+    described_tables,
+    row_type,
+    shape_of,
+)
+from cdcwb.formats.findings import detected_row, problem_row
+from cdcwb.formats.messages import Container, Messages
+from cdcwb.formats.messages.container import SPLIT_SIZE
+from cdcwb.formats.messages.registry import read_registry
+from cdcwb.formats.messages.splits import Part, grouped
+from cdcwb.formats.messages.topics import Where, messages_of, topic_partitions
+from cdcwb.model import Kind, Problem
+from cdcwb.words import count, plural
+
+__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of", "recognise", "run_here"]
+
+OPTIONS: Final[dict[str, str]] = {
+    **containers.OPTIONS,
+    "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
+    "unavailable": f"what the connector writes for values that it does not have ({UNAVAILABLE})",
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: headers only",
+    "keys": "key columns: schema.table:c1+c2",
+}
+"""Every option of the format and what it means."""
+
+_FILES: Final = 64  # that one task looks at
+_MOST: Final = 10_000  # shapes of one part, and fields of one document
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a capture, checked."""
+
+    registry: str | None = None
+    unavailable: str = UNAVAILABLE
+    mode: str = "PERMISSIVE"
+    container: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        opt.check_names(given, OPTIONS, FORMAT)
+        values = {name: value for name, value in given.items() if value is not None and value != ""}
+        container = {name: value for name, value in values.items() if name in containers.OPTIONS}
+        containers.Options.parse(container)
+        return cls(
+            str(values["registry"]) if "registry" in values else None,
+            str(values.get("unavailable", UNAVAILABLE)),
+            opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
+            container,
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a capture of messages is read. ``schemas``: those of the registry by their id; ``name`` is what a table of
+    rows is called, None for files."""
+
+    containers: list[Container]
+    versions: list[Version]
+    splits: list[list[Part]]  # small files that follow each other are read together
+    detected: list[dict[str, Any]]
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
+    schemas: dict[int, str] = field(default_factory=dict)
+    unavailable: str = UNAVAILABLE
+    name: str | None = None
+    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
+
+    def reading(self, container: Container | None = None) -> Reading:
+        """How the messages of a container are read."""
+        bare = None if container is None else container.schema
+        return Reading(Schemas(self.schemas), Versions(self.versions), self.unavailable, bare)
+
+    def to_text(self) -> str:
+        """The plan as one line of ASCII text."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        content["containers"] = [one.to_dict() for one in self.containers]
+        content["versions"] = [one.as_dict() for one in self.versions]
+        content["schemas"] = list(self.schemas.items())
+        return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        """The plan that :meth:`to_text` wrote."""
+        content = json.loads(zlib.decompress(base64.b64decode(text)))
+        content["containers"] = [Container.from_dict(one) for one in content["containers"]]
+        content["versions"] = [Version.from_dict(one) for one in content["versions"]]
+        content["splits"] = [[tuple(part) for part in parts] for parts in content["splits"]]
+        content["schemas"] = dict(content["schemas"])
+        content["partitions"] = [(topic, partition) for topic, partition in content["partitions"]]
+        return cls(**content)
+
+
+# --- recognition (§1.1) -----------------------------------------------------------------------------------------------
+
+_HEADS: Final = 8  # files that are looked at
+_MESSAGES: Final = 64
+_ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked
+_RELEASE: Final = re.compile(
+    rb"[0-9]+\.[0-9]+\.[0-9]+\.(?:Final|Alpha[0-9]+|Beta[0-9]+|CR[0-9]+)[\x00-\x7f]{1,2}?([a-z]\w+)"
+)
+
+
+def recognise(paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+    """How sure it is that the first messages of the first files are Debezium's."""
+    given = {name: value for name, value in options.items() if name in containers.OPTIONS}
+    reason = "no message of Debezium was found"
+    for path in paths[:_HEADS]:
+        try:
+            container = containers.probe(path, given, _ENOUGH)
+            found, looked = _first(container, str(options.get("registry") or ""))
+        except CaptureError as problem:
+            reason = str(problem)
+            continue
+        if found:
+            confidence = 0.98 if 2 * found >= looked else 0.7
+            evidence = f"{path}: {found} of the first {looked} messages are Debezium's"
+            return Recognition(confidence, [container.evidence, evidence], container.kind)
+    return Recognition(0.0, [reason])
+
+
+def _first(container: Container, registry: str) -> tuple[int, int]:
+    for start, stop in containers.parts(container)[:1]:
+        for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
+            schemas = Schemas(read_registry(registry, sorted(_ids(messages.value))) if registry else {})
+            bodies = bodies_of(messages.value, schemas, {}, container.schema)
+            values = messages.value.to_pylist()
+            looked = sum(value is not None for value in values)
+            found = sum(_is_debezium(body, value) for body, value in zip(bodies, values, strict=True))
+            if looked:
+                return found, looked
+    return 0, 0
+
+
+def _is_debezium(body: Any, value: bytes | None) -> bool:
+    """Is it a message of Debezium? One in Avro whose schema is not known shows release and connector."""
+    if not isinstance(body, Body):
+        found = _RELEASE.search(value or b"") if framed_id(value or b"") is not None else None
+        return found is not None and any(found[1].startswith(name.encode()) for name in CONNECTORS)
+    try:
+        form = form_of(body.content)
+    except ValueError:
+        return False
+    source = body.content.get("source")
+    return form != "change" or (isinstance(source, dict) and "connector" in source)
+
+
+# --- the first pass ---------------------------------------------------------------------------------------------------
+
+
+class _Seen(NamedTuple):
+    """A table version as its first message shows it; ``key`` are the columns of the message key."""
+
+    location: tuple[int, int, int]
+    origin: str
+    text: str | None
+    names: tuple[str, ...]
+    key: tuple[str, ...]
+    lineage: dict[str, str]
+
+
+_Tables = dict[tuple[str | None, str, Shape], _Seen]
+
+
+@dataclass(slots=True)
+class _Scan:
+    """What one part shows. ``counts``: messages of each form, changes of each connector, and so on."""
+
+    tables: _Tables = field(default_factory=dict)
+    described: list[tuple[tuple[int, int, int], str | None, Described]] = field(default_factory=list)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: _Scan) -> None:
+        """Adds what a later part shows."""
+        for name, seen in other.tables.items():
+            self.see(name, seen)
+        self.described += other.described
+        self.counts += other.counts
+        self.examples = {**other.examples, **self.examples}
+
+    def see(self, name: tuple[str | None, str, Shape], seen: _Seen) -> None:
+        """Adds a table version; the first message that shows it counts, but for fields of documents and the key."""
+        known = self.tables.get(name)
+        if known is None:
+            if len(self.tables) < _MOST:
+                self.tables[name] = seen
+            return
+        fresh = tuple(one for one in seen.names if one not in known.names) if not name[2] else ()
+        if fresh or (seen.key and not known.key):
+            self.tables[name] = known._replace(names=(*known.names, *fresh)[:_MOST], key=known.key or seen.key)
+
+    def total(self, what: str, *names: str) -> int:
+        """How many there are of some kind."""
+        return sum(number for (kind, name), number in self.counts.items() if kind == what and name in names)
+
+
+def _scan(batches: Iterable[tuple[Messages, Any]], reading: Reading) -> _Scan:
+    found = _Scan()
+    for messages, index in batches:
+        values = bodies_of(messages.value, reading.schemas, {}, reading.bare)
+        keys = bodies_of(messages.key, reading.schemas, {})
+        indices = np.broadcast_to(np.asarray(index, dtype=np.int64), len(values)).tolist()
+        locations = zip(indices, messages.offset.tolist(), messages.length.tolist(), strict=True)
+        found.counts["all", "records"] += len(values)
+        found.counts["all", "messages"] += int(np.count_nonzero(messages.state == 0))
+        for body, key, location in zip(values, keys, locations, strict=True):
+            if isinstance(body, Body):
+                _look(found, body, key if isinstance(key, Body) else None, location, reading.unavailable)
+    return found
+
+
+def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, int], unavailable: str) -> None:
+    try:
+        form = form_of(body.content)
+    except ValueError:
+        return
+    found.counts["form", form] += 1
+    found.counts["schema", "registry" if body.schema_id is not None else "without" if body.type is None else "in"] += 1
+    content, source = body.content, body.content.get("source")
+    if form == "schema change":
+        statement = content.get("ddl")
+        found.described += [(location, statement and str(statement), one) for one in described_tables(content)]
+    if form != "change" or not isinstance(source, dict):
+        return
+    found.counts["connector", str(source.get("connector"))] += 1
+    schema, table = table_of(source)
+    document = is_document(source)
+    shape = shape_of(body, document)
+    images = [image for image in (content.get("after"), content.get("before")) if isinstance(image, dict)]
+    if any(without_value(image, unavailable) for image in images):
+        found.counts["unavailable", "events"] += 1
+        found.examples.setdefault("unavailable", f"{schema}.{table}")
+    if table is None or shape is None:
+        return
+    row = row_type(body)
+    origin = "inferred" if row is None else "record" if body.schema_id is None else "registry"
+    names = tuple(row.fields) if row is not None and not document else tuple(_names(body, document))
+    lineage = {name: str(source[name]) for name in ("connector", "version", "name") if source.get(name)}
+    if body.schema_id is not None:
+        lineage["schema id"] = str(body.schema_id)
+    known = () if key is None else tuple("_id" if document and name == "id" else name for name in key.content)
+    found.see((schema, table, shape), _Seen(location, origin, body.schema, names, known, lineage))
+
+
+def _names(body: Body, document: bool) -> Iterable[str]:
+    image = body.content.get("after") or body.content.get("before")
+    return (document_of(image) or {}) if document else image if isinstance(image, dict) else ()
+
+
+# --- versions (§5) ----------------------------------------------------------------------------------------------------
+
+
+def _versions(whole: _Scan) -> list[Version]:
+    """The table versions, in the order of their first messages.
+
+    A schema change and the messages with the same columns describe one version: the first of the one goes with the
+    first of the other, and so on.
+    """
+    made: list[Version] = []
+    waiting: dict[tuple[str | None, str, tuple[str, ...]], list[Version]] = {}
+    for (schema, table, shape), seen in sorted(whole.tables.items(), key=lambda item: item[1].location):
+        columns = [_column(at, name, shape, seen.key) for at, name in enumerate(seen.names, 1)]
+        version = Version("", schema, table, columns, seen.origin, seen.text, seen.lineage, [shape], *seen.location)
+        made.append(version)
+        waiting.setdefault((schema, table, seen.names), []).append(version)
+    described: dict[tuple[str | None, str, Shape], Version] = {}
+    for location, statement, one in sorted(whole.described, key=lambda item: item[0]):
+        if (one.schema_name, one.table_name, one.shape) in described:
+            continue
+        alike = waiting.get((one.schema_name, one.table_name, one.names))
+        if alike:
+            version = alike.pop(0)
+            _complete(version, one, statement)
+        else:
+            version = Version("", one.schema_name, one.table_name, one.columns, "DDL", statement)
+            made.append(version)
+        if version.file_index < 0 or location < (version.file_index, version.offset, version.length):
+            version.file_index, version.offset, version.length = location
+        version.shapes.append(one.shape)
+        described[one.schema_name, one.table_name, one.shape] = version
+    made.sort(key=lambda version: (version.file_index, version.offset))
+    numbers: Counter[str] = Counter()
+    for version in made:
+        numbers[version.full_name] += 1
+        version.table_version = f"{version.full_name}@{numbers[version.full_name]}"
+    return made
+
+
+def _column(ordinal: int, name: str, shape: Shape, key: Sequence[str]) -> TableColumn:
+    position = key.index(name) + 1 if name in key else None
+    if len(shape) < ordinal or len(shape[ordinal - 1]) == 1:
+        return TableColumn(ordinal, name, key_position=position)
+    _, kind, precision, scale, nullable = shape[ordinal - 1]
+    return TableColumn(ordinal, name, kind, None, precision, scale, position, nullable)
+
+
+def _complete(version: Version, described: Described, statement: str | None) -> None:
+    """What a schema change says of columns that messages do not; all of it where they have names only."""
+    told = {column.name: column for column in described.columns}
+    if version.origin == "inferred":
+        version.columns, version.origin, version.text = list(described.columns), "DDL", statement
+        return
+    version.columns = [
+        column._replace(
+            length=column.length or told[column.name].length,
+            key_position=column.key_position or told[column.name].key_position,
+        )
+        for column in version.columns
+    ]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def run_here(function: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Runs the tasks one after the other in this process."""
+    return [function(task) for task in tasks]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    parts: tuple[tuple[Container, Part], ...]
+    plan: str
+
+
+def _probe(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
+    paths, options = task
+    return [containers.probe(path, options) for path in paths]
+
+
+def _ids(*arrays: pa.BinaryArray) -> set[int]:
+    heads = {value[:5] for array in arrays for value in array.to_pylist() if value is not None}
+    return {number for number in map(framed_id, heads) if number is not None}
+
+
+def _ids_of_task(task: _Task) -> set[int]:
+    batches = (read for one, (_, start, stop) in task.parts for read in containers.read(one, start, stop))
+    return set().union(*(_ids(messages.value, messages.key) for messages in batches))
+
+
+def _scan_task(task: _Task) -> _Scan:
+    plan, whole = Plan.from_text(task.plan), _Scan()
+    for container, (index, start, stop) in task.parts:
+        batches = ((messages, index) for messages in containers.read(container, start, stop))
+        whole.add(_scan(batches, plan.reading(container)))
+    return whole
+
+
+def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
+
+    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first message that cannot be
+    decoded.
+    """
+    probed = run(_probe, [(paths[at : at + _FILES], options.container) for at in range(0, len(paths), _FILES)])
+    found: list[Container] = [one for some in probed for one in some]
+    size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
+    plan = Plan(found, [], grouped(found, size), [], unavailable=options.unavailable)
+    if options.registry:
+        ids = set().union(*run(_ids_of_task, _tasks(plan)))
+        plan.schemas = read_registry(options.registry, sorted(ids))
+    whole = _Scan()
+    for one in run(_scan_task, _tasks(plan)):
+        whole.add(one)
+    plan.detected = _container_rows(found, options)
+    _conclude(plan, whole, options)
+    plan.notes = [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
+    if options.mode == "FAILFAST":
+        bad = [one for one in run(_first_malformed, _tasks(plan)) if one is not None]
+        if bad:
+            index, offset, reason = min(bad)
+            raise MalformedRecordError(reason, path=found[index].path, offset=offset)
+    return plan
+
+
+def _tasks(plan: Plan) -> list[_Task]:
+    text = plan.to_text()
+    return [_Task(tuple((plan.containers[part[0]], part) for part in parts), text) for parts in plan.splits]
+
+
+def _first_malformed(task: _Task) -> tuple[int, int, str] | None:
+    plan, wanted = Plan.from_text(task.plan), Wanted(images=False)
+    for container, (index, start, stop) in task.parts:
+        where = Where(container.path, index, container.unit)
+        for messages in containers.read(container, start, stop):
+            events = events_of(messages, where, plan.reading(container), wanted)
+            bad = events.filter(pa.compute.equal(events.column("kind"), str(Kind.MALFORMED)))
+            if bad.num_rows:
+                return index, bad.column("offset")[0].as_py(), bad.column("problems")[0].as_py()[0]["detail"]
+    return None
+
+
+def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
+    """The plan of a table of rows with Kafka's columns. Raises CaptureError where there is no column ``value``."""
+    if "value" not in {column.lower() for column in schema.names}:
+        raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
+    plan = Plan([], [], [], [], unavailable=options.unavailable, name=name)
+    plan.partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
+    if options.registry:
+        ids = set().union(*map(pickle.loads, run(_RowIds())))
+        plan.schemas = read_registry(options.registry, sorted(ids))
+    whole = _Scan()
+    for text in run(_RowScan(plan.to_text())):
+        whole.add(pickle.loads(text))
+    _conclude(plan, whole, options)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _RowIds:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
+        messages = map(containers.from_arrow, batches)
+        return pickle.dumps(set().union(*(_ids(one.value, one.key) for one in messages)))
+
+
+@dataclass(frozen=True, slots=True)
+class _RowScan:
+    plan: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
+        plan = Plan.from_text(self.plan)
+        return pickle.dumps(_scan((messages_of(batch, plan.partitions) for batch in batches), plan.reading()))
+
+
+# --- what is reported -------------------------------------------------------------------------------------------------
+
+
+def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
+    """Fills in versions, facts and what was detected."""
+    plan.versions = _versions(whole)
+    plan.facts = {
+        "bytes": sum(one.size for one in plan.containers if one.unit == "byte"),
+        "records": whole.total("all", "records"),
+        "messages": whole.total("all", "messages"),
+        "table_versions": len(plan.versions),
+    }
+    for (what, name), number in sorted(whole.counts.items()):
+        if what == "connector":
+            known = CONNECTORS.get(name)
+            order = "the position of this connector is not known" if known is None else f"position from {known.fields}"
+            plan.detected.append(
+                detected_row("connector", name, f"source of {plural(number, 'change')}; {order}", False)
+            )
+    with_schema, without = whole.total("schema", "in", "registry"), whole.total("schema", "without")
+    if with_schema or without:
+        value = "messages" if whole.total("schema", "in") else "registry" if with_schema else "none"
+        evidence = f"{count(with_schema)} of {plural(with_schema + without, 'message')} have a schema"
+        if without:
+            evidence += "; values of the others are as they are written: dates, times and decimals are not decoded"
+        plan.detected.append(detected_row("schema", value, evidence, False))
+    if plan.schemas or options.registry:
+        evidence = f"the registry has {plural(len(plan.schemas), 'schema')} that messages name"
+        plan.detected.append(detected_row("registry", "given", evidence, True))
+    gone = whole.total("unavailable", "events")
+    if gone or options.unavailable != UNAVAILABLE:
+        evidence = f"{plural(gone, 'event')} have it in place of a value that was not captured"
+        evidence += f", the first in {whole.examples['unavailable']}" if gone else ""
+        is_given = options.unavailable != UNAVAILABLE
+        plan.detected.append(detected_row("unavailable", options.unavailable, evidence, is_given))
+    boundaries = whole.total("form", "transaction")
+    if whole.total("form", "change"):
+        evidence = f"{plural(boundaries, 'message')} of the transaction topic"
+        evidence += "" if boundaries else ": nobody can say whether a transaction is complete"
+        plan.detected.append(detected_row("transactions", "topic" if boundaries else "none", evidence, False))
+
+
+def _container_rows(found: Sequence[Container], options: Options) -> list[dict[str, Any]]:
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in found:
+        for setting, value in (("container", one.kind), *one.settings.items()):
+            if setting in containers.OPTIONS:
+                given = str(options.container.get(setting, "auto")) not in ("auto", "")
+                rows.setdefault((setting, value), detected_row(setting, value, one.evidence, given))
+    return list(rows.values())
+
+
+def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
+    """What the events of each part follow from: its container, the schemas and the versions."""
+    shared = {
+        "versions": [{**one.as_dict(), "file_index": 0, "offset": 0, "length": 0} for one in plan.versions],
+        "schemas": sorted(plan.schemas.items()),
+        "unavailable": plan.unavailable,
+    }
+    for parts in plan.splits:
+        pieces = []
+        for index, start, stop in parts:
+            container = plan.containers[index]
+            context = {"container": container.to_dict(), "start": start, "stop": stop, **shared}
+            pieces.append(Piece((container.path,), json.dumps(context)))
+        yield pieces

@@ -1,0 +1,250 @@
+"""Versions of tables, and the rows of one table as typed columns (docs/formats/debezium.md §5, §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from cdcwb.formats.base import TableRequest
+from cdcwb.formats.debezium.decode import Body, Type
+from cdcwb.formats.debezium.layout import arrow_of
+from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.text_values import parsed
+from cdcwb.model import Kind
+
+__all__ = [
+    "DOCUMENT",
+    "Described",
+    "Shape",
+    "TableColumn",
+    "Version",
+    "Versions",
+    "column_types",
+    "described_tables",
+    "row_type",
+    "shape_of",
+    "typed_rows",
+    "typed_schema",
+]
+
+Shape = tuple[tuple[Any, ...], ...]
+"""What a message says of the columns of its row: name, type, precision, scale and nullable of each where there is a
+schema, else the names alone."""
+
+DOCUMENT: Final[Shape] = ()
+"""The shape of documents, each of which has fields of its own."""
+
+
+class TableColumn(NamedTuple):
+    """One column, as :data:`cdcwb.model.COLUMN` has it."""
+
+    ordinal: int
+    name: str
+    type: str | None = None
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    key_position: int | None = None
+    nullable: bool | None = None
+
+
+@dataclass(slots=True)
+class Version:
+    """One version of a table. Rows find it by one of its ``shapes``; ``file_index`` -1: it has no event."""
+
+    table_version: str
+    schema_name: str | None
+    table_name: str
+    columns: list[TableColumn]
+    origin: str
+    text: str | None = None
+    lineage: dict[str, str] = field(default_factory=dict)
+    shapes: list[Shape] = field(default_factory=list)
+    file_index: int = -1
+    offset: int = -1
+    length: int = -1
+
+    @property
+    def full_name(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        event = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
+        return {
+            "table_version": self.table_version,
+            "schema_name": self.schema_name,
+            "table_name": self.table_name,
+            "first_event": event,
+            "columns": [column._asdict() for column in self.columns],
+            "origin": self.origin,
+            "schema_text": self.text,
+            "lineage": self.lineage,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Version:
+        """The version that :meth:`as_dict` gave."""
+        shapes = [tuple(tuple(column) for column in shape) for shape in raw["shapes"]]
+        return cls(**{**raw, "columns": [TableColumn(*one) for one in raw["columns"]], "shapes": shapes})
+
+
+class Versions:
+    """The versions of a capture, found by table and shape."""
+
+    def __init__(self, versions: Iterable[Version]) -> None:
+        self._found: dict[tuple[str | None, str | None, Shape], Version] = {}
+        for version in versions:
+            for shape in version.shapes:
+                self._found.setdefault((version.schema_name, version.table_name, shape), version)
+
+    def find(self, schema: str | None, table: str | None, shape: Shape | None) -> Version | None:
+        """The version of a row of that shape."""
+        return None if shape is None else self._found.get((schema, table, shape))
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def row_type(body: Body) -> Type | None:
+    """The type of the rows of a change event, where there is a schema."""
+    fields = {} if body.type is None else body.type.fields
+    row = fields.get("after") or fields.get("before")
+    return row if row is not None and row.fields else None
+
+
+def shape_of(body: Body, is_document: bool) -> Shape | None:
+    """The shape of the rows of a change event; None where neither a schema nor a row says it."""
+    if is_document:
+        return DOCUMENT
+    row = row_type(body)
+    if row is not None:
+        return _shape_of_type(row)
+    image = body.content.get("after") or body.content.get("before")
+    return tuple((name,) for name in image) if isinstance(image, dict) else None
+
+
+@lru_cache(maxsize=4096)
+def _shape_of_type(row: Type) -> Shape:
+    return tuple(
+        (
+            name,
+            kind.spelled,
+            _number(kind.parameters.get("connect.decimal.precision", kind.parameters.get("precision"))),
+            _number(kind.parameters.get("scale")),
+            kind.optional,
+        )
+        for name, kind in row.fields.items()
+    )
+
+
+def _number(value: Any) -> int | None:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+# --- schema changes (§5) ----------------------------------------------------------------------------------------------
+
+
+class Described(NamedTuple):
+    """One table as a schema change describes it."""
+
+    schema_name: str | None
+    table_name: str
+    shape: Shape
+    columns: list[TableColumn]
+    names: tuple[str, ...]
+
+
+def described_tables(content: Mapping[str, Any]) -> list[Described]:
+    """The tables that a schema change describes; those that were dropped have no columns and are left out."""
+    changes = content.get("tableChanges")
+    found = []
+    for change in changes if isinstance(changes, list) else ():
+        table = change.get("table") if isinstance(change, dict) else None
+        table = table if isinstance(table, dict) else {}
+        listed = table.get("columns")
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            continue
+        parts = [part.strip('"`') for part in str(change.get("id")).split(".")]
+        key = [str(name) for name in table.get("primaryKeyColumnNames") or ()]
+        columns = [_described_column(at, one, key) for at, one in enumerate(listed, 1)]
+        shape = tuple(tuple(column[1:]) for column in columns)
+        schema = parts[-2] if len(parts) > 1 else content.get("schemaName") or content.get("databaseName")
+        found.append(Described(schema, parts[-1], shape, columns, tuple(column.name for column in columns)))
+    return found
+
+
+def _described_column(ordinal: int, one: Mapping[str, Any], key: Sequence[str]) -> TableColumn:
+    name, length, scale = str(one.get("name")), _number(one.get("length")), _number(one.get("scale"))
+    is_number = scale is not None
+    kind = one.get("typeExpression") or one.get("typeName")
+    return TableColumn(
+        _number(one.get("position")) or ordinal,
+        name,
+        None if kind is None else str(kind),
+        None if is_number else length,
+        length if is_number else None,
+        scale,
+        key.index(name) + 1 if name in key else None,
+        one["optional"] if isinstance(one.get("optional"), bool) else None,
+    )
+
+
+# --- typed columns (§9) -----------------------------------------------------------------------------------------------
+
+
+def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
+    """The asked columns of a table with their types; text where versions differ. Raises CaptureError naming what there
+    is for a table or column that is not there."""
+    known = [one for one in versions if request.name in (one.table_name, one.full_name)]
+    if not known:
+        raise no_table(request, (one.full_name for one in versions))
+    types: dict[str, pa.DataType] = {}
+    for version in versions_of(known, request):
+        for column in version.columns:
+            is_typed = version.origin in ("record", "registry")
+            kind = arrow_of(column.type or "", column.precision, column.scale) if is_typed else pa.string()
+            types[column.name] = kind if types.get(column.name, kind) == kind else pa.string()
+    return chosen_columns(types, request)
+
+
+def typed_schema(versions: Sequence[Version], request: TableRequest) -> pa.Schema:
+    """The columns of :func:`typed_rows`: where the row is, then its images as structures of typed columns."""
+    return request_schema(column_types(versions, request), request)
+
+
+def typed_rows(
+    rows: Sequence[Mapping[str, Any]], versions: Sequence[Version], request: TableRequest
+) -> pa.RecordBatch | None:
+    """Events of one table, given as dictionaries, as typed columns; None where none is of the table."""
+    types = column_types(versions, request)
+    chosen = [row for row in rows if row.get("kind") == Kind.CHANGE and _is_of(row, request.name)]
+    if not chosen:
+        return None
+    schema = typed_schema(versions, request)
+    arrays = [pa.array([row.get(name) for row in chosen], schema.field(name).type) for name in FROM_EVENTS]
+    for image in images_of(request):
+        held = [row.get(image) for row in chosen]
+        columns = [
+            parsed(pa.array([None if one is None else one.get(name) for one in held], pa.string()), kind)
+            for name, kind in types.items()
+        ]
+        fields = [pa.field(name, kind) for name, kind in types.items()]
+        missing = pa.array([one is None for one in held])
+        arrays.append(pa.StructArray.from_arrays(columns, fields=fields, mask=missing))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _is_of(row: Mapping[str, Any], name: str) -> bool:
+    schema, table = row.get("schema_name"), row.get("table_name")
+    return table is not None and name in (table, f"{schema}.{table}")

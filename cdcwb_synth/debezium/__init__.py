@@ -1,0 +1,1 @@
+"""Debezium's messages of a workload, and the truth about them."""

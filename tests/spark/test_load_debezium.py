@@ -1,0 +1,73 @@
+"""Debezium captures through Spark: changes, transactions and versions equal the truth of what was generated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcwb
+import cdcwb_synth as synth
+from tests.spark.tables import assert_same_rows
+
+DATA = Path(__file__).parents[2] / "data"
+
+MADE: dict[str, dict[str, Any]] = {
+    "JSON with its schema, as a console consumer prints it": {},
+    "JSON without, of MySQL, as kcat prints it": {"connector": "mysql", "form": "json", "container": "kcat"},
+    "Avro of Oracle in Parquet, without transactions": {
+        "connector": "oracle", "form": "avro", "container": "parquet", "transactions": False,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_messages_equal_the_truth(tmp_path: Path, name: str) -> None:
+    synth.generate("debezium", changes=500, seed=31, to=tmp_path, **MADE[name])
+    options = {"registry": str(tmp_path / "registry")} if "Avro" in name else {}
+    capture = cdcwb.load(tmp_path / "capture", format="debezium", split_size=60_000, **options)
+    assert assert_same_rows(capture.changes.drop("problems"), tmp_path, "changes") > 400
+    assert_same_rows(capture.transactions, tmp_path, "transactions")
+    told = capture.table_versions.drop("schema_text", "lineage")  # messages say more than the truth knows
+    assert_same_rows(told, tmp_path, "table_versions")
+    assert capture.problems.count() == 0
+
+
+def test_rows_of_a_topic_are_a_capture(tmp_path: Path) -> None:
+    made = {"form": "avro", "container": "parquet", "all_types": False}
+    synth.generate("debezium", changes=200, seed=3, to=tmp_path, **made)
+    registry = str(tmp_path / "registry")
+    files = cdcwb.load(tmp_path / "capture", format="debezium", registry=registry)
+    rows = files.spark.read.parquet(str(tmp_path / "capture"))
+    capture = cdcwb.load(rows, format="debezium", registry=registry)
+    names = [
+        "operation",
+        "position",
+        "transaction_id",
+        "table_name",
+        "table_version",
+        "after",
+        "before",
+        "key",
+        "outcome",
+    ]
+    found, expected = (sorted(map(str, one.changes.select(names).toArrow().to_pylist())) for one in (capture, files))
+    assert found == expected
+    assert len(found) > 200
+    table = capture.table("shop.orders", images="after").toArrow()
+    assert str(table.schema.field("after").type.field("placed_at").type) == "timestamp[us]"
+    assert table.num_rows > 0
+
+
+def test_the_small_capture_has_what_its_readme_says() -> None:
+    expected = json.loads((DATA / "expected.json").read_text(encoding="utf-8"))["debezium"]
+    capture = cdcwb.load(DATA / "debezium")
+    assert capture.format == "debezium"
+    assert capture.changes.count() == expected["changes"]
+    counted = {row.completeness: row["count"] for row in capture.transactions.groupBy("completeness").count().collect()}
+    assert counted == expected["transactions_by_completeness"]
+    assert capture.table_versions.count() == expected["table_versions"]
+    codes = {row.code for row in capture.problems.select("code").distinct().collect()}
+    assert codes == {"truncated", "gap", "open_transaction"}
