@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import anywidget
 import ipywidgets
@@ -53,6 +53,8 @@ class PageWidget(anywidget.AnyWidget):
     _esm = _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
     _css = show.asset("show.css") + _ASSETS.joinpath("page.css").read_text(encoding="utf-8")
     about = traitlets.Dict().tag(sync=True)
+    _last: ClassVar[tuple[Bench, ipywidgets.Widget] | None] = None
+    """The capture and the place of the explorer that was opened last in JupyterLab."""
 
     def __init__(self, view: View, box: ipywidgets.VBox) -> None:
         titles = [panel.title if view.headings else "" for panel in view.panels]
@@ -85,12 +87,18 @@ class PageWidget(anywidget.AnyWidget):
         self._draw_seen()
 
     def explorer(self, record: int) -> None:
-        """Show a record in an explorer: in the lower half of JupyterLab, else below."""
+        """Show a record in an explorer: in the lower half of JupyterLab, at the right of one of another capture there;
+        else below."""
         widget = next(iter(self.bench.explorers), None) or self.bench.explore()
         if self._beside:
             from sidecar import Sidecar
 
-            place = Sidecar(title=f"Records of {self.bench.source.index.format}", anchor="split-bottom")
+            title, before = f"Records of {self.bench.source.index.format}", PageWidget._last
+            if before is None or before[0] is self.bench:
+                place = Sidecar(title=title, anchor="split-bottom")
+            else:
+                place = Sidecar(title=title, anchor="split-right", ref=before[1])
+            PageWidget._last = self.bench, place
             place.append_display_data(widget)
         else:
             self._box.children = (self, widget)

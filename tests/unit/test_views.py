@@ -218,6 +218,30 @@ def test_a_row_leads_to_the_history_of_the_row_of_its_table(views: Views) -> Non
     assert {"wrong": "no key is known for this record"} in heard_by_page
 
 
+def test_the_explorer_of_another_capture_opens_at_the_right_of_the_first(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Views(views.bench.capture)
+    vars(other.bench)["source"] = views.bench.source
+    monkeypatch.setattr(PageWidget, "_last", None)
+    shown: list[tuple[str, Any]] = []
+
+    class Place:
+        def __init__(self, title: str, anchor: str, ref: Place | None = None) -> None:
+            shown.append((anchor, ref))
+
+        def append_display_data(self, _widget: Any) -> None:
+            """Nothing is drawn here."""
+
+    monkeypatch.setattr("sidecar.Sidecar", Place)
+    for one in (views, other):
+        live = Page(one.transactions())
+        live.do("open", beside=True)
+        live.do("record", record=int(one.bench.changes.record[5]), seen=False)
+    assert [anchor for anchor, _ in shown] == ["split-bottom", "split-right"]
+    assert isinstance(shown[1][1], Place)
+
+
 def test_rows_are_ordered_and_more_are_shown(views: Views) -> None:
     live = Page(views.transactions())
     columns = list(live.widget._answers["transactions"].columns)
