@@ -378,7 +378,7 @@ def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             **{name: change[name] for name in names},
-            **({"record": change["record"]} if "record" in change else {}),
+            **{name: change[name] for name in ("record", "file", "offset") if name in change},
             "version_code": change["table_version"],
             "outcome": outcome_words(change["outcome"]),
             "sentence": "; ".join(f"{one['column']}: {one['told']}" for one in change["differences"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdcwb.analysis.replay_page import state_rows, value_rows
+from cdcwb.analysis.replay_page import life_rows, state_rows, value_rows
 from cdcwb.analysis.row_life import states
 
 
@@ -59,3 +59,11 @@ def test_every_change_of_a_column_has_its_old_and_its_new_value() -> None:
     ]
     unknown = made("UPDATE", {"state": "x"}, ("state", None, "x", False))
     assert value_rows([unknown])[0]["old"] == "not captured"
+
+
+def test_a_change_of_a_row_names_its_record() -> None:
+    about = {"transaction_id": "7", "user": None, "change_mask": None, "table_version": "t@1", "position": "12"}
+    change = made("INSERT", {"a": "1"}) | about | {"file": "/in/log.bin", "offset": 40, "record": 3}
+    change |= {"outcome": "committed", "places": [{"file": "/in/log.bin", "offset": 40}]}
+    (row,) = life_rows([change])
+    assert (row["file"], row["offset"], row["record"], row["position"]) == ("/in/log.bin", 40, 3, "12")
