@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
-from cdcwb.formats.debezium.events import FORMAT, events_of, rows_of
+from cdcwb.formats.debezium.events import FORMAT, Reading, events_of, rows_of
 from cdcwb.formats.debezium.inspect import inspect_record
 from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, pieces_of, recognise
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.messages import Messages
+from cdcwb.formats.messages.planned import file_rows
 from cdcwb.formats.messages.registry import read_registry
 from cdcwb.formats.messages.topics import Where, messages_of, where_of
 from cdcwb.formats.selecting import select
-from cdcwb.model import OffsetUnit
 
 __all__ = ["Debezium"]
 
@@ -68,20 +69,8 @@ class Debezium:
         return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem, rows (None
-        where bytes count)."""
-        return [
-            {
-                "file": one.path,
-                "file_index": index,
-                "size": one.size,
-                "shape": one.kind,
-                "compression": one.compression,
-                "problem": one.problem,
-                "rows": one.count if one.unit == OffsetUnit.ROW else None,
-            }
-            for index, one in enumerate(plan.containers)
-        ]
+        """See :func:`cdcwb.formats.messages.planned.file_rows`."""
+        return file_rows(plan.containers)
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split."""
@@ -106,12 +95,7 @@ class Debezium:
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in one split as typed columns."""
         for messages, _, index in _messages(plan, split):
-            rows = rows_of(messages, plan.reading(plan.containers[index]), True)
-            for row, offset in zip(rows, messages.offset.tolist(), strict=True):
-                row.update(file_index=index, offset=offset)
-            found = typed_rows(rows, plan.versions, request)
-            if found is not None:
-                yield found
+            yield from _typed(plan, messages, index, plan.reading(plan.containers[index]), request)
 
     def read_table_rows(
         self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
@@ -120,13 +104,7 @@ class Debezium:
         reading = plan.reading()
         for batch in batches:
             messages, index = messages_of(batch, plan.partitions)
-            rows = rows_of(messages, reading, True)
-            indices = [index] * len(rows) if isinstance(index, int) else index.tolist()
-            for row, one, offset in zip(rows, indices, messages.offset.tolist(), strict=True):
-                row.update(file_index=one, offset=offset)
-            found = typed_rows(rows, plan.versions, request)
-            if found is not None:
-                yield found
+            yield from _typed(plan, messages, index, reading, request)
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every version, in the order in which they were seen; ``first_position`` is left null."""
@@ -147,3 +125,13 @@ def _messages(plan: Plan, split: int) -> Iterator[tuple[Messages, Where, int]]:
         where = Where(container.path, index, container.unit)
         for messages in containers.read(container, start, stop):
             yield messages, where, index
+
+
+def _typed(
+    plan: Plan, messages: Messages, index: Any, reading: Reading, request: TableRequest
+) -> Iterator[pa.RecordBatch]:
+    rows = rows_of(messages, reading, True)
+    indices = np.broadcast_to(index, len(rows)).tolist()
+    for row, one, offset in zip(rows, indices, messages.offset.tolist(), strict=True):
+        row.update(file_index=one, offset=offset)
+    yield from typed_rows(rows, plan.versions, request)

@@ -1,263 +1,21 @@
-"""Debezium's messages, decoded: JSON with and without its schema, and Avro (docs/formats/debezium.md §1, §7)."""
+"""Values of Debezium's messages as text (docs/formats/debezium.md §2.4, §7)."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import datetime as dt
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 
-from cdcwb.errors import CaptureError
-from cdcwb.formats.avro import Decoder, parse_schema
 from cdcwb.formats.avro.values import float_text
 from cdcwb.formats.debezium.layout import TIMES, Clock
-from cdcwb.formats.json_values import CutOff, JsonReader
+from cdcwb.formats.messages.connect import Remark, Type, reader
 from cdcwb.model import Problem
 
-__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "document_of", "framed_id", "is_json", "text_of"]
-
-Remark = tuple[Problem, str]
-"""What is wrong with a field, as a code and a sentence."""
-
-_FRAME: Final = 5
-_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
-
-
-# --- schemas ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Type:
-    """A type of Kafka Connect: ``kind`` (int32, string, struct …) and the semantic type's ``name``; ``fields`` of a
-    struct, ``item`` of an array or a map."""
-
-    kind: str
-    name: str | None = None
-    optional: bool | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, Type] = field(default_factory=dict)
-    item: Type | None = None
-
-    @property
-    def spelled(self) -> str:
-        """The semantic type, or the kind where there is none."""
-        return self.name if self.name and self.kind != "struct" else self.name or self.kind
-
-
-def _connect_type(schema: Any) -> Type:
-    """The type that a schema of Kafka Connect's JSON converter describes."""
-    if not isinstance(schema, dict):
-        return Type("unknown")
-    parameters = schema.get("parameters")
-    listed = schema.get("fields")
-    inner = schema.get("items", schema.get("values"))
-    return Type(
-        str(schema.get("type")),
-        schema.get("name"),
-        bool(schema.get("optional")),
-        parameters if isinstance(parameters, dict) else {},
-        {str(one.get("field")): _connect_type(one) for one in listed or () if isinstance(one, dict)},
-        None if inner is None else _connect_type(inner),
-    )
-
-
-_KINDS: Final = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
-_LOGICAL: Final = {
-    "date": "org.apache.kafka.connect.data.Date",
-    "time-millis": "org.apache.kafka.connect.data.Time",
-    "time-micros": "io.debezium.time.MicroTime",
-    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "decimal": "org.apache.kafka.connect.data.Decimal",
-}
-"""What Avro's logical types are where the schema does not name the type of Kafka Connect (§1.4)."""
-
-
-def _avro_type(schema: Any, named: dict[str, Type], space: str = "") -> Type:
-    """The type that an Avro schema describes, with what Kafka Connect added to it."""
-    if isinstance(schema, list):
-        rest = [one for one in schema if one not in ("null", {"type": "null"})]
-        found = _avro_type(rest[0], named, space) if len(rest) == 1 else Type("union")
-        is_optional = len(rest) < len(schema)
-        return Type(found.kind, found.name, is_optional, found.parameters, found.fields, found.item)
-    if isinstance(schema, str):
-        return named.get(schema) or named.get(f"{space}.{schema}") or Type(_KINDS.get(schema, schema), None, False)
-    if not isinstance(schema, dict):
-        return Type("unknown")
-    kind = schema.get("type")
-    if isinstance(kind, (dict, list)):
-        return _avro_type(kind, named, space)
-    space = str(schema.get("namespace") or space)
-    parameters = dict(schema.get("connect.parameters") or {})
-    parameters.update({name: str(schema[name]) for name in ("scale", "precision") if name in schema})
-    listed = [one for one in schema.get("fields") or () if isinstance(one, dict)]
-    inner = schema.get("items", schema.get("values"))
-    made = Type(
-        str(schema.get("connect.type") or _KINDS.get(str(kind), str(kind))),
-        schema.get("connect.name") or _LOGICAL.get(str(schema.get("logicalType"))),
-        False,
-        parameters,
-        {str(one.get("name")): _avro_type(one.get("type"), named, space) for one in listed},
-        None if inner is None else _avro_type(inner, named, space),
-    )
-    if kind in ("record", "enum", "fixed"):
-        name = str(schema.get("name"))
-        named[name if "." in name else f"{space}.{name}"] = made
-    return made
-
-
-def _without_logical(schema: Any) -> Any:
-    """An Avro schema whose values are the numbers and bytes that are written."""
-    if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {name: _without_logical(one) for name, one in schema.items() if name not in ("logicalType", "default")}
-
-
-class Schemas:
-    """The schemas of a capture, each read once: ``texts`` of the registry by their id, and those within messages."""
-
-    def __init__(self, texts: Mapping[int, str] | None = None) -> None:
-        self.texts = dict(texts or {})
-        self._types: dict[bytes, Type] = {}
-        self._avro: dict[str, tuple[Type, Decoder] | str] = {}
-
-    def of_json(self, text: bytes) -> Type:
-        """The type of a payload by the text of its schema."""
-        if text not in self._types:
-            self._types[text] = _connect_type(json.loads(text))
-        return self._types[text]
-
-    def of_avro(self, text: str) -> tuple[Type, Decoder] | str:
-        """Type and decoder of an Avro schema, or why it cannot be used."""
-        if text not in self._avro:
-            try:
-                schema = json.loads(text)
-                found: Any = _avro_type(schema, {}), Decoder(parse_schema(json.dumps(_without_logical(schema))))
-            except (CaptureError, ValueError, RecursionError) as reason:
-                found = f"the schema cannot be used: {reason}"
-            self._avro[text] = found
-        return self._avro[text]
-
-
-# --- bodies -----------------------------------------------------------------------------------------------------------
-
-
-class Body(NamedTuple):
-    """What a value or key holds: its fields, their type where a schema says it, and that schema's text."""
-
-    content: dict[str, Any]
-    type: Type | None = None
-    schema: str | None = None
-    schema_id: int | None = None
-
-
-class Broken(NamedTuple):
-    """Why bytes are no message."""
-
-    code: Problem
-    reason: str
-
-
-class _Outer(msgspec.Struct):
-    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_OUTER: Final = msgspec.json.Decoder(_Outer)
-_NULL: Final = b"null"
-_reader: Final = JsonReader(number=lambda text: msgspec.Raw(text.encode()))
-
-
-def is_json(value: bytes) -> bool:
-    """Do the bytes begin a JSON object?"""
-    return value[:1] == b"{" or value[:16].lstrip(_BLANK)[:1] == b"{"
-
-
-def framed_id(value: bytes) -> int | None:
-    """The schema id of Confluent's framing (§1.3); None where there is none."""
-    return int.from_bytes(value[1:_FRAME], "big") if value[:1] == b"\0" and len(value) >= _FRAME else None
-
-
-def bodies_of(
-    values: pa.BinaryArray, schemas: Schemas, remarks: dict[int, list[Remark]], bare: str | None = None
-) -> list[Body | Broken | None]:
-    """What each value holds; None where it is null, also as the payload of its schema. ``bare`` is the Avro schema of
-    values without a frame. ``remarks`` gets what is passed over, by the value's number."""
-    found: list[Body | Broken | None] = [None] * len(values)
-    framed: dict[str, list[int]] = {}
-    for number, value in enumerate(values.to_pylist()):
-        if value is None:
-            continue
-        if bare is None and is_json(value):
-            noted: list[str] = []
-            found[number] = _json(value, schemas, noted)
-            if noted:
-                remarks.setdefault(number, []).extend((Problem.JSON_SYNTAX, sentence) for sentence in noted)
-            continue
-        identifier = framed_id(value) if bare is None else None
-        text = bare if identifier is None else schemas.texts.get(identifier)
-        if text is not None:
-            framed.setdefault(text, []).append(number)
-        elif identifier is not None:
-            found[number] = Broken(Problem.NO_REGISTRY, f"schema {identifier} is not known; name its registry")
-        else:
-            shown = value[:16].hex(" ") or "nothing"
-            found[number] = Broken(Problem.MALFORMED, f"expected a JSON object, or 00 and a schema id, found {shown}")
-    for text, numbers in framed.items():
-        for number, one in _avro(values.take(pa.array(numbers)), numbers, text, schemas, bare is None):
-            found[number] = one
-    return found
-
-
-def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | None:
-    schema, content = b"", value
-    try:
-        outer = _OUTER.decode(value)
-        if isinstance(outer.schema, msgspec.Raw) and isinstance(outer.payload, msgspec.Raw):
-            schema, content = bytes(outer.schema), bytes(outer.payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass  # what is wrong is found below
-    if content is not value and content == _NULL:
-        return None
-    try:
-        parsed = _reader.parse(content, noted)
-        if content is value and isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}:
-            schema, parsed = msgspec.json.encode(parsed["schema"]), parsed["payload"]  # what msgspec alone cannot read
-    except CutOff:
-        return Broken(Problem.TRUNCATED, f"the JSON message is cut off after byte {len(value)}")
-    except ValueError as reason:
-        return Broken(Problem.MALFORMED, str(reason))
-    if not isinstance(parsed, dict):
-        return Broken(Problem.MALFORMED, f"expected a JSON object, found {type(parsed).__name__}")
-    if schema in (b"", _NULL):
-        return Body(parsed)
-    return Body(parsed, schemas.of_json(schema), schema.decode("utf-8", "replace"))
-
-
-def _avro(
-    values: pa.BinaryArray, numbers: Sequence[int], text: str, schemas: Schemas, is_framed: bool
-) -> Iterator[tuple[int, Body | Broken]]:
-    known = schemas.of_avro(text)
-    if isinstance(known, str):
-        yield from ((number, Broken(Problem.SCHEMA_TEXT, known)) for number in numbers)
-        return
-    kind, decoder = known
-    decoded = decoder.decode(values, np.full(len(values), _FRAME if is_framed else 0, dtype=np.int64))
-    for row, (number, content) in enumerate(zip(numbers, decoded.column.to_pylist(), strict=True)):
-        if not decoded.ok[row]:
-            yield number, Broken(Problem.MALFORMED, decoded.reason(row))
-        else:
-            yield number, Body(content, kind, text, framed_id(values[row].as_py()) if is_framed else None)
+__all__ = ["document_of", "text_of"]
 
 
 def document_of(value: Any) -> dict[str, Any] | None:
@@ -265,13 +23,10 @@ def document_of(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict) or value is None:
         return value
     try:
-        found = _reader.parse(str(value).encode("utf-8", "replace"))
+        found = reader.parse(str(value).encode("utf-8", "replace"))
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
 
 
 def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = "") -> str | None:

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.debezium.decode import Body, Broken, Remark, Schemas, Type, bodies_of, document_of, text_of
+from cdcwb.formats.debezium.decode import document_of, text_of
 from cdcwb.formats.debezium.layout import OPERATIONS, UNAVAILABLE, position_of, transaction_of
 from cdcwb.formats.debezium.table import Versions, described_tables, row_type, shape_of
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
+from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of
 from cdcwb.formats.messages.topics import Where
 from cdcwb.model import Kind, Operation, Problem
 

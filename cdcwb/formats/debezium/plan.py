@@ -21,16 +21,8 @@ from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece, Recognition, Run, RunRows, Wanted
-from cdcwb.formats.debezium.decode import Body, Schemas, bodies_of, document_of, framed_id
-from cdcwb.formats.debezium.events import (
-    FORMAT,
-    Reading,
-    events_of,
-    form_of,
-    is_document,
-    table_of,
-    without_value,
-)
+from cdcwb.formats.debezium.decode import document_of
+from cdcwb.formats.debezium.events import FORMAT, Reading, events_of, form_of, is_document, table_of, without_value
 from cdcwb.formats.debezium.layout import CONNECTORS, UNAVAILABLE
 from cdcwb.formats.debezium.table import (
     Described,
@@ -44,14 +36,15 @@ from cdcwb.formats.debezium.table import (
 )
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container, Messages
+from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id
 from cdcwb.formats.messages.container import SPLIT_SIZE
+from cdcwb.formats.messages.planned import Part, container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.splits import Part, grouped
 from cdcwb.formats.messages.topics import Where, messages_of, topic_partitions
 from cdcwb.model import Kind, Problem
 from cdcwb.words import count, plural
 
-__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of", "recognise", "run_here"]
+__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of", "recognise"]
 
 OPTIONS: Final[dict[str, str]] = {
     **containers.OPTIONS,
@@ -63,7 +56,6 @@ OPTIONS: Final[dict[str, str]] = {
 }
 """Every option of the format and what it means."""
 
-_FILES: Final = 64  # that one task looks at
 _MOST: Final = 10_000  # shapes of one part, and fields of one document
 
 
@@ -354,20 +346,10 @@ def _complete(version: Version, described: Described, statement: str | None) -> 
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-def run_here(function: Any, tasks: Sequence[Any]) -> list[Any]:
-    """Runs the tasks one after the other in this process."""
-    return [function(task) for task in tasks]
-
-
 @dataclass(frozen=True, slots=True)
 class _Task:
     parts: tuple[tuple[Container, Part], ...]
     plan: str
-
-
-def _probe(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
-    paths, options = task
-    return [containers.probe(path, options) for path in paths]
 
 
 def _ids(*arrays: pa.BinaryArray) -> set[int]:
@@ -388,14 +370,13 @@ def _scan_task(task: _Task) -> _Scan:
     return whole
 
 
-def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
     """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
 
     Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first message that cannot be
     decoded.
     """
-    probed = run(_probe, [(paths[at : at + _FILES], options.container) for at in range(0, len(paths), _FILES)])
-    found: list[Container] = [one for some in probed for one in some]
+    found = probe_all(paths, options.container, run)
     size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
     plan = Plan(found, [], grouped(found, size), [], unavailable=options.unavailable)
     if options.registry:
@@ -404,7 +385,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     whole = _Scan()
     for one in run(_scan_task, _tasks(plan)):
         whole.add(one)
-    plan.detected = _container_rows(found, options)
+    plan.detected = container_rows(found, options.container)
     _conclude(plan, whole, options)
     plan.notes = [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
     if options.mode == "FAILFAST":
@@ -504,16 +485,6 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
         evidence = f"{plural(boundaries, 'message')} of the transaction topic"
         evidence += "" if boundaries else ": nobody can say whether a transaction is complete"
         plan.detected.append(detected_row("transactions", "topic" if boundaries else "none", evidence, False))
-
-
-def _container_rows(found: Sequence[Container], options: Options) -> list[dict[str, Any]]:
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in found:
-        for setting, value in (("container", one.kind), *one.settings.items()):
-            if setting in containers.OPTIONS:
-                given = str(options.container.get(setting, "auto")) not in ("auto", "")
-                rows.setdefault((setting, value), detected_row(setting, value, one.evidence, given))
-    return list(rows.values())
 
 
 def pieces_of(plan: Plan) -> Iterator[list[Piece]]:

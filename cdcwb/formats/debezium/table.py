@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from cdcwb.formats.base import TableRequest
-from cdcwb.formats.debezium.decode import Body, Type
 from cdcwb.formats.debezium.layout import arrow_of
+from cdcwb.formats.messages.connect import Body, Type
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind
@@ -225,12 +225,12 @@ def typed_schema(versions: Sequence[Version], request: TableRequest) -> pa.Schem
 
 def typed_rows(
     rows: Sequence[Mapping[str, Any]], versions: Sequence[Version], request: TableRequest
-) -> pa.RecordBatch | None:
-    """Events of one table, given as dictionaries, as typed columns; None where none is of the table."""
+) -> Iterator[pa.RecordBatch]:
+    """Events of one table, given as dictionaries, as typed columns; nothing where none is of the table."""
     types = column_types(versions, request)
     chosen = [row for row in rows if row.get("kind") == Kind.CHANGE and _is_of(row, request.name)]
     if not chosen:
-        return None
+        return
     schema = typed_schema(versions, request)
     arrays = [pa.array([row.get(name) for row in chosen], schema.field(name).type) for name in FROM_EVENTS]
     for image in images_of(request):
@@ -242,7 +242,7 @@ def typed_rows(
         fields = [pa.field(name, kind) for name, kind in types.items()]
         missing = pa.array([one is None for one in held])
         arrays.append(pa.StructArray.from_arrays(columns, fields=fields, mask=missing))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _is_of(row: Mapping[str, Any], name: str) -> bool:

@@ -13,6 +13,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.messages import Container, Messages
+from cdcwb.formats.messages.planned import file_rows
 from cdcwb.formats.messages.topics import Where, messages_of, where_of
 from cdcwb.formats.qlik_kafka.documents import is_json, read_message
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
@@ -23,7 +24,6 @@ from cdcwb.formats.qlik_kafka.reader import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.typed import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.wire import Form, forms_of
 from cdcwb.formats.selecting import select
-from cdcwb.model import OffsetUnit
 
 __all__ = ["QlikKafka"]
 
@@ -94,20 +94,8 @@ class QlikKafka:
         return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem, rows (None
-        where bytes count)."""
-        return [
-            {
-                "file": one.path,
-                "file_index": index,
-                "size": one.size,
-                "shape": one.kind,
-                "compression": one.compression,
-                "problem": one.problem,
-                "rows": one.count if one.unit == OffsetUnit.ROW else None,
-            }
-            for index, one in enumerate(plan.containers)
-        ]
+        """See :func:`cdcwb.formats.messages.planned.file_rows`."""
+        return file_rows(plan.containers)
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split; see :func:`cdcwb.formats.qlik_kafka.reader.events_of`."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from cdcwb.formats.base import Piece
-from cdcwb.formats.messages.splits import Part
+from cdcwb.formats.messages.planned import Part
 from cdcwb.formats.qlik_kafka.plan import Asked, Plan
 from cdcwb.formats.qlik_kafka.versions import Version
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cdcwb.formats.messages import Container
-from cdcwb.formats.messages.splits import Part
+from cdcwb.formats.messages.planned import Part
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.versions import Version
 

@@ -23,8 +23,8 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.container import SPLIT_SIZE
+from cdcwb.formats.messages.planned import Part, container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.splits import Part, grouped
 from cdcwb.formats.messages.topics import Where, messages_of, topic_partitions
 from cdcwb.formats.qlik_kafka.detection import mask_order_row, table_rows, usable_places, votes_of
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
@@ -51,7 +51,6 @@ OPTIONS: Final[dict[str, str]] = {
 }
 """Every option of the format and what it means."""
 
-_FILES: Final = 64  # that one task looks at
 _VOTING: Final = 4096  # messages of a part that are asked about the byte order of their masks
 
 
@@ -124,11 +123,6 @@ def _tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]], setting
     return [_Task(tuple((found[part[0]], part) for part in parts), settings, plan) for parts in splits]
 
 
-def _probe(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
-    paths, options = task
-    return [containers.probe(path, options) for path in paths]
-
-
 def _scan(task: _Task) -> tuple[Scan, list[tuple[int, Asked]]]:
     whole = Scan()
     asked: list[tuple[int, Asked]] = []
@@ -146,8 +140,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first message that cannot be
     understood.
     """
-    probed = run(_probe, [(paths[at : at + _FILES], options.container) for at in range(0, len(paths), _FILES)])
-    found: list[Container] = [one for some in probed for one in some]
+    found = probe_all(paths, options.container, run)
     size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
     splits = grouped(found, size)
     whole = Scan()
@@ -158,7 +151,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
             asked[index].add(of_part)
     plan = _plan(found, splits, whole, options)
     plan.asked = asked
-    plan.detected[:0] = _container_rows(found, options)
+    plan.detected[:0] = container_rows(found, options.container)
     if options.mask_order is None and _has_avro(whole, found):
         votes = run(_vote, _tasks(found, splits, plan.settings, plan.to_text()))
         _decide_order(plan, [vote for some in votes for vote in some])
@@ -279,21 +272,6 @@ def _decide_order(plan: Plan, votes: Sequence[Any]) -> None:
     order, row = mask_order_row(votes)
     plan.settings = replace(plan.settings, mask_order=order)
     plan.detected.append(row)
-
-
-def _container_rows(found: Sequence[Container], options: Options) -> list[dict[str, Any]]:
-    """What holds the messages: one row for each kind, and what was concluded in it."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in found:
-        rows.setdefault(
-            ("container", one.kind),
-            detected_row("container", one.kind, one.evidence, options.container.get("container", "auto") != "auto"),
-        )
-        for setting, value in one.settings.items():
-            if setting in containers.OPTIONS:
-                given = str(options.container.get(setting, "auto")) not in ("auto", "")
-                rows.setdefault((setting, value), detected_row(setting, value, one.evidence, given))
-    return list(rows.values())
 
 
 def _metadata_rows(
