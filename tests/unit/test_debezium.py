@@ -6,6 +6,7 @@ import base64
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -475,3 +476,44 @@ def test_the_plan_says_which_connector_it_read(tmp_path: Path) -> None:
     row = detected(tmp_path / "messages.txt")["connector"]
     assert (row["value"], row["evidence"]) == ("postgresql", "source of 1 change; position from lsn")
     assert POSTGRESQL["connector"] == row["value"]
+
+
+# --- hostile messages -------------------------------------------------------------------------------------------------
+
+ODD = [None, True, -1, 2**63, "", "\ud800", "9" * 5000, "x" * 300, [], [1], {}, {"a": [None]}, 1e300, "2024-01-01"]
+
+
+def spoiled(value: Any, rng: Random, share: float) -> Any:
+    """A message with some of its values replaced by others of any kind."""
+    if rng.random() < share:
+        return rng.choice(ODD)
+    if isinstance(value, dict):
+        return {name: spoiled(one, rng, share) for name, one in value.items() if rng.random() > share / 2}
+    return [spoiled(one, rng, share) for one in value] if isinstance(value, list) else value
+
+
+def test_no_message_stops_the_reader(tmp_path: Path) -> None:
+    rng = Random(11)
+    decimal = connect("bytes", f"{_DATA}.Decimal", parameters={"scale": "2", "connect.decimal.precision": "10"})
+    described = {"removedFields": ["a"], "updatedFields": '{"b": 1}'}
+    messages = [
+        wrapped(change("u", {"id": 1, "d": 1, "s": "AN3O"}, {"id": 1, "d": 2, "s": "AN3O"}, SOURCES["mysql"]),
+                id=connect("int32"), d=connect("int32", f"{_TIME}.Date"), s=decimal),
+        change("u", None, '{"_id": 1}', SOURCES["mongodb"], updateDescription=described),
+        UPDATE | {"transaction": {"id": "571:24023128", "total_order": 3}},
+        schema_change("ALTER …", column("id", "INT", length=3)),
+        {"status": "END", "id": "571:24023200", "event_count": 2, "ts_ms": 1},
+        {"ts_ms": 1},
+    ]  # fmt: skip
+    lines = [
+        line(
+            spoiled(rng.choice(messages), rng, 0.08),
+            spoiled({"schema": struct(id=decimal), "payload": {"id": 1}}, rng, 0.1),
+        )
+        for _ in range(800)
+    ]
+    found = events(tmp_path, line(UPDATE, {"id": 1}), *lines, container="lines", separator="\t")
+    assert {"change", "malformed", "tombstone", "schema"} <= {row["kind"] for row in found}
+    versions(tmp_path / "messages.txt", container="lines", separator="\t")
+    for row in found[:: len(found) // 6]:
+        inspect(tmp_path / "messages.txt", row["offset"], container="lines", separator="\t")

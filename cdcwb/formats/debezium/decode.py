@@ -69,6 +69,8 @@ def _plain(value: Any) -> str:
 
 
 def _decimal(value: str | bytes, scale: int) -> str:
+    if abs(scale) > 10_000:  # its text would be as long
+        raise ValueError
     raw = base64.b64decode(value, validate=True) if isinstance(value, str) else value
     unscaled = int.from_bytes(raw, "big", signed=True)
     return f"{Decimal(f'{unscaled}E{-scale}'):f}"

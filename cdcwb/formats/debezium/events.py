@@ -240,7 +240,8 @@ def _document(row: Event, content: Mapping[str, Any]) -> None:
     described = content.get("updateDescription")
     if not isinstance(described, dict):
         return
-    updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields") or ()
+    updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
+    removed = removed if isinstance(removed, list) else []
     row["changed_columns"] = list(dict.fromkeys(str(name).partition(".")[0] for name in [*updated, *removed]))
     if row.get("after") is None:
         row["after"] = {name: text_of(value, None, []) for name, value in updated.items() if "." not in name}

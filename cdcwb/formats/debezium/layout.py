@@ -109,7 +109,7 @@ UNAVAILABLE: Final = "__debezium_unavailable_value"
 def _whole(value: Any, width: int) -> str | None:
     """Digits, padded so that text order is the order of numbers; None for what is no number."""
     text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
-    return text.zfill(width) if re.fullmatch("[0-9]+", text, re.ASCII) else None
+    return text.zfill(width) if re.fullmatch("[0-9]{1,40}", text, re.ASCII) else None
 
 
 def _joined(*parts: str | None) -> str | None:

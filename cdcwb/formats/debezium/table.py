@@ -17,13 +17,11 @@ from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind
 
 __all__ = [
-    "DOCUMENT",
     "Described",
     "Shape",
     "TableColumn",
     "Version",
     "Versions",
-    "column_types",
     "described_tables",
     "row_type",
     "shape_of",
@@ -176,10 +174,11 @@ def described_tables(content: Mapping[str, Any]) -> list[Described]:
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             continue
         parts = [part.strip('"`') for part in str(change.get("id")).split(".")]
-        key = [str(name) for name in table.get("primaryKeyColumnNames") or ()]
+        named = table.get("primaryKeyColumnNames")
+        key = [str(name) for name in named] if isinstance(named, list) else []
         columns = [_described_column(at, one, key) for at, one in enumerate(listed, 1)]
         shape = tuple(tuple(column[1:]) for column in columns)
-        schema = parts[-2] if len(parts) > 1 else content.get("schemaName") or content.get("databaseName")
+        schema = parts[-2] if len(parts) > 1 else str(content.get("schemaName") or content.get("databaseName"))
         found.append(Described(schema, parts[-1], shape, columns, tuple(column.name for column in columns)))
     return found
 

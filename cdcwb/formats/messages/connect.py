@@ -60,12 +60,20 @@ def _connect_type(schema: Any) -> Type:
     inner = schema.get("items", schema.get("values"))
     return Type(
         str(schema.get("type")),
-        schema.get("name"),
+        _text(schema.get("name")),
         bool(schema.get("optional")),
         parameters if isinstance(parameters, dict) else {},
-        {str(one.get("field")): _connect_type(one) for one in listed or () if isinstance(one, dict)},
+        {str(one.get("field")): _connect_type(one) for one in _objects(listed)},
         None if inner is None else _connect_type(inner),
     )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 _KINDS: Final = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
@@ -97,11 +105,11 @@ def _avro_type(schema: Any, named: dict[str, Type], space: str = "") -> Type:
     space = str(schema.get("namespace") or space)
     parameters = dict(schema.get("connect.parameters") or {})
     parameters.update({name: str(schema[name]) for name in ("scale", "precision") if name in schema})
-    listed = [one for one in schema.get("fields") or () if isinstance(one, dict)]
+    listed = _objects(schema.get("fields"))
     inner = schema.get("items", schema.get("values"))
     made = Type(
         str(schema.get("connect.type") or _KINDS.get(str(kind), str(kind))),
-        schema.get("connect.name") or _LOGICAL.get(str(schema.get("logicalType"))),
+        _text(schema.get("connect.name")) or _LOGICAL.get(str(schema.get("logicalType"))),
         False,
         parameters,
         {str(one.get("name")): _avro_type(one.get("type"), named, space) for one in listed},
@@ -142,7 +150,7 @@ class Schemas:
             try:
                 schema = json.loads(text)
                 found: Any = _avro_type(schema, {}), Decoder(parse_schema(json.dumps(_without_logical(schema))))
-            except (CaptureError, ValueError, RecursionError) as reason:
+            except (CaptureError, ValueError, TypeError, RecursionError) as reason:
                 found = f"the schema cannot be used: {reason}"
             self._avro[text] = found
         return self._avro[text]
@@ -241,7 +249,10 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
         return Broken(Problem.MALFORMED, f"expected a JSON object, found {type(parsed).__name__}")
     if schema in (b"", _NULL):
         return Body(parsed)
-    return Body(parsed, schemas.of_json(schema), schema.decode("utf-8", "replace"))
+    try:
+        return Body(parsed, schemas.of_json(schema), schema.decode("utf-8", "replace"))
+    except RecursionError:
+        return Broken(Problem.MALFORMED, "the schema is nested too deeply")
 
 
 def _avro(
