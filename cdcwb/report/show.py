@@ -86,6 +86,7 @@ _NAME: Final = 40  # characters of a cell that is one line where it has a hyphen
 _SHORT: Final = {"path": 18, "reason": 18, "list": 18, "tally": 18, "sentence": 28}
 """Characters of a cell that is one line: longer ones are in lines of at least so many (``show.css``)."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_HYPHEN: Final = re.compile(r"(?<![^\s(])[^\s&<>]{0,30}\w-\w[^\s&<>]{0,30}(?![^\s&])")
 _UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")
@@ -374,6 +375,8 @@ def _cell(value: Any, kind: str, title: str | None = None, led: str = "") -> str
     attributes += (f' title="{escape(title)}"' if title else "") + led
     breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
     whole = kind in _BROKEN and (("-" in words and len(words) <= _NAME) or len(words) <= _SHORT.get(kind, 0))
+    if kind in _BROKEN and not whole:
+        shown = _HYPHEN.sub(lambda word: _UNBROKEN.replace(r"\g<0>", word[0]), shown)
     return f"<td{_class(kind, breaks, whole)}{attributes}>{shown}</td>"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from html import unescape
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -232,6 +233,15 @@ def test_only_words_longer_than_any_name_may_break() -> None:
     assert re.findall(r'<td class="([^"]*)"', html) == ["text", "text breaks"]
     html = show.table_html([{"a": "orders-1.txt, partition 1", "b": f"well-known {'x ' * 30}"}], {"a": "a", "b": "b"})
     assert re.findall(r'<td class="([^"]*)"', html) == ["text whole", "text"]
+
+
+def test_a_date_or_a_name_with_a_hyphen_is_not_broken_in_a_sentence() -> None:
+    told = 'since: 2025-01-11 -> 2024-05-30; note: "a <b> & re-opened"; rating: -1; key = row-level & more words'
+    html = show.table_html([{"sentence": told}], {"sentence": "changed values"})
+    assert re.findall(r'<i class="whole">([^<]*)</i>', html) == ["2025-01-11", "2024-05-30;", "re-opened", "row-level"]
+    (shown,) = re.findall(r"<td[^>]*>(.*)</td>", html)
+    assert unescape(re.sub("</?i[^>]*>", "", shown)) == told
+    assert "data-value" not in html
 
 
 def test_short_values_of_a_column_are_in_one_line_and_need_no_more_room() -> None:
