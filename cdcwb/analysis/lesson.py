@@ -267,7 +267,8 @@ class Lesson:
         image = event["after"] or event["before"] or {}
         key = event["key"] or {}
         named = event["changed_columns"] if event["kind"] != Kind.BEFORE else None
-        if event["kind"] == Kind.AFTER and named is None:
+        both = event["before"] is not None and event["after"] is not None
+        if named is None and (event["kind"] == Kind.AFTER or both):
             named = [row["column"] for row in self.compared(event) if row["changed"]]
         chosen = [name for name in (named if named is not None else image) if name in image]
         pairs = [*key.items(), *((name, image[name]) for name in chosen if name not in key)]

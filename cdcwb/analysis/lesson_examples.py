@@ -237,7 +237,8 @@ def full_load(lesson: Lesson) -> str | None:
         return None
     stones = len(_rows(lesson, Kind.TOMBSTONE))
     more = f" {plural(stones, 'message')} without a value (tombstones) are not changes either." if stones else ""
-    return f"{plural(len(loaded), 'row')} of the full load have no position and no transaction.{more}"
+    load = "snapshot" if lesson.name == "debezium" else "full load"
+    return f"{plural(len(loaded), 'row')} of the {load} have no position and no transaction.{more}"
 
 
 # --- debezium ---------------------------------------------------------------------------------------------------------

@@ -105,4 +105,5 @@ class _Tree:
         if not element.followed:
             meaning, problem = f"{meaning}; no other field follows the comma", Problem.JSON_SYNTAX
         raw = self.value[element.start : element.stop]
-        return Field(name, element.start, len(raw), raw, value, meaning, children, problem)
+        quiet = section.partition(".")[0] == "schema"  # the same in all messages of a table
+        return Field(name, element.start, len(raw), raw, value, meaning, children, problem, quiet)
