@@ -86,7 +86,7 @@ _NAME: Final = 40  # characters of a cell that is one line where it has a hyphen
 _SHORT: Final = {"path": 18, "reason": 18, "list": 18, "tally": 18, "sentence": 28}
 """Characters of a cell that is one line: longer ones are in lines of at least so many (``show.css``)."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_HYPHEN: Final = re.compile(r"(?<![^\s(])[^\s&<>]{0,30}\w-\w[^\s&<>]{0,30}(?![^\s&])")
+_HYPHEN: Final = re.compile(r"(?<!\S)-&gt;(?!\S)|(?<![^\s(])[^\s&<>]{0,30}\w-\w[^\s&<>]{0,30}(?![^\s&])")
 _UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")

@@ -235,10 +235,13 @@ def test_only_words_longer_than_any_name_may_break() -> None:
     assert re.findall(r'<td class="([^"]*)"', html) == ["text whole", "text"]
 
 
-def test_a_date_or_a_name_with_a_hyphen_is_not_broken_in_a_sentence() -> None:
+def test_a_date_an_arrow_or_a_name_with_a_hyphen_is_not_broken_in_a_sentence() -> None:
     told = 'since: 2025-01-11 -> 2024-05-30; note: "a <b> & re-opened"; rating: -1; key = row-level & more words'
     html = show.table_html([{"sentence": told}], {"sentence": "changed values"})
-    assert re.findall(r'<i class="whole">([^<]*)</i>', html) == ["2025-01-11", "2024-05-30;", "re-opened", "row-level"]
+    assert re.findall(r'<i class="whole">([^<]*)</i>', html) == [
+        *("2025-01-11", "-&gt;", "2024-05-30;"),
+        *("re-opened", "row-level"),
+    ]
     (shown,) = re.findall(r"<td[^>]*>(.*)</td>", html)
     assert unescape(re.sub("</?i[^>]*>", "", shown)) == told
     assert "data-value" not in html
