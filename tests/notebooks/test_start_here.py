@@ -59,8 +59,8 @@ def test_every_expected_number_comes_out(report: tuple[str, dict[str, Any]]) -> 
 
 def test_the_page_shows_each_format_whole(report: tuple[str, dict[str, Any]]) -> None:
     html, facts = report
-    assert html.count('<div class="cdcwb-bytes">') == 5
-    assert html.count('<ol class="cdcwb-traps">') == 5
+    assert html.count('<div class="cdcwb-bytes">') == 6
+    assert html.count('<ol class="cdcwb-traps">') == 6
     assert {name: len(found) for name, found in facts["traps"].items()} == dict.fromkeys(CAPTURES, 6)
     assert [title for found in facts["traps"].values() for title, example in found if example is None] == []
     assert html.count('<figure class="chart"') == 3  # one transaction, two masks

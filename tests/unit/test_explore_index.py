@@ -22,7 +22,7 @@ from cdcwb.index.source import Source, open_source
 from tests.explore_captures import DATA, saved
 
 SEQUENCE = "20260203080013070000000000000000024"
-FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table")
+FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "debezium")
 
 
 def events_of(folder: Path) -> list[dict[str, Any]]:

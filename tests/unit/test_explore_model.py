@@ -16,7 +16,7 @@ from cdcwb.explore.model import Explorer
 from cdcwb.index.selection import Selection
 from tests.explore_captures import DATA, explorer_of, saved
 
-FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table")
+FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "debezium")
 
 
 @pytest.fixture(scope="module")
