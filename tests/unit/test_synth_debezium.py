@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import get_format, identify
+from cdcwb.formats.base import EVERYTHING, TableRequest
 from cdcwb.model import Kind
 from cdcwb_synth import generate
 from tests.local import plan_of, read
@@ -81,3 +83,23 @@ def test_without_its_registry_avro_is_kept_and_says_what_is_missing(tmp_path: Pa
 def test_binary_messages_need_a_container_for_them(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="form avro is binary"):
         generate("debezium", changes=1, seed=1, to=tmp_path, form="avro")
+
+
+def test_rows_with_kafkas_columns_are_events_with_topic_and_offset(tmp_path: Path) -> None:
+    generate("debezium", changes=120, seed=4, to=tmp_path, form="avro", container="parquet", all_types=False)
+    form: Any = get_format("debezium")
+    registry = str(tmp_path / "registry")
+    rows = pq.read_table(tmp_path / "capture" / "messages.parquet")
+    rows = rows.append_column("_row", pa.array(range(len(rows)), pa.int64()))
+    batches = rows.to_batches(max_chunksize=50)
+    plan = form.plan_rows("rows", rows.schema, lambda work: [work(iter(batches))], {"registry": registry})
+    plan = form.plan_from_text(plan.to_text())
+    found = pa.Table.from_batches(form.read_rows(plan, iter(batches), EVERYTHING)).to_pylist()
+    files = read(tmp_path / "capture", format="debezium", registry=registry).to_pylist()
+    names = ("kind", "operation", "position", "table_version", "key", "before", "after", "headers")
+    assert [[row[name] for name in names] for row in found] == [[row[name] for name in names] for row in files]
+    assert {row["file"] for row in found} >= {"shop.transaction-0", "shop.shop.orders-0"}
+    assert {row["offset_unit"] for row in found} == {"message"}
+    request = TableRequest("shop.orders")
+    (table,) = [pa.Table.from_batches(form.read_table_rows(plan, iter(batches), request))]
+    assert table.num_rows == sum(row["table_name"] == "orders" for row in found)
