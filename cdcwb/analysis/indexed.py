@@ -37,6 +37,7 @@ __all__ = [
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_DAY: Final = 86_400_000_000
 _MOST_PAIRED: Final = 64
 _FACETS: Final = {"tables": "table", "operations": "operation", "outcomes": "outcome"}
 
@@ -56,35 +57,42 @@ def facets(selected: Selected) -> dict[str, list[tuple[str, int]]]:
     changes = selected.changes
     found = {}
     for name, column in _FACETS.items():
-        found[name] = _counted(changes.codes[column], changes.texts[column], selected.mask([name]))
-    found["users"] = _counted(changes.users, changes.transactions.texts["user"], selected.mask(["users"]))
+        found[name] = _counted(changes, changes.codes[column], changes.texts[column], selected.mask([name]))
+    users = changes.transactions.texts["user"]
+    found["users"] = _counted(changes, changes.users, users, selected.mask(["users"]))
     columns: Counter[str] = Counter()
-    for code, number in _by_code(changes.set, selected.mask(["columns"])).items():
+    for code, number in _by_code(changes, changes.set, selected.mask(["columns"])).items():
         for name in changes.sets[code]:
             columns[name] += number
     found["columns"] = sorted(columns.items(), key=lambda one: (-one[1], one[0]))
     return found
 
 
-def _counted(codes: npt.NDArray[Any], texts: list[str], mask: Bools) -> list[tuple[str, int]]:
-    numbers = np.bincount(codes[mask] + 1, minlength=len(texts) + 1)[1:]
+def _tally(changes: Changes, codes: npt.NDArray[Any], mask: Bools, least: int = 0) -> Ints:
+    """How many changes each code has, -1 aside."""
+    times = changes.weights(mask)
+    return np.bincount(codes[mask] + 1, weights=times, minlength=least + 1)[1:].astype(np.int64)
+
+
+def _counted(changes: Changes, codes: npt.NDArray[Any], texts: list[str], mask: Bools) -> list[tuple[str, int]]:
+    numbers = _tally(changes, codes, mask, len(texts))
     return sorted(zip(texts, numbers.tolist(), strict=True), key=lambda one: (-one[1], one[0]))
 
 
-def _tallied(keys: Ints) -> tuple[Ints, Ints]:
-    """The different numbers, and how often each occurs: what ``np.unique`` gives, without sorting where they are near
-    each other."""
+def _tallied(keys: Ints, times: Ints | None) -> tuple[Ints, Ints]:
+    """The different numbers, and how often each occurs (``times`` for each): what ``np.unique`` gives, without sorting
+    where they are near each other."""
     least, most = (int(keys.min()), int(keys.max())) if len(keys) else (0, 0)
     if most - least > 4 * len(keys) + 1000:
-        found, counts = np.unique(keys, return_counts=True)
-        return found, counts
-    numbers = np.bincount(keys - least)
+        found, places = np.unique(keys, return_inverse=True)
+        return found, np.bincount(places, weights=times).astype(np.int64)
+    numbers = np.bincount(keys - least, weights=times)
     there = np.flatnonzero(numbers)
-    return there + least, numbers[there]
+    return there + least, numbers[there].astype(np.int64)
 
 
-def _by_code(codes: npt.NDArray[Any], mask: Bools) -> dict[int, int]:
-    numbers = np.bincount(codes[mask] + 1)[1:]
+def _by_code(changes: Changes, codes: npt.NDArray[Any], mask: Bools) -> dict[int, int]:
+    numbers = _tally(changes, codes, mask)
     return {int(code): int(numbers[code]) for code in np.flatnonzero(numbers)}
 
 
@@ -104,16 +112,19 @@ def over_time(selected: Selected, bins: int = 120) -> Bins:
     """What was done when, whatever times are selected: the picture in which they are chosen."""
     changes, mask = selected.changes, selected.mask(TIME)
     timed = mask & changes.timed
-    without = int(mask.sum() - timed.sum())
+    without = changes.number(mask & ~changes.timed)
     axis = _axis(changes.at[timed])
     if axis is None:
         return Bins(without_time=without)
     start = micros(axis.first)
-    width = bin_width(micros(axis.last) - start, bins)
-    start -= start % width if width < 86_400_000_000 else 0
+    width = _width(changes, micros(axis.last) - start, bins)
+    start -= start % (width if width < _DAY else changes.width_us or 1)
     number = (changes.at[timed] - start) // width
     texts = changes.texts["operation"]
-    keys, counts = _tallied(number * (len(texts) + 1) + changes.codes["operation"][timed] + 1)
+    keys, counts = _tallied(
+        number * (len(texts) + 1) + changes.codes["operation"][timed] + 1,
+        changes.weights(timed),
+    )
     rows = [
         {
             "began_at": time_of(start + int(key) // (len(texts) + 1) * width),
@@ -123,6 +134,14 @@ def over_time(selected: Selected, bins: int = 120) -> Bins:
         for key, number in zip(keys, counts, strict=True)
     ]
     return Bins(rows, width, axis, without)
+
+
+def _width(changes: Changes, span_us: int, bins: int) -> int:
+    """A round width in microseconds for at most so many bins, which holds a whole number of those that are counted."""
+    width = bin_width(span_us, bins, changes.width_us or 1)
+    while changes.width_us and width % changes.width_us:
+        width = bin_width(span_us, bins, width + 1)
+    return width
 
 
 def _axis(times: Ints) -> TimeAxis | None:
@@ -221,15 +240,16 @@ def tables(changes: Changes, mask: Bools) -> list[Record]:
     order = np.argsort(codes, kind="stable")
     for part in np.split(chosen[order], np.flatnonzero(np.diff(codes[order])) + 1) if len(chosen) else []:
         times = changes.at[part]
-        times = times[times != NO_TIME]
-        done = _by_code(changes.codes["operation"], _mask_of(part, len(mask)))
+        known = times != NO_TIME
+        mine = _mask_of(part, len(mask))
+        done = _by_code(changes, changes.codes["operation"], mine)
         rows.append(
             {
                 "table": texts[changes.codes["table"][part[0]]],
-                "changes": len(part),
+                "changes": changes.number(mine),
                 "operations": [(operations[code], number) for code, number in done.items()],
-                "first_time": time_of(times.min()) if len(times) else None,
-                "last_time": time_of(times.max()) if len(times) else None,
+                "first_time": time_of(times[known].min()) if known.any() else None,
+                "last_time": time_of(changes.last_at[part][known].max()) if known.any() else None,
                 "record": int(changes.record[part[0]]),
             }
         )
@@ -255,7 +275,10 @@ def sets_of(changes: Changes, mask: Bools) -> dict[str, dict[int, int]]:
     known) and the number."""
     chosen = updates(changes, mask)
     size = len(changes.sets) + 1
-    keys, counts = _tallied(changes.codes["table"][chosen].astype(np.int64) * size + changes.set[chosen] + 1)
+    keys, counts = _tallied(
+        changes.codes["table"][chosen].astype(np.int64) * size + changes.set[chosen] + 1,
+        changes.weights(chosen),
+    )
     found: dict[str, dict[int, int]] = defaultdict(dict)
     for key, number in zip(keys.tolist(), counts.tolist(), strict=True):
         found[changes.texts["table"][key // size]][key % size - 1] = number
@@ -301,13 +324,14 @@ def changed_over_time(
     if axis is None:
         return {}, 1, None
     start = micros(axis.first)
-    width = bin_width(micros(axis.last) - start, bins)
+    start -= start % (changes.width_us or 1)
+    width = _width(changes, micros(axis.last) - start, bins)
     number = (changes.at[chosen] - start) // width
     size = len(changes.sets)
     group = changes.codes["table"][chosen].astype(np.int64) * size + changes.set[chosen]
     low = int(number.min())
     span = int(number.max()) - low + 1
-    keys, counts = _tallied(group * span + number - low)
+    keys, counts = _tallied(group * span + number - low, changes.weights(chosen))
     cells: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for key, times in zip(keys.tolist(), counts.tolist(), strict=True):
         table, code = divmod(key // span, size)

@@ -5,6 +5,7 @@ changes.arrow        a row for each change in capture order: its record, times, 
 text-NAME.arrow      the texts of a column of codes
 sets.arrow           the sets of changed columns, by code
 transactions.arrow   rows of cdcwb.model.TRANSACTIONS in the order of their first records
+bins.arrow           the changes counted (cdcwb.index.bins), where there are very many
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -24,15 +25,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdcwb.index.bins import BINNED_ABOVE, binned
 from cdcwb.index.build import put_in_place, read_arrow, write_arrow
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.places import Index
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness, Outcome
 
-__all__ = ["READ", "Changes", "build_changes", "open_changes"]
+__all__ = ["CODED", "READ", "Changes", "build_changes", "open_changes", "read_changes"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _ABOUT: Final = "about.json"
 
 READ: Final = (
@@ -50,7 +52,9 @@ READ: Final = (
 )
 """The columns of changes that are read, beside ``source_events`` and ``changed_columns``."""
 
-_CODED: Final = ("operation", "outcome", "table", "mask", "source")
+CODED: Final = ("operation", "outcome", "table", "mask", "source")
+"""What a change has a code of."""
+
 _BETWEEN: Final = "\x1f"
 _INCOMPLETE: Final = (Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
 
@@ -75,7 +79,7 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
         numbers = {"record": record[order]}
         for name in ("changed_at", "committed_at", "bytes", "transaction"):
             numbers[name] = rows[name].to_numpy()[order]
-        for name in (*_CODED, "set"):
+        for name in (*CODED, "set"):
             coded = rows[name].combine_chunks()
             numbers[name] = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)[order]
             if name == "set":
@@ -86,6 +90,9 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
         write_arrow(beside / "changes.arrow", pa.table({name: pa.array(one) for name, one in numbers.items()}))
         write_arrow(beside / "transactions.arrow", transactions)
         about = {"version": _VERSION, "origin": origin, "changes": len(record), "transactions": len(transactions)}
+        if len(record) > BINNED_ABOVE:
+            counted, about["width_us"] = binned(read_changes(beside, places))
+            write_arrow(beside / "bins.arrow", pa.table({name: pa.array(one) for name, one in counted.items()}))
         (beside / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
         put_in_place(beside, folder)
     finally:
@@ -161,7 +168,24 @@ def open_changes(folder: Path, origin: Any, places: Index) -> Changes | None:
         return None
     if not isinstance(about, dict) or about.get("version") != _VERSION or about.get("origin") != origin:
         return None
-    return Changes(folder, places)
+    return read_changes(folder, places, about.get("width_us", 0))
+
+
+def read_changes(folder: Path, places: Index, width_us: int = 0) -> Changes:
+    """The index that :func:`build_changes` wrote into a folder, with bins of ``width_us`` microseconds if not 0."""
+    texts = {name: read_arrow(folder / f"text-{name}.arrow")["text"].to_pylist() for name in CODED}
+    sets = read_arrow(folder / "sets.arrow")["columns"].to_pylist()
+    transactions = Transactions(read_arrow(folder / "transactions.arrow"))
+    found = Changes(places, _numbers(folder / "changes.arrow"), texts, sets, transactions)
+    if width_us:
+        texts = {name: texts[name] for name in ("table", "operation", "outcome")}
+        found.bins = Changes(places, _numbers(folder / "bins.arrow"), texts, sets, transactions, width_us)
+    return found
+
+
+def _numbers(path: Path) -> dict[str, npt.NDArray[Any]]:
+    found = read_arrow(path)
+    return {name: found[name].to_numpy() for name in found.schema.names}
 
 
 class Changes:
@@ -170,31 +194,81 @@ class Changes:
 
     * ``places``: the index of records; ``record``: the number of a change's record there
     * ``at``: the time of a change, else that of its commit
-    * ``codes`` and ``texts``: by operation, outcome, table, mask, source (of changed columns)
+    * ``codes`` and ``texts``: by operation, outcome, table; ``users``: by user
     * ``set``: the code of its set of changed columns, -1 where nothing says what changed; ``sets``: the names
-    * ``transaction``: the number of its transaction, -1 for none
+
+    Where there are too many to look at one by one (:mod:`cdcwb.index.bins`), a row stands for several: the changes of a
+    bin of ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set.
+    ``times`` says how many they are, ``record`` is the first of their records, ``at`` and ``last_at`` are the first and
+    the last of their times.
     """
 
-    def __init__(self, folder: Path, places: Index) -> None:
+    def __init__(
+        self,
+        places: Index,
+        numbers: Mapping[str, npt.NDArray[Any]],
+        texts: Mapping[str, list[str]],
+        sets: list[list[str]],
+        transactions: Transactions,
+        width_us: int = 0,
+    ) -> None:
         self.places = places
-        found = read_arrow(folder / "changes.arrow")
-        numbers = {name: found[name].to_numpy() for name in found.schema.names}
+        self._numbers = numbers
         self.record: Ints = numbers["record"]
-        self.changed_at: Ints = numbers["changed_at"]
-        self.committed_at: Ints = numbers["committed_at"]
-        self.bytes: Ints = numbers["bytes"]
-        self.transaction: npt.NDArray[np.int32] = numbers["transaction"]
         self.set: npt.NDArray[np.int32] = numbers["set"]
-        self.codes = {name: numbers[name] for name in _CODED}
-        self.texts: dict[str, list[str]] = {
-            name: read_arrow(folder / f"text-{name}.arrow")["text"].to_pylist() for name in _CODED
-        }
-        self.sets: list[list[str]] = read_arrow(folder / "sets.arrow")["columns"].to_pylist()
-        self.transactions = Transactions(read_arrow(folder / "transactions.arrow"))
-        self.at: Ints = np.where(self.changed_at == NO_TIME, self.committed_at, self.changed_at)
+        self.codes = {name: numbers[name] for name in texts}
+        self.texts = dict(texts)
+        self.sets = sets
+        self.transactions = transactions
+        self.width_us = width_us
+        self.bins: Changes | None = None
+        """The same changes counted in bins, where they are too many to look at one by one."""
 
     def __len__(self) -> int:
         return len(self.record)
+
+    def take(self, rows: Ints) -> Changes:
+        """Some of the changes."""
+        numbers = {name: one[rows] for name, one in self._numbers.items()}
+        return Changes(self.places, numbers, self.texts, self.sets, self.transactions, self.width_us)
+
+    def number(self, mask: Bools) -> int:
+        """How many changes the rows of a mask stand for."""
+        times = self.weights(mask)
+        return int(np.count_nonzero(mask)) if times is None else int(times.sum())
+
+    def weights(self, mask: Bools) -> Ints | None:
+        """How many changes each of the rows of a mask stands for; None: one."""
+        return None if self.times is None else self.times[mask]
+
+    @cached_property
+    def transaction(self) -> npt.NDArray[np.int32]:
+        """The number of its transaction, -1 for none and for bins."""
+        found = self._numbers.get("transaction")
+        return np.full(len(self), -1, np.int32) if found is None else found
+
+    @property
+    def times(self) -> Ints | None:
+        """How many changes each row stands for; None: one."""
+        return self._numbers.get("times")
+
+    @cached_property
+    def at(self) -> Ints:
+        """When each was made, as far as it is known: its own time, else that of its commit."""
+        numbers = self._numbers
+        if "at" in numbers:
+            return numbers["at"]
+        return np.where(numbers["changed_at"] == NO_TIME, numbers["committed_at"], numbers["changed_at"])
+
+    @property
+    def last_at(self) -> Ints:
+        """The last of the times that a row stands for."""
+        return self._numbers.get("last_at", self.at)
+
+    @property
+    def bytes(self) -> Ints:
+        """The lengths of the records of each."""
+        return self._numbers["bytes"]
 
     @cached_property
     def timed(self) -> Bools:
@@ -204,7 +278,7 @@ class Changes:
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """The first and the last time of a change or a transaction; None where there is no time at all."""
-        times = [self.at[self.timed], self.transactions.began, self.transactions.ended]
+        times = [self.at[self.timed], self.last_at[self.timed], self.transactions.began, self.transactions.ended]
         known = [part[part != NO_TIME] for part in times]
         least = [int(part.min()) for part in known if len(part)]
         most = [int(part.max()) for part in known if len(part)]
@@ -213,6 +287,8 @@ class Changes:
     @cached_property
     def users(self) -> npt.NDArray[np.int32]:
         """The code of who did it, by change: of the user of its transaction; -1 where none is known."""
+        if "user" in self._numbers:
+            return self._numbers["user"]
         codes = np.append(self.transactions.codes["user"], np.int32(-1))  # the last stands for no transaction
         return np.asarray(codes[self.transaction])
 

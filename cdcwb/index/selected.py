@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import and_
 from typing import Any, Final
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.index.changes import Changes
-from cdcwb.index.columns import Texts, micros
+from cdcwb.index.columns import NO_TIME, Texts, micros
 from cdcwb.index.selection import Selection
 
 __all__ = ["TIME", "Selected"]
@@ -44,13 +44,46 @@ class Selected:
             masks.append(self._remembered("time", time))
         return reduce(and_, masks) if masks else np.ones(len(self.changes), np.bool_)
 
-    def transactions(self, mask: Bools | None = None) -> Ints:
-        """The transactions that have a selected change; those without any where everything is selected."""
+    def transactions(self, skip: Iterable[str] = ()) -> Ints:
+        """The transactions that have a selected change, where the fields ``skip`` let everything through; those without
+        any where everything is selected. Where changes are counted in bins: those that fit each field by themselves."""
         transactions = self.changes.transactions
-        if mask is None and not self.selection.chosen():
+        chosen = self.selection.chosen(skip)
+        if not chosen:
             return np.arange(len(transactions))
-        numbers = self.changes.transaction[self.mask() if mask is None else mask]
+        if self.changes.width_us:
+            return np.flatnonzero(reduce(and_, self._of_transactions(chosen)))
+        numbers = self.changes.transaction[self.mask(skip)]
         return np.flatnonzero(np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0)
+
+    def _of_transactions(self, chosen: dict[str, Any]) -> Iterator[Bools]:
+        """Which transactions fit what they know themselves."""
+        transactions = self.changes.transactions
+        rows = transactions.rows
+        yield np.ones(len(transactions), np.bool_)
+        first, last = chosen.get("time_from"), chosen.get("time_to")
+        if first is not None or last is not None:
+            began, ended = transactions.began, transactions.ended
+            start = np.where(began == NO_TIME, ended, began)
+            end = np.where(ended == NO_TIME, np.where(transactions.is_open, np.iinfo(np.int64).max, start), ended)
+            fits = (start != NO_TIME) & (True if first is None else end >= micros(first))
+            fits &= True if last is None else start < micros(last)
+            yield fits | (start == NO_TIME) if chosen.get("without_time") else fits
+        codes, texts = transactions.codes, transactions.texts
+        if "users" in chosen:
+            yield _of_codes(codes["user"], [text in chosen["users"] for text in texts["user"]])
+        outcomes = set(chosen.get("outcomes", ())) & set(texts["outcome"])  # changes may be undone, no transaction is
+        if outcomes:
+            yield _of_codes(codes["outcome"], [text in outcomes for text in texts["outcome"]])
+        if "transactions" in chosen:
+            ids = rows["transaction_id"]
+            yield pc.is_in(ids, pa.array(chosen["transactions"], ids.type)).to_numpy(zero_copy_only=False)
+        if "operations" in chosen:
+            yield _any_in(rows["changes"].keys, rows["changes"].offsets, lambda text: text in chosen["operations"])
+        if "tables" in chosen:
+            names = chosen["tables"]
+            tables = rows["tables"]
+            yield _any_in(tables.values, tables.offsets, lambda text: text in names or text.partition(".")[2] in names)
 
     def problems(self) -> list[dict[str, Any]]:
         """The problems of selected transactions and of the records of selected changes; all of them, also those that
@@ -60,14 +93,29 @@ class Selected:
         if not self.selection.chosen():
             return rows
         mask = self.mask()
-        ids = changes.transactions.rows["transaction_id"].take(pa.array(self.transactions(mask))).to_pylist()
+        ids = changes.transactions.rows["transaction_id"].take(pa.array(self.transactions())).to_pylist()
         known = set(ids)
+        if changes.width_us:
+            return [one for one in rows if one["transaction_id"] in known or self._fits_itself(one)]
         records = changes.record[mask]
         at = np.searchsorted(records, [one["row"] for one in rows])
         there = [
             int(place) < len(records) and records[place] == one["row"] for place, one in zip(at, rows, strict=True)
         ]
         return [one for one, is_there in zip(rows, there, strict=True) if is_there or one["transaction_id"] in known]
+
+    def _fits_itself(self, problem: dict[str, Any]) -> bool:
+        """Whether a problem that concerns no transaction is about a record of a selected time and table."""
+        if problem["row"] < 0 or problem["transaction_id"] is not None:
+            return False
+        row = self.changes.places.row(problem["row"], ["time", "table", "operation"])
+        chosen = self.selection.chosen()
+        first, last, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables")
+        if (first or last) and row["time"] is None:
+            return False
+        if (first and row["time"] < first) or (last and row["time"] >= last):
+            return False
+        return not tables or row["table"] in tables or (row["table"] or "").partition(".")[2] in tables
 
     # --- fields -------------------------------------------------------------------------------------------------------
 
@@ -94,6 +142,8 @@ class Selected:
             return _of_codes(changes.users, [text in value for text in changes.transactions.texts["user"]])
         if name == "columns":
             return _of_codes(changes.set, [not set(value).isdisjoint(one) for one in changes.sets])
+        if changes.width_us and name not in ("time", "text"):  # a bin has changes of many of them
+            return np.ones(len(changes), np.bool_)
         if name == "transactions":
             ids = changes.transactions.rows["transaction_id"]
             return _of_codes(changes.transaction, pc.is_in(ids, pa.array(value, ids.type)).to_pylist())
@@ -108,7 +158,7 @@ class Selected:
         at = self.changes.at
         fits = np.ones(len(at), np.bool_) if last is None else at < micros(last)
         if first is not None:
-            fits &= at >= micros(first)
+            fits &= self.changes.last_at >= micros(first)
         return fits | ~self.changes.timed if without_time else fits & self.changes.timed
 
     def _with_text(self, text: str) -> Bools:
@@ -116,6 +166,8 @@ class Selected:
         found = _of_codes(changes.codes["table"], [low in one.lower() for one in changes.texts["table"]])
         found |= _of_codes(changes.users, [low in one.lower() for one in changes.transactions.texts["user"]])
         found |= _of_codes(changes.set, [any(low in one.lower() for one in names) for names in changes.sets])
+        if changes.width_us:
+            return found
         ids = changes.transactions.rows["transaction_id"]
         found |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
         positions = changes.places.columns.get("position")
@@ -123,6 +175,17 @@ class Selected:
             there = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
             found |= there.to_numpy(zero_copy_only=False)[changes.record]
         return found
+
+
+def _any_in(texts: pa.Array, offsets: pa.Array, is_chosen: Callable[[str], bool]) -> Bools:
+    """The lists of which a text is chosen."""
+    coded = texts.cast(pa.string()).dictionary_encode()
+    fits = _of_codes(
+        coded.indices.to_numpy(zero_copy_only=False), [is_chosen(text) for text in coded.dictionary.to_pylist()]
+    )
+    upto = np.concatenate([[0], np.cumsum(fits)])
+    ends = offsets.to_numpy()
+    return np.asarray(upto[ends[1:]] > upto[ends[:-1]])
 
 
 def _of_codes(codes: npt.NDArray[Any], chosen: list[bool]) -> Bools:

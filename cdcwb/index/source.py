@@ -126,7 +126,9 @@ class Source:
                 transactions = pq.ParquetDataset(Path(beside) / "transactions").read()
                 parts = sorted((Path(beside) / "changes").glob("*.parquet"))
                 build_changes(place, parts, transactions, self.index, origin)
-        return Changes(place, self.index)
+        made = open_changes(place, origin, self.index)
+        assert made is not None
+        return made
 
 
 def source_of(capture: Capture) -> Source:

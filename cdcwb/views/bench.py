@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
+from cdcwb.index.bins import ONE_BY_ONE
 from cdcwb.index.changes import Changes
-from cdcwb.index.selected import Selected
+from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, source_of
+from cdcwb.words import count, duration, plural
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
 
 __all__ = ["Bench", "Follower"]
+
+_NARROWING: Final = (*TIME, "transactions", "position_from", "position_to", "text")
+"""The fields that bins do not answer exactly."""
 
 
 class Follower(Protocol):
@@ -52,6 +58,7 @@ class Bench:
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: Follower | None = None
+        self._narrowed: tuple[dict[str, Any], Selected] | None = None
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
@@ -61,23 +68,59 @@ class Bench:
         return source_of(self.capture)
 
     @cached_property
-    def changes(self) -> Changes:
-        """The index of changes and transactions."""
-        return self.source.changes
+    def everything(self) -> Selected:
+        """What the selection lets through of all changes, one by one: slow where they are very many."""
+        return Selected(self.source.changes, self.selection)
 
     @cached_property
+    def overview(self) -> Selected:
+        """What the selection lets through of all changes; in bins where they are very many."""
+        bins = self.everything.changes.bins
+        return self.everything if bins is None else Selected(bins, self.selection)
+
+    @property
     def selected(self) -> Selected:
-        """What the selection lets through."""
-        return Selected(self.changes, self.selection)
+        """What the selection lets through, one by one: where changes are very many, of those in the times, positions
+        and transactions that are selected, or with the text. In bins where these are very many too."""
+        if self.overview is self.everything:
+            return self.everything
+        fields = {name: value for name, value in self.selection.chosen().items() if name in _NARROWING}
+        if self._narrowed is None or self._narrowed[0] != fields:
+            self._narrowed = fields, self._narrow(fields)
+        return self._narrowed[1]
+
+    def _narrow(self, fields: Mapping[str, Any]) -> Selected:
+        if fields:
+            chosen = self.everything.mask(set(self.selection.values()) - set(fields))
+            if np.count_nonzero(chosen) <= ONE_BY_ONE:
+                return Selected(self.everything.changes.take(np.flatnonzero(chosen)), self.selection)
+        return self.overview
+
+    @property
+    def changes(self) -> Changes:
+        """The changes that are looked at: all of them, or those of :attr:`selected`."""
+        return self.selected.changes
+
+    @property
+    def binned(self) -> str:
+        """That changes are counted in bins, in a sentence; empty where they are looked at one by one."""
+        if not self.changes.width_us:
+            return ""
+        total = len(self.everything.changes)
+        return (
+            f"{plural(total, 'change')}, counted in bins of {duration(self.changes.width_us)}: times are rounded to "
+            f"these, and positions and ids are not looked for. Select a time with at most {count(ONE_BY_ONE)} changes "
+            "to see them one by one."
+        )
 
     def prepare(self) -> None:
         """Make the index in the cell that is run, where it is missing: with progress, and a button that cancels it."""
         from cdcwb.views.making import making
 
         with self.lock:
-            if "changes" not in vars(self):
+            if "everything" not in vars(self):
                 with making("Making the index of the capture"):
-                    _ = self.changes
+                    _ = self.everything
 
     def explore(self) -> ExplorerWidget:
         """An explorer of the capture, which shows what is selected, and the record of the selection, from now on."""
@@ -98,7 +141,8 @@ class Bench:
         """Which records are those of selected changes."""
         with self.lock:
             found = np.zeros(self.source.index.records, np.bool_)
-            rows = self.changes.record[self.selected.mask()]
+            changes = self.everything.changes
+            rows = changes.record[self.everything.mask()]
             found[rows[rows >= 0]] = True
             return found
 

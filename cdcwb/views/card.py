@@ -26,7 +26,7 @@ def card(capture: Capture) -> str:
     bench = capture.view.bench
     if is_live():
         bench.prepare()
-    changes, index = bench.changes, bench.source.index
+    changes, index = bench.overview.changes, bench.source.index
     everything = np.ones(len(changes), np.bool_)
     tables = indexed.tables(changes, everything)
     named = ", ".join(row["table"] for row in tables[:_NAMED])
@@ -48,7 +48,7 @@ def card(capture: Capture) -> str:
         ("format", capture.format, plural(index.records, "record")),
         ("files", count(len(capture.files)), size(sum(held)) if known and held else ""),
         ("tables", count(len(tables)), named + more),
-        ("changes", count(len(changes)), tally(operations)),
+        ("changes", count(changes.number(everything)), tally(operations)),
     ]
     if changes.span is not None:
         first, last = (indexed.time_of(time) for time in changes.span)

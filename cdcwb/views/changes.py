@@ -28,7 +28,7 @@ class When(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        found = indexed.over_time(bench.selected)
+        found = indexed.over_time(bench.overview)
         facts = {"changes": sum(row["changes"] for row in found.rows), "changes_without_time": found.without_time}
         without = f"{plural(found.without_time, 'change')} without a time, so not in the chart."
         answer = Answer(notes=[without] if found.without_time else [], facts=facts, none="No change is selected.")
@@ -41,11 +41,11 @@ class When(Panel):
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first selected change of a bar."""
-        found = indexed.over_time(bench.selected)
+        found = indexed.over_time(bench.overview)
         middle = micros(time_on_axis(str(point["x"])))
         low, high = middle - found.width_us // 2 - 1, middle + found.width_us // 2
-        changes = bench.changes
-        rows = np.flatnonzero(bench.selected.mask(TIME) & (changes.at >= low) & (changes.at <= high))
+        changes = bench.overview.changes
+        rows = np.flatnonzero(bench.overview.mask(TIME) & (changes.at >= low) & (changes.at <= high))
         return int(changes.record[rows[0]]) if len(rows) else None
 
 

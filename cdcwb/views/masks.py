@@ -42,7 +42,7 @@ class ChangedOverTime(Panel):
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
         changes, mask = bench.changes, bench.selected.mask()
-        found, width, axis = indexed.changed_over_time(changes, drawn(bench, state))
+        found, width, axis = indexed.changed_over_time(*drawn(bench, state))
         sets = indexed.sets_of(changes, mask)
         updates = sum(sum(one.values()) for one in sets.values())
         idle = sum(n for one in sets.values() for code, n in one.items() if code >= 0 and not changes.sets[code])
@@ -66,7 +66,7 @@ class ChangedOverTime(Panel):
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first update of a cell."""
-        changes, mask = bench.changes, drawn(bench, state)
+        changes, mask = drawn(bench, state)
         found, width, _axis = indexed.changed_over_time(changes, mask)
         middle = micros(time_on_axis(str(point["x"])))
         sets = [code for code, names in enumerate(changes.sets) if point["custom"] in names]

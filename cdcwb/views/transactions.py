@@ -12,8 +12,9 @@ from cdcwb import charts
 from cdcwb.analysis import indexed
 from cdcwb.analysis.indexed import Ints
 from cdcwb.index.columns import NO_TIME
+from cdcwb.index.selected import TIME
 from cdcwb.views.bench import Bench
-from cdcwb.views.view import DRAWN, Answer, Panel, State, drawn, show_times
+from cdcwb.views.view import DRAWN, Answer, Panel, State, show_times
 from cdcwb.words import count, duration, local, plural, to_the_second
 
 __all__ = ["OpenAtOnce", "Timeline", "TransactionTable", "Unfinished"]
@@ -53,7 +54,7 @@ def headline(facts: Mapping[str, Any]) -> str:
 
 def _drawn(bench: Bench, state: State) -> Ints:
     """The transactions that a figure shows."""
-    return bench.selected.transactions(drawn(bench, state) if state.brushed else None)
+    return bench.overview.transactions(TIME) if state.brushed else bench.selected.transactions()
 
 
 class Timeline(Panel):

@@ -18,6 +18,7 @@ import pyarrow as pa
 from cdcwb.analysis.indexed import Bools, time_of
 from cdcwb.charts.theme import INK
 from cdcwb.errors import OptionError
+from cdcwb.index.changes import Changes
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
@@ -129,14 +130,15 @@ class Panel(ABC):
         return None
 
 
-def drawn(bench: Bench, state: State) -> Bools:
+def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
     """The changes that a figure shows: those that are selected; whatever times are, where they were selected in it."""
-    return bench.selected.mask(TIME if state.brushed else ())
+    shown = bench.overview if state.brushed else bench.selected
+    return shown.changes, shown.mask(TIME if state.brushed else ())
 
 
 def show_times(figure: go.Figure, bench: Bench) -> None:
     """The selected times as a box in a figure."""
-    selection, span = bench.selection, bench.changes.span
+    selection, span = bench.selection, bench.overview.changes.span
     if span is None or (selection.time_from is None and selection.time_to is None):
         return
     first = selection.time_from or time_of(span[0])
@@ -230,6 +232,8 @@ class View:
         limits = self.bench.selection.sentence()
         if limits:
             show.note(f"Only a part is shown: {limits}.")
+        if self.bench.binned:
+            show.note(self.bench.binned)
         for panel in self.panels:
             answer = panel.ask(self.bench, State())
             show.heading(panel.title, answer.headline)

@@ -147,20 +147,21 @@ class PageWidget(anywidget.AnyWidget):
         if not self.about["controls"]:
             return None
         bench = self.bench
-        selection, changes = bench.selection, bench.changes
+        selection, overview = bench.selection, bench.overview
         fields = []
         for name, values in indexed.facets(bench.selected).items():
             chosen = set(getattr(selection, name))
             ranked = sorted(values, key=lambda one: one[0] not in chosen)[:_VALUES]
             fields.append({"name": name, "values": [[text, number, text in chosen] for text, number in ranked]})
-        without = bench.selected.mask(TIME) & ~changes.timed
+        without = overview.mask(TIME) & ~overview.changes.timed
         times = [selection.time_from, selection.time_to]
         return {
             "fields": fields,
-            "count": int(bench.selected.mask().sum()),
-            "total": len(changes),
+            "count": bench.changes.number(bench.selected.mask()),
+            "total": len(bench.everything.changes),
+            "binned": bench.binned,
             "time": None if times == [None, None] else " to ".join(moment(one, "…") for one in times),
-            "without_time": int(without.sum()),
+            "without_time": overview.changes.number(without),
             "with_those": selection.without_time,
             "text": selection.text,
             "steps": list(selection.steps),

@@ -109,7 +109,7 @@ class Sheet:
         plain = rows if isinstance(rows, list) else show.records(rows)
         if self._bench is None or not plain or "record" in plain[0]:
             return plain
-        records = records_of(plain, self._bench.changes)
+        records = records_of(plain, self._bench.everything.changes)
         return [{**row, "record": record} for row, record in zip(plain, records, strict=True)]
 
     def put_by(self, put: Callable[[], None]) -> None:
