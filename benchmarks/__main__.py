@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import avro, captures, decoders, end_to_end, logdump, masks, qlik_json, xds
+from benchmarks import avro, captures, decoders, end_to_end, logdump, masks, qlik_json, tables, xds
 from benchmarks.measure import in_turn, on_one_core, ratio
 from cdcwb import machine
 
@@ -20,7 +20,7 @@ _BROKEN = 4
 """Exit code where a threshold is broken, as on the command line of cdcwb."""
 
 _TWICE = 2.1
-_FORMATS = ("gbase8s", "qlik", "goldengate", "xds")
+_FORMATS = ("gbase8s", "qlik", "goldengate", "xds", "tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ def main() -> int:
         promises += _goldengate(options)
     if "xds" in options.only:
         promises += _xds(options)
+    if "tables" in options.only and not options.no_spark:
+        promises += _tables(options)
     _print_promises(promises)
     return _BROKEN if options.check and not all(promise.holds for promise in promises) else 0
 
@@ -130,6 +132,23 @@ def _xds(options: argparse.Namespace) -> list[Promise]:
             )
             for name in ("events", "log rows")
         ]
+    return promises
+
+
+def _tables(options: argparse.Namespace) -> list[Promise]:
+    count = 4_000 if options.quick else tables.CHANGES
+    promises = []
+    for name in tables.FORMATS:
+        taken = tables.measure(name, count, min(options.rounds, 3))
+        print(f"\nlocal[2], processor time of JVM and Python, {name}, {count:,} changes by default, load included")
+        for table, seconds in taken.items():
+            times = ratio(seconds, taken["events"])
+            low, high = min(seconds), max(seconds)
+            median = statistics.median(seconds)
+            print(f"  {table:<28} {median:>8.2f} s {times:>6.2f} times events   ({low:.2f} to {high:.2f})")
+            if (name, table) in tables.PROMISES:
+                wanted = tables.PROMISES[name, table]
+                promises.append(Promise(f"{name}, {table} against events", times, wanted, at_most=True))
     return promises
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Format, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.base import Assembling, Format, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.continued import Stamps, divide, marks_of
 from cdcwb.standard_input import is_spool
 
@@ -26,6 +26,12 @@ __all__ = ["Continued", "Decoded", "Live", "LiveRows", "Origin", "Saved", "plain
 
 _OF_CHANGES: Final = [name for name in model.EVENTS.names if name != "raw"]
 """What changes are made of: all but the bytes, which are most of a record."""
+
+
+_OF_PROBLEMS: Final = (
+    *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
+    *("raw", "problems"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,9 @@ class Live:
         """One row per logical change."""
         from cdcwb.spark.assemble import assemble_changes
 
+        if self.assembles_in_splits:
+            return self._changes_of_splits(images)
+
         def assembled(events: DataFrame) -> DataFrame:
             return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
 
@@ -125,11 +134,48 @@ class Live:
 
         return mark(made, made if images else assembled(self.events(True, columns=_OF_CHANGES)))
 
+    @property
+    def assembles_in_splits(self) -> bool:
+        """Are changes and transactions put together in the splits (:mod:`cdcwb.formats.assembly`)?"""
+        return type(self) is Live and isinstance(self.format, Assembling)
+
+    @cached_property
+    def _something_crosses(self) -> bool:
+        form, splits = self.format, range(len(self.plan.splits))
+        return not isinstance(form, Assembling) or any(form.crossing(self.plan, split) for split in splits)
+
+    def _crossing(self, images: bool) -> DataFrame:
+        """The events of the transactions that cross borders of splits."""
+        from cdcwb.spark.packing import unpack
+
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        read = self._read(part="crossing", packed="true", columns=",".join(_OF_CHANGES), **options)
+        return unpack(read, columns=_OF_CHANGES)
+
+    def _changes_of_splits(self, images: bool) -> DataFrame:
+        from cdcwb.spark.assemble import assemble_changes, finish
+        from cdcwb.spark.packing import unpack
+
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        made = unpack(self._read(part="changes", packed="true", **options), rows=model.CHANGES)
+        whole = finish(made, self.keys, self.format)
+        if not self._something_crosses:
+            return whole
+        events = self._crossing(images), self._crossing(False)
+        return whole.unionByName(assemble_changes(*events, self.keys, self.format, self.plan.facts))
+
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        from cdcwb.spark.assemble import assemble_transactions
+        from cdcwb.spark.assemble import assemble_changes, assemble_transactions
 
-        return assemble_transactions(self.events(False), self.changes(False), self.format)
+        if not self.assembles_in_splits:
+            return assemble_transactions(self.events(False), self.changes(False), self.format)
+        whole = self._read(part="transactions", images="false", mode=self.mode)
+        if not self._something_crosses:
+            return whole
+        events = self._crossing(False)
+        changes = assemble_changes(events, events, self.keys, self.format, self.plan.facts)
+        return whole.unionByName(assemble_transactions(events, changes, self.format))
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
@@ -153,10 +199,21 @@ class Live:
         from cdcwb.spark.assemble import assemble_problems
 
         beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
-        events = self.events(True, mode="PERMISSIVE")  # what DROPMALFORMED drops leaves its problems
+        events = self._events_with_problems()
         # halves that are joined by position are compared with their masks
         changes = self.changes(self.format.pairing is Pairing.POSITION)
         return assemble_problems(events, changes, self.events(False), self.transactions(), beside, self.format)
+
+    def _events_with_problems(self) -> DataFrame:
+        """The events that have problems, with what of them is told; those of an event log are all looked at again. What
+        DROPMALFORMED drops leaves its problems."""
+        from cdcwb.spark.packing import unpack
+
+        if type(self) is not Live or self.format.pairing is Pairing.OBJECT:
+            return self.events(True, mode="PERMISSIVE")
+        options = {"images": str(self.with_images).lower(), "columns": ",".join(_OF_PROBLEMS)}
+        read = self._read(part="problems", packed="true", mode="PERMISSIVE", **options)
+        return unpack(read, columns=_OF_PROBLEMS)
 
     def detected(self) -> DataFrame:
         """What was concluded before anything was decoded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from cdcwb.model import Kind
 
 __all__ = [
     "EVERYTHING",
+    "Assembling",
     "Field",
     "Format",
     "Inspection",
@@ -263,6 +264,16 @@ class Format(Protocol):
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """The record that holds ``offset`` in the decompressed file. Raises CaptureError where there is none."""
+        ...
+
+
+@runtime_checkable
+class Assembling(Protocol):
+    """A format whose stream bears begins and ends, and whose changes and transactions are put together in its splits
+    (:mod:`cdcwb.formats.assembly`): its plan knows which transactions cross the borders of splits."""
+
+    def crossing(self, plan: Any, split: int) -> frozenset[str]:
+        """The transactions that are open at the start of a split, or at its end if another one follows."""
         ...
 
 

@@ -21,7 +21,7 @@ from cdcwb.spark.pairing import CHANGES, continue_events, found_by_pairing, pair
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["assemble_changes", "assemble_problems", "assemble_transactions", "conform", "table_label"]
+__all__ = ["assemble_changes", "assemble_problems", "assemble_transactions", "conform", "finish", "table_label"]
 
 _ENDS = (str(Kind.COMMIT), str(Kind.ROLLBACK))
 
@@ -51,8 +51,12 @@ def assemble_changes(
     rows = events.filter(F.col("kind").isin(*CHANGES))
     paired = pair(continue_events(rows, headers) if facts.get("fragments") else rows, form.pairing)
     ended = _with_outcome(paired, headers) if form.commits else committed.add_outcome(paired, headers)
-    keyed = _with_keys(without_transaction(ended), keys)
-    return conform(_with_written_columns(keyed, form.compressed_updates), "changes")
+    return finish(without_transaction(ended), keys, form)
+
+
+def finish(changes: DataFrame, keys: Mapping[str, Sequence[str]], form: Format) -> DataFrame:
+    """Changes with the keys that are given, and the columns that compressed updates wrote."""
+    return conform(_with_written_columns(_with_keys(changes, keys), form.compressed_updates), "changes")
 
 
 def _with_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:

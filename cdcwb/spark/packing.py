@@ -27,24 +27,28 @@ _PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
 SPLIT: Final = "_split"
 """The column that says which split of its plan an event is from, null for rows of a table."""
 
-PACKED: Final = pa.schema(
-    [*model.EVENTS, *((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
-)
+_MORE: Final = [*((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
+PACKED: Final = pa.schema([*model.EVENTS, *_MORE])
 """``events`` with a text for each column of lists, and the split. A list is in the one or in the other: null in both if
 it is null."""
 
 
-def packed_schema(columns: Sequence[str] | None = None) -> pa.Schema:
-    """:data:`PACKED`, or what of it holds these columns of ``events``, in this order."""
+def packed_schema(columns: Sequence[str] | None = None, rows: pa.Schema = model.EVENTS) -> pa.Schema:
+    """:data:`PACKED`, or what of it holds these columns of ``events``, in this order. ``rows``: what rows are of."""
     if columns is None:
-        return PACKED
+        return PACKED if rows is model.EVENTS else pa.schema([*rows, *_MORE])
     names = [*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)]
     return pa.schema([PACKED.field(name) for name in names])
 
 
-def pack(batch: pa.RecordBatch, split: int | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+def pack(
+    batch: pa.RecordBatch,
+    split: int | None = None,
+    columns: Sequence[str] | None = None,
+    rows: pa.Schema = model.EVENTS,
+) -> pa.RecordBatch:
     """Events, or these columns of them, as :func:`packed_schema` says; ``split`` is the number of theirs."""
-    schema = packed_schema(columns)
+    schema = packed_schema(columns, rows)
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in _LISTS:
         if name in schema.names:
@@ -73,7 +77,12 @@ def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
     return kept, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
 
 
-def unpack(packed: DataFrame, split: bool = False, columns: Sequence[str] | None = None) -> DataFrame:
+def unpack(
+    packed: DataFrame,
+    split: bool = False,
+    columns: Sequence[str] | None = None,
+    rows: pa.Schema = model.EVENTS,
+) -> DataFrame:
     """A DataFrame of :data:`PACKED` as ``events``, or these columns of them, with :data:`SPLIT` or without."""
     from pyspark.sql import functions as F
 
@@ -82,4 +91,4 @@ def unpack(packed: DataFrame, split: bool = False, columns: Sequence[str] | None
             return F.col(name)
         return F.coalesce(F.split(_PACKED_NAMES[name], _BETWEEN), F.col(name)).alias(name)
 
-    return packed.select(*[column(name) for name in columns or model.EVENTS.names], *([SPLIT] if split else []))
+    return packed.select(*[column(name) for name in columns or rows.names], *([SPLIT] if split else []))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.base import Plan, TableRequest, Wanted
+from cdcwb.formats.assembly import read_changes, read_crossing, read_transactions
+from cdcwb.formats.base import Assembling, Format, Plan, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.spark.packing import pack, packed_schema
@@ -33,6 +35,7 @@ READER_OPTIONS = (
     "images",
     "mode",
     "packed",
+    "part",
     "table",
     "columns",
     "table_images",
@@ -40,7 +43,11 @@ READER_OPTIONS = (
 )
 """Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); with
-``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`."""
+``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`; ``part`` is what of a split is read, if
+not its events: those with ``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of
+those ``crossing`` it (:mod:`cdcwb.formats.assembly`)."""
+_PARTS: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
+_MODELS: Final = {"changes": model.CHANGES, "transactions": model.TRANSACTIONS}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
 
 
@@ -92,6 +99,24 @@ class _Reader(DataSourceReader):
             self._plan = _plan(self.format, self.options)
         return self._plan
 
+    def _batches(self, fmt: Format, plan: Plan, split: int) -> Iterator[pa.RecordBatch]:
+        """The events of a split, or the part of them or of its changes that is asked for."""
+
+        def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
+            if self.stop_at_malformed and wanted.columns is not None:
+                wanted = replace(wanted, columns=wanted.columns | {"kind", *_OF_MALFORMED})
+            for batch in fmt.read(plan, split, wanted):
+                if self.stop_at_malformed:
+                    stop_at_malformed(batch)
+                yield batch
+
+        part = self.options.get("part")
+        if part == "problems":
+            return (found for batch in read(self.wanted) if (found := with_problems(batch)).num_rows)
+        if part is None or not isinstance(fmt, Assembling):
+            return read(self.wanted)
+        return _PARTS[part](read, self.wanted, fmt.crossing(plan, split))
+
     def partitions(self) -> list[InputPartition]:
         plan = self.plan()
         if "plan" not in self.options:  # it was made here, by a scan of the headers: the workers need not make it again
@@ -108,13 +133,16 @@ class _Reader(DataSourceReader):
         if self.request is not None:
             yield from fmt.read_table(plan, partition.value, self.request)
             return
-        for batch in fmt.read(plan, partition.value, self.wanted):
-            if self.stop_at_malformed:
-                stop_at_malformed(batch)
+        for batch in self._batches(fmt, plan, partition.value):
             if self.packed:
-                yield pack(batch, partition.value, self.columns)
+                yield pack(batch, partition.value, self.columns, _model(self.options))
             else:
                 yield batch if self.columns is None else batch.select(list(self.columns))
+
+
+def with_problems(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The events of a batch that have problems."""
+    return batch.filter(pc.is_valid(batch["problems"]))
 
 
 def wanted_of(images: bool, mode: str, columns: Sequence[str] | None) -> tuple[Wanted, bool]:
@@ -154,6 +182,11 @@ def _columns(options: dict[str, str]) -> list[str] | None:
     if "columns" not in options or "table" in options:
         return None
     return event_columns(name.strip() for name in options["columns"].split(","))
+
+
+def _model(options: dict[str, str]) -> pa.Schema:
+    """What rows are of."""
+    return _MODELS.get(options.get("part", ""), model.EVENTS)
 
 
 def _is_packed(options: dict[str, str]) -> bool:
@@ -208,10 +241,9 @@ def _source_of(format: str) -> type[DataSource]:
             if request is None:
                 columns = _columns(options)
                 if _is_packed(options):
-                    return from_arrow_schema(packed_schema(columns))
-                return from_arrow_schema(
-                    pa.schema([model.EVENTS.field(name) for name in columns or model.EVENTS.names])
-                )
+                    return from_arrow_schema(packed_schema(columns, _model(options)))
+                rows = _model(options)
+                return from_arrow_schema(pa.schema([rows.field(name) for name in columns or rows.names]))
             fmt = get_format(format)
             return from_arrow_schema(fmt.table_schema(_plan(format, options), request), prefer_timestamp_ntz=True)
 

@@ -88,12 +88,16 @@ STORIES = [
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
-    to = tmp_path_factory.mktemp("stories")
+    return cdcwb.load(write_stories(tmp_path_factory.mktemp("stories")), split_size=200)
+
+
+def write_stories(to: Path) -> Path:
+    """The stories in three files."""
     data = wire.goods() + wire.goods(132) + b"".join(b"".join(story) for story in STORIES)
     for number, first in enumerate((0, len(data) // 3, 2 * len(data) // 3)):
         last = (len(data) // 3, 2 * len(data) // 3, len(data))[number]
         (to / f"part-{number}.bin").write_bytes(data[first:last])
-    return cdcwb.load(to, split_size=200)
+    return to
 
 
 @pytest.fixture(scope="module")

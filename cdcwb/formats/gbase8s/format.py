@@ -99,6 +99,11 @@ class GBase8s:
         """See :func:`cdcwb.formats.gbase8s.reader.read_events`."""
         return read_events(plan, plan.splits[split], wanted)
 
+    def crossing(self, plan: Plan, split: int) -> frozenset[str]:
+        """The transactions that are open at the start of a split, or at its end if another one follows."""
+        around = plan.splits[split : split + 2]
+        return frozenset(name for one in around for name in one.open_before.values())
+
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :func:`cdcwb.formats.gbase8s.pieces.pieces_of`."""
         return pieces_of(plan)

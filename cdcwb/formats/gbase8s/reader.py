@@ -217,8 +217,9 @@ class SplitState:
             "schema_name": schema_name,
             "table_name": table_name,
             "table_version": table_version,
-            "headers": batch.header_map(segments.buffer, headers, position, self.plan.settings.byte_order),
         }
+        if self.wanted.needs("headers"):
+            columns["headers"] = batch.header_map(segments.buffer, headers, position, self.plan.settings.byte_order)
         if self.wanted.images:
             place = np.full(len(chunk.records), -1, dtype=np.int64)
             place[quick] = np.arange(count)

@@ -1,0 +1,81 @@
+"""What the tables of a capture cost on ``local[2]``: processor seconds of the JVM and of Python together, ``load``
+included, on the captures that ``cdcwb synth`` makes by default.
+
+It runs in a process of its own. Each table is read once before anything is counted, then all in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cdcwb_synth as synth
+from benchmarks.captures import CACHE
+
+__all__ = ["CHANGES", "FORMATS", "PROMISES", "TABLES", "measure"]
+
+CHANGES = 200_000
+FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log")
+TABLES = ("events", "changes", "transactions", "problems")
+PROMISES = {("gbase8s", "changes"): 1.5, ("gbase8s", "transactions"): 0.8, ("gbase8s", "problems"): 1.5}
+"""How many times what ``events`` cost a table of a format costs at most."""
+
+_MASTER = "local[2]"
+_MARK = "measured: "
+_SEED = 20250323
+
+
+def measure(format: str, changes: int, rounds: int) -> dict[str, list[float]]:
+    """Processor seconds of each table in each round."""
+    folder = CACHE / f"default-{format}-{changes}"
+    if not (folder / "synth.json").exists():
+        print(f"generating {folder.name}, once", file=sys.stderr, flush=True)
+        synth.generate(format, changes=changes, seed=_SEED, to=folder, overwrite=True)
+    task = {"format": format, "path": str(folder / "capture"), "rounds": rounds}
+    environ = {**os.environ, "MASTER": _MASTER}
+    command = [sys.executable, "-m", "benchmarks.tables", json.dumps(task)]
+    output = subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=False).stdout
+    found = [line for line in output.splitlines() if line.startswith(_MARK)]
+    if not found:
+        raise SystemExit(f"the tables of {format} could not be read on {_MASTER}")
+    taken: dict[str, list[float]] = json.loads(found[0].removeprefix(_MARK))
+    return taken
+
+
+def _run(task: dict[str, Any]) -> dict[str, list[float]]:
+    import cdcwb
+
+    cdcwb.load(task["path"], task["format"])  # starts Spark
+    taken: dict[str, list[float]] = {name: [] for name in TABLES}
+    for round_ in range(-1, task["rounds"]):  # the first warms up: the JVM compiles, workers start
+        for name in TABLES:
+            before = _processor_seconds()
+            getattr(cdcwb.load(task["path"], task["format"]), name).write.format("noop").mode("overwrite").save()
+            if round_ >= 0:
+                taken[name].append(_processor_seconds() - before)
+    return taken
+
+
+def _processor_seconds() -> float:
+    """Of this process and all below it, those that have ended included."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        process = int(entry.parent.name)
+        parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:15]))
+    mine = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(ticks[process] for process in mine) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    print(_MARK + json.dumps(_run(json.loads(sys.argv[1]))), flush=True)

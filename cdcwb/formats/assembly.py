@@ -1,0 +1,386 @@
+"""Changes and transactions put together where the records are, of a stream that bears begins and ends.
+
+A transaction that crosses no border of splits lies in one split as a whole, and nothing outside it says anything about
+its changes: the halves of updates, the end and its time, and what undoes them stand in it. A reader looks at the
+headers of its split first, then decodes it once, and gives rows of :data:`cdcwb.model.CHANGES`. Which transactions
+cross a border is known to the plan (:class:`cdcwb.formats.base.Assembling`); they are few, and are put together where
+the splits meet (:mod:`cdcwb.spark.assemble`), by the same rules (docs/formats/gbase8s.md §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.base import Wanted
+from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
+
+__all__ = ["CHANGES", "read_changes", "read_crossing", "read_transactions"]
+
+Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+CHANGES: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
+"""The kinds of events that changes are made of."""
+
+_NARROW: Final = (
+    *("offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
+    *("schema_name", "table_name"),
+)
+_NARROW_ROWS: Final = pa.schema([*(model.EVENTS.field(name) for name in _NARROW), ("user", pa.string())])
+_OF_CHANGES: Final = frozenset(name for name in model.EVENTS.names if name != "raw")
+_OUTCOMES: Final = pa.array([str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN)])
+_UNDONE: Final = pa.array([str(Outcome.UNDONE)])
+
+
+def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
+    """What is looked at of headers; with ``users``, who began a transaction."""
+    columns = batch.select(list(_NARROW)).columns
+    user = pa.nulls(batch.num_rows, pa.string())
+    if users:
+        begins = np.flatnonzero(pc.equal(batch["kind"], str(Kind.BEGIN)).to_numpy(zero_copy_only=False))
+        texts = pc.map_lookup(batch["headers"].take(pa.array(begins)), "user_id", "first")
+        place = np.full(batch.num_rows, -1, np.int64)
+        place[begins] = np.arange(len(begins))
+        user = texts.take(pa.array(place, mask=place < 0))
+    return pa.RecordBatch.from_arrays([*columns, user], schema=_NARROW_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Halves:
+    """Of each change event: ``partner``, the number of the other half of its update among them, -1 for none;
+    ``first``: is that the later one? ``alone``: is it a half without its other one?"""
+
+    partner: Ints
+    first: Bools
+    alone: Bools
+
+
+class _Headers:
+    """What the headers of a split say. Events are those of transactions that cross no border.
+
+    ``number``: that of their transaction in ``names``; ``change``: which of them changes are made of. ``crosses``: of
+    all events of the split that changes are made of, is it of a transaction that does cross one?
+    """
+
+    def __init__(self, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> None:
+        narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
+        batches = read(narrow)
+        events = pa.Table.from_batches([_narrow(batch, users) for batch in batches], _NARROW_ROWS)
+        of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
+        crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
+        self.crosses = crosses.filter(of_changes).to_numpy()
+        kept = pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
+        self.events = events.filter(kept).combine_chunks()
+        named = self.column("transaction_id").dictionary_encode()
+        self.names = named.dictionary
+        self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        self.change = np.flatnonzero(self.are(*CHANGES))
+
+    def column(self, name: str) -> pa.Array:
+        """One of their columns."""
+        chunks = self.events[name].chunks
+        return chunks[0] if chunks else pa.array([], self.events[name].type)
+
+    def are(self, *kinds: str) -> Bools:
+        """Which of them are of these kinds."""
+        found = pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds]))
+        return np.asarray(found.to_numpy(zero_copy_only=False))
+
+    def last(self, rows: Bools) -> pa.Array:
+        """Of each transaction the last of these rows that it has; null for none."""
+        found = np.full(len(self.names), -1, np.int64)
+        places = np.flatnonzero(rows)
+        found[self.number[places]] = places
+        return pa.array(found, mask=found < 0)
+
+    def first(self, rows: Bools) -> pa.Array:
+        """Of each transaction the first of these rows that it has; null for none."""
+        found = np.full(len(self.names), -1, np.int64)
+        places = np.flatnonzero(rows)[::-1]
+        found[self.number[places]] = places
+        return pa.array(found, mask=found < 0)
+
+    def outcomes(self) -> Ints:
+        """What became of each transaction, as a place in ``_OUTCOMES``."""
+        begins, commits, rolls_back = (
+            np.bincount(self.number[self.are(kind)], minlength=len(self.names)) > 0
+            for kind in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK)
+        )
+        return np.where(begins & commits, 0, np.where(begins & rolls_back, 1, 2))
+
+    def halves(self) -> _Halves:
+        """Halves of one transaction and table that follow each other, with no other change of that table between them,
+        make a run that alternates. They are paired from its start; in an odd run that begins with an after half the
+        first stands alone."""
+        change = self.change
+        count = len(change)
+        tables = [self.column(name).dictionary_encode().indices for name in ("schema_name", "table_name")]
+        group = [pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)[change] for codes in tables]
+        order = np.lexsort((np.arange(count), group[1], group[0], self.number[change]))
+        after, half = self.are(Kind.AFTER)[change][order], self.are(Kind.BEFORE, Kind.AFTER)[change][order]
+        starts = np.ones(count, np.bool_)
+        starts[1:] = ~half[1:] | ~half[:-1] | (after[1:] == after[:-1])
+        for values in (self.number[change], *group):
+            starts[1:] |= values[order][1:] != values[order][:-1]
+        begin = np.flatnonzero(starts)
+        size = np.diff(np.append(begin, count))
+        run = np.cumsum(starts) - 1
+        skipped = (after[begin] & (size % 2 == 1)).astype(np.int64)
+        place = np.arange(count) - begin[run] - skipped[run]
+        first = half & (place >= 0) & (place % 2 == 0) & (place + skipped[run] + 1 < size[run])
+        second = half & (place >= 0) & (place % 2 == 1)
+        partner = np.full(count, -1, np.int64)
+        at = np.flatnonzero(first)
+        partner[order[at]], partner[order[at + 1]] = order[at + 1], order[at]
+        is_first, alone = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        is_first[order] = first
+        alone[order] = half & ~first & ~second
+        return _Halves(partner, is_first, alone)
+
+    def undone(self) -> Bools:
+        """Which changes an undo behind them takes back: one with their position, or a lower one."""
+        found = np.zeros(len(self.change), np.bool_)
+        undoes = self.are(Kind.UNDO)
+        wanted = np.unique(self.number[undoes])
+        some = np.flatnonzero(np.isin(self.number, wanted))
+        some = some[np.argsort(self.number[some], kind="stable")]
+        for mine in np.split(some, np.searchsorted(self.number[some], wanted[1:])) if len(some) else ():
+            rank = np.unique(self.column("position").take(pa.array(mine)).to_pylist(), return_inverse=True)[1]
+            lowest = np.where(undoes[mine], rank, len(mine))[::-1]
+            behind = np.append(np.minimum.accumulate(lowest)[::-1][1:], len(mine))
+            at = np.searchsorted(self.change, mine)
+            is_change = (at < len(self.change)) & (self.change[np.minimum(at, len(self.change) - 1)] == mine)
+            found[at[is_change]] = (behind <= rank)[is_change]
+        return found
+
+
+def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The changes of a split, without those of the transactions ``crossing``, in the order of the last of their
+    records, as batches of :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
+    headers = _Headers(read, wanted, crossing)
+    if not len(headers.change):
+        return
+    halves, became = headers.halves(), _Became.of(headers)
+    offsets = headers.column("offset").to_numpy()[headers.change]
+    first = 0  # of the changes that are decoded next
+    seen = 0  # of all changes of the split
+    waiting: pa.RecordBatch | None = None
+    places = np.empty(0, np.int64)
+    for batch in read(replace(wanted, kinds=frozenset(CHANGES), columns=_OF_CHANGES)):
+        mine = ~headers.crosses[seen : seen + batch.num_rows]
+        seen += batch.num_rows
+        rows = batch if mine.all() else batch.filter(pa.array(mine))
+        end = first + rows.num_rows
+        if not np.array_equal(rows["offset"].to_numpy(), offsets[first:end]):
+            raise RuntimeError("the headers and the values of a split are of different records")
+        places = np.append(places, np.arange(first, end))
+        rows = rows if waiting is None else pa.concat_batches([waiting, rows])
+        partner = halves.partner[places]
+        done = np.flatnonzero(partner < places)
+        if len(done):
+            other = np.where(partner[done] >= 0, np.searchsorted(places, partner[done]), -1)
+            yield _assembled(rows, done, other, halves, became, places[done])
+        waits = np.flatnonzero(partner >= end)
+        waiting, places, first = rows.take(pa.array(waits)), places[waits], end
+
+
+def read_crossing(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The events of the transactions ``crossing`` in a split, as batches of :data:`cdcwb.model.EVENTS`."""
+    if crossing:
+        yield from read(replace(wanted, transactions=crossing))
+
+
+def read_transactions(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The transactions of a split, without those ``crossing``, in the order of their first records, as batches of
+    :data:`cdcwb.model.TRANSACTIONS`."""
+    headers = _Headers(read, wanted, crossing, users=True)
+    if not len(headers.names):
+        return
+    begins = headers.first(headers.are(Kind.BEGIN))
+    ends = headers.last(headers.are(Kind.COMMIT, Kind.ROLLBACK))
+    completeness = pc.if_else(pc.is_valid(ends), str(Completeness.COMPLETE), str(Completeness.NO_END))
+    completeness = pc.if_else(pc.is_valid(begins), completeness, str(Completeness.NO_BEGIN))
+    counts, tables = _touched(headers)
+    position, at = headers.column("position"), headers.column("changed_at")
+    sizes = np.bincount(headers.number, weights=headers.column("length").to_numpy(), minlength=len(headers.names))
+    columns = {
+        "transaction_id": headers.names,
+        "begin_position": position.take(begins),
+        "end_position": position.take(ends),
+        "began_at": at.take(begins),
+        "ended_at": at.take(ends),
+        "outcome": _OUTCOMES.take(pa.array(headers.outcomes())),
+        "completeness": completeness,
+        "changes": counts,
+        "tables": tables,
+        "bytes": pa.array(sizes.astype(np.int64)),
+        "user": headers.column("user").take(begins),
+    }
+    yield pa.RecordBatch.from_arrays(
+        [columns[field.name].cast(field.type) for field in model.TRANSACTIONS], schema=model.TRANSACTIONS
+    )
+
+
+def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:
+    """Of each transaction: how many changes it has by operation, in name order, and the tables, in name order."""
+    halves = headers.halves()
+    rows = headers.change[(halves.partner < np.arange(len(headers.change)))]
+    operation = headers.column("operation").take(pa.array(rows))
+    known = np.asarray(pc.is_valid(operation).to_numpy(zero_copy_only=False))
+    rows, operation = rows[known], operation.filter(pa.array(known))
+    name = headers.column("table_name").take(pa.array(rows))
+    label = pc.binary_join_element_wise(headers.column("schema_name").take(pa.array(rows)), name, ".")
+    label = pc.coalesce(label, name)
+    number = headers.number[rows]
+    texts, offsets, times = _distinct(number, operation, len(headers.names))
+    counts = pa.MapArray.from_arrays(offsets, texts, pa.array(times))
+    named = np.asarray(pc.is_valid(label).to_numpy(zero_copy_only=False))
+    texts, offsets, _ = _distinct(number[named], label.filter(pa.array(named)), len(headers.names))
+    return counts, pa.ListArray.from_arrays(offsets, texts)
+
+
+def _distinct(number: Ints, texts: pa.Array, count: int) -> tuple[pa.Array, pa.Array, Ints]:
+    """The different texts of each of ``count`` groups in name order, as texts and offsets; and how often each is
+    there."""
+    coded = texts.dictionary_encode()
+    ranks = np.argsort(np.argsort(np.array(coded.dictionary.to_pylist(), object), kind="stable"), kind="stable")
+    sorted_texts = coded.dictionary.take(pc.sort_indices(coded.dictionary))
+    size = max(1, len(sorted_texts))
+    keys, times = np.unique(number * size + ranks[coded.indices.to_numpy()], return_counts=True)
+    ends = np.searchsorted(keys, np.arange(count + 1) * size)
+    return sorted_texts.take(pa.array(keys % size)), pa.array(ends.astype(np.int32)), times
+
+
+@dataclass(frozen=True, slots=True)
+class _Became:
+    """What became of each change."""
+
+    outcome: pa.Array
+    commit_position: pa.Array
+    committed_at: pa.Array
+
+    @classmethod
+    def of(cls, headers: _Headers) -> _Became:
+        number = headers.number[headers.change]
+        outcome = _OUTCOMES.take(pa.array(headers.outcomes()[number]))
+        undone = headers.undone()
+        if undone.any():
+            outcome = pc.if_else(pa.array(undone), _UNDONE[0], outcome)
+        commit = headers.last(headers.are(Kind.COMMIT)).take(pa.array(number))
+        return cls(outcome, headers.column("position").take(commit), headers.column("changed_at").take(commit))
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def _assembled(
+    rows: pa.RecordBatch, done: Ints, other: Ints, halves: _Halves, became: _Became, places: Ints
+) -> pa.RecordBatch:
+    """The changes whose last records are the rows ``done``, and whose other halves are the rows ``other``, -1 for
+    none; ``places`` are the numbers of ``done`` among the changes."""
+    kind = rows["kind"].take(pa.array(done))
+    turned = (other >= 0) & pc.equal(kind, str(Kind.BEFORE)).to_numpy(zero_copy_only=False)
+    # the row of a change is that of its after half
+    of, pair = np.where(turned, other, done), np.where(turned, done, other)
+    taken = pa.array(of)
+    columns: dict[str, pa.Array] = {
+        name: rows[name].take(taken) for name in model.CHANGES.names if name in rows.schema.names
+    }
+    columns["before"] = rows["before"].take(pa.array(np.where(pair >= 0, pair, of)))
+    columns["kind"] = pc.if_else(pa.array(halves.alone[places]), kind, str(Kind.CHANGE))
+    columns["problems"] = _problems(rows, of, pair, turned, halves.alone[places])
+    columns["source_events"] = _source_events(rows, done, other)
+    columns["changed_columns"], columns["change_source"] = _changed(columns)
+    at = pa.array(np.where(turned, halves.partner[places], places))
+    columns["outcome"] = became.outcome.take(at)
+    columns["commit_position"] = became.commit_position.take(at)
+    columns["committed_at"] = became.committed_at.take(at)
+    return pa.RecordBatch.from_arrays(
+        [columns[field.name].cast(field.type) for field in model.CHANGES], schema=model.CHANGES
+    )
+
+
+def _source_events(rows: pa.RecordBatch, done: Ints, other: Ints) -> pa.Array:
+    joined = other >= 0
+    offsets = np.concatenate([[0], np.cumsum(1 + joined)])
+    of = np.empty(int(offsets[-1]), np.int64)
+    of[offsets[1:] - 1] = done
+    of[offsets[:-1][joined]] = other[joined]
+    taken = pa.array(of)
+    fields = [rows[field.name].take(taken).cast(field.type) for field in model.SOURCE_EVENT]
+    places = pa.StructArray.from_arrays(fields, fields=list(model.SOURCE_EVENT))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), places)
+
+
+def _problems(rows: pa.RecordBatch, of: Ints, pair: Ints, turned: Bools, alone: Bools) -> pa.Array:
+    """The problems of the before half, those of the change's own record, and what is wrong with the halves."""
+    problems = rows["problems"]
+    if problems.null_count == len(problems) and not turned.any() and not alone.any():
+        return pa.nulls(len(of), problems.type)
+    found = problems.to_pylist()
+    kinds = rows["kind"].to_pylist()
+    all_of_them = []
+    for one, two, is_turned, is_alone in zip(of, pair, turned, alone, strict=True):
+        mine = [*((found[two] or ()) if two >= 0 else ()), *(found[one] or ())]
+        if is_turned:
+            text = "the after half stands before the before half"
+            mine.append({"code": str(Problem.REORDERED_UPDATE), "detail": text})
+        if is_alone:
+            lacks = Kind.AFTER if kinds[one] == Kind.BEFORE else Kind.BEFORE
+            mine.append({"code": str(Problem.UPDATE_HALF), "detail": f"the {lacks} half is missing"})
+        all_of_them.append(mine or None)
+    return pa.array(all_of_them, problems.type)
+
+
+def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
+    """The changed columns, and where they come from: the mask, else the images of an update."""
+    masked = columns["changed_columns"].is_valid()
+    update = pc.fill_null(pc.equal(columns["operation"], str(Operation.UPDATE)), False)
+    both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
+    compared = pc.and_(pc.and_(update, both), pc.invert(masked))
+    source = pc.if_else(compared, str(ChangeSource.IMAGES), pa.scalar(None, pa.string()))
+    source = pc.if_else(masked, str(ChangeSource.MASK), source)
+    rows = np.flatnonzero(compared.to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return columns["changed_columns"], source
+    differing = _differing(columns["before"], columns["after"], rows)
+    if len(rows) == len(masked):
+        return differing, source
+    every = pa.concat_arrays([columns["changed_columns"], differing])
+    place = np.arange(len(masked))
+    place[rows] = len(masked) + np.arange(len(rows))
+    return every.take(pa.array(place)), source
+
+
+def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:
+    """Of some rows, the names of the after images whose values are others than in the before images; a name that is
+    missing there counts as null."""
+    first, second = (one.offsets.to_numpy() for one in (before, after))
+    count = second[rows + 1] - second[rows]
+    alike = first[rows + 1] - first[rows] == count
+    row = np.repeat(np.arange(len(rows)), count)
+    ends = np.cumsum(count)
+    place = np.arange(len(row)) - np.repeat(ends - count, count)
+    here = pa.array(np.repeat(second[rows], count) + place)
+    names, values = after.keys.take(here), after.items.take(here)
+    there = np.repeat(first[rows], count) + place
+    there = pa.array(there, mask=~alike[row])
+    alike[row[~pc.fill_null(pc.equal(before.keys.take(there), names), False).to_numpy(zero_copy_only=False)]] = False
+    old = before.items.take(there)
+    same = pc.fill_null(pc.equal(old, values), False).to_numpy(zero_copy_only=False).copy()
+    same |= pc.and_(pc.is_null(old), pc.is_null(values)).to_numpy(zero_copy_only=False)
+    for one in np.flatnonzero(~alike).tolist():  # images of different columns, or in another order
+        known = dict(before[int(rows[one])].as_py())
+        for at in range(int(ends[one] - count[one]), int(ends[one])):
+            same[at] = known.get(names[at].as_py()) == values[at].as_py()
+    offsets = np.concatenate([[0], np.cumsum(~same)])[np.concatenate([[0], ends])]
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names.filter(pa.array(~same)))
