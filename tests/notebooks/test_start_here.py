@@ -140,7 +140,7 @@ def test_missing_captures_are_said_and_the_others_shown(tmp_path: Path, kernel: 
     assert facts["pictured"][0] == "qlik-change-table"
     for name in ("gbase8s", "qlik-kafka"):
         assert f"There is no folder &#x27;{name}&#x27; in" in html
-    assert html.count('<div class="cdcwb-bytes">') == 3
+    assert html.count('<div class="cdcwb-bytes">') == 4
 
 
 def test_a_capture_that_was_changed_disagrees_and_the_row_says_which(tmp_path: Path, kernel: Kernel) -> None:
