@@ -12,8 +12,8 @@ import pytest
 
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.gbase8s.plan import Plan
-from cdcwb.formats.gbase8s.planning import OPTIONS, Options, make_plan, run_here
+from cdcwb.formats.gbase8s.plan import FileEntry, Plan
+from cdcwb.formats.gbase8s.planning import OPTIONS, Options, _cut, make_plan, run_here
 from cdcwb.formats.gbase8s.reader import read_events
 from tests import wire
 from tests.local import ledger, plan_of, read
@@ -440,3 +440,11 @@ def test_dropmalformed_leaves_out_what_cannot_be_understood(tmp_path: Path) -> N
     assert kinds == ["schema", "control", "begin", "malformed", "commit"]
     dropped = read(file, Wanted(drop_malformed=True)).column("kind").to_pylist()
     assert dropped == ["schema", "control", "begin", "commit"]
+
+
+@pytest.mark.parametrize(("size", "splits"), [(1 << 20, 1), (16 << 20, 2), (40 << 20, 4), (129 << 20, 5)])
+def test_a_file_of_sixteen_megabytes_is_read_by_two_tasks(size: int, splits: int) -> None:
+    entry = FileEntry("a.bin", "binary", None, size, size)
+    cuts = _cut([entry], "stream", None)
+    assert len(cuts) == splits
+    assert max(stop - start for start, stop, _ in cuts) <= 32 << 20

@@ -39,7 +39,7 @@ OPTIONS: Final[dict[str, str]] = {
     "labels": "table names of labels: 111=schema.table,112=…, a JSON file, a dictionary, none, or auto: the file "
     "NAME.labels.json beside the capture's file or folder NAME",
     "schemas": "file with table schemas whose TABSCHEM is missing: JSON, or lines `111: c1 integer, …`",
-    "split_size": "bytes of a large file that one task reads (33554432)",
+    "split_size": "bytes of a large file that one task reads (a quarter of it, from 8388608 to 33554432)",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
@@ -49,7 +49,7 @@ OPTIONS: Final[dict[str, str]] = {
 HEAD: Final = 4 << 20
 """Wire bytes that are looked at where a whole capture would be too much."""
 
-_SPLIT_SIZE: Final = 32 << 20
+_SPLIT_SIZES: Final = (8 << 20, 32 << 20)
 _READS: Final = ("auto", "line", "none")
 
 
@@ -66,7 +66,7 @@ class Options:
     labels: Names | None = None
     labels_given: Any = None
     schemas: dict[int, str] = field(default_factory=dict)
-    split_size: int = _SPLIT_SIZE
+    split_size: int | None = None
     mode: str = "PERMISSIVE"
     given: frozenset[str] = frozenset()
 
@@ -87,7 +87,7 @@ class Options:
             labels=parse_labels(values.get("labels")),
             labels_given=values.get("labels"),
             schemas=_schemas(values.get("schemas")),
-            split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
+            split_size=opt.as_whole("split_size", values["split_size"], 64) if "split_size" in values else None,
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             given=frozenset(values),
         )
@@ -194,7 +194,7 @@ def _scan(task: _ScanTask) -> Scan:
         return scan_split(stream, task.mode, task.buffer_size, task.start, task.stop, task.exact)
 
 
-def _cut(files: list[FileEntry], mode: str, split_size: int) -> list[tuple[int, int, list[int]]]:
+def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tuple[int, int, list[int]]]:
     """Runs of the stream, with the text files whose notes belong to each. Only plain binary files are cut."""
     texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
     total = sum(entry.length for entry in files)
@@ -203,7 +203,10 @@ def _cut(files: list[FileEntry], mode: str, split_size: int) -> list[tuple[int, 
     cuts: list[tuple[int, int, list[int]]] = []
     first = 0
     for index, entry in enumerate(files):
-        size = split_size if entry.shape == "binary" and entry.compression is None else max(entry.length, 1)
+        size = max(entry.length, 1)
+        if entry.shape == "binary" and entry.compression is None:
+            least, most = _SPLIT_SIZES
+            size = split_size or min(most, max(least, entry.length // 4))
         closes = [index] if index in texts else []
         for start in range(0, entry.length, size):
             cuts.append((first + start, first + min(start + size, entry.length), closes))
