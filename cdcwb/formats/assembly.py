@@ -56,11 +56,10 @@ def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Halves:
-    """Of each change event: ``partner``, the number of the other half of its update among them, -1 for none;
-    ``first``: is that the later one? ``alone``: is it a half without its other one?"""
+    """Of each change event: ``partner``, the number of the other half of its update among them, -1 for none; ``alone``:
+    is it a half without its other one?"""
 
     partner: Ints
-    first: Bools
     alone: Bools
 
 
@@ -73,15 +72,14 @@ class _Headers:
 
     def __init__(self, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> None:
         narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
-        batches = read(narrow)
-        events = pa.Table.from_batches([_narrow(batch, users) for batch in batches], _NARROW_ROWS)
+        events = pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS)
         of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
         crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
         self.crosses = crosses.filter(of_changes).to_numpy()
         kept = pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
         self.events = events.filter(kept).combine_chunks()
         named = self.column("transaction_id").dictionary_encode()
-        self.names = named.dictionary
+        self.names: pa.Array = named.dictionary
         self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         self.change = np.flatnonzero(self.are(*CHANGES))
 
@@ -141,10 +139,9 @@ class _Headers:
         partner = np.full(count, -1, np.int64)
         at = np.flatnonzero(first)
         partner[order[at]], partner[order[at + 1]] = order[at + 1], order[at]
-        is_first, alone = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-        is_first[order] = first
+        alone = np.zeros(count, np.bool_)
         alone[order] = half & ~first & ~second
-        return _Halves(partner, is_first, alone)
+        return _Halves(partner, alone)
 
     def undone(self) -> Bools:
         """Which changes an undo behind them takes back: one with their position, or a lower one."""
