@@ -132,7 +132,7 @@ def test_rows_of_live_pages_lead_to_the_record_that_they_name(
                         assert int(index.row(record)["record_id"]) == row["record_id"], row
                         found["record_id"] += 1
     named = {"qlik-change-table": "position", "goldengate": "position", "idm-event-log": "record_id"}.get(name, "file")
-    assert found[named] > 5
+    assert found[named] >= 5
 
 
 def test_differences_lead_to_the_record_in_the_capture_that_has_them(
