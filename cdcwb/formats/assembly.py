@@ -180,7 +180,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
         if not np.array_equal(rows["offset"].to_numpy(), offsets[first:end]):
             raise RuntimeError("the headers and the values of a split are of different records")
         places = np.append(places, np.arange(first, end))
-        rows = rows if waiting is None else pa.concat_batches([waiting, rows])
+        rows = rows if waiting is None else _joined(waiting, rows)
         partner = halves.partner[places]
         done = np.flatnonzero(partner < places)
         if len(done):
@@ -188,6 +188,12 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
             yield _assembled(rows, done, other, halves, became, places[done])
         waits = np.flatnonzero(partner >= end)
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
+
+
+def _joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of two batches in one. Older pyarrow joins tables alone, and gives no batch for an empty one."""
+    both = pa.Table.from_batches([first, then]).combine_chunks().to_batches()
+    return both[0] if both else then
 
 
 def read_crossing(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
