@@ -228,6 +228,16 @@ def narrowing(*names: str) -> Callable[[Command], Command]:
     return decorated
 
 
+def _renamed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value is not None:
+        raise click.UsageError("--to-time is now called --until: give --until TIME.", ctx)
+
+
+_until: Final = click.option(
+    "--until", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
+)
+_to_time: Final = click.option("--to-time", hidden=True, expose_value=False, callback=_renamed)
+
 _NARROWING: Final = {
     "tables": click.option(
         "--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated."
@@ -238,9 +248,7 @@ _NARROWING: Final = {
     "time_from": click.option(
         "--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."
     ),
-    "time_to": click.option(
-        "--until", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
-    ),
+    "time_to": lambda command: _to_time(_until(command)),
     "where": click.option(
         "--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."
     ),

@@ -142,8 +142,10 @@ def opened(
     What goes wrong in Spark is raised as an exception too, and told once, by :mod:`cdcwb.cli.failures`.
     """
     from cdcwb.capture import check_capture, open_checked
+    from cdcwb.formats.options import check_condition
     from cdcwb.spark.session import get_spark
 
+    check_condition(filters.get("where", ""))
     checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
     if checked.reading is not None:
         check(checked.reading)

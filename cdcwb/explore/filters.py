@@ -29,7 +29,8 @@ from typing import Any, Final
 import numpy as np
 
 from cdcwb.explore.tokens import END, ESCAPED, FilterError, Token, tokens, unquoted
-from cdcwb.formats.options import nearest
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import check_value, nearest
 from cdcwb.index.columns import Bools, Column, micros
 from cdcwb.words import visible
 
@@ -378,8 +379,20 @@ def _decimal(text: str) -> Decimal | None:
     return Decimal(plain) if re.fullmatch(NUMBER, plain) else None
 
 
+_ENUMERATIONS: Final = {"kind": "kind", "operation": "operation", "outcome": "outcome", "problem": "code"}
+"""Columns whose values are those of an enumeration, by the name that :mod:`cdcwb.model` has for it."""
+
+
 def _compares(one: Comparison) -> _Node:
-    """A header that is ``!=`` is one that is not ``==``; a value that is ``!=`` is there."""
+    """A header that is ``!=`` is one that is not ``==``; a value that is ``!=`` is there.
+
+    Raises FilterError for a value that the column cannot have."""
+    if one.column in _ENUMERATIONS and one.sign in ("==", "!=") and isinstance(one.value, str):
+        for value in one.value.split(", "):  # a record may have several problems
+            try:
+                check_value(_ENUMERATIONS[one.column], value, f"at character {one.place + 1}")
+            except OptionError as wrong:
+                raise FilterError(str(wrong), one.place) from None
     if one.sign == "!=" and not one.is_value:
         return _Joined("not", (Comparison(one.column, "==", one.value, one.place),))
     return one

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from cdcwb import model
 from cdcwb.errors import OptionError
+from cdcwb.words import visible
 
 __all__ = [
     "MODES",
@@ -26,6 +27,7 @@ __all__ = [
     "check_charset",
     "check_condition",
     "check_names",
+    "check_value",
     "event_columns",
     "nearest",
     "parse_keys",
@@ -37,7 +39,8 @@ MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for a name that is not known, or an empty text."""
-    found = difflib.get_close_matches(name, list(known), n=1)
+    names = list(known)
+    found = [one for one in names if one.lower() == name.lower()] or difflib.get_close_matches(name, names, n=1)
     return f" Did you mean '{found[0]}'?" if found else ""
 
 
@@ -47,22 +50,30 @@ _VALUES: Final = {
     "outcome": model.Outcome,
     "completeness": model.Completeness,
     "severity": model.Severity,
+    "code": model.Problem,
+    "change_source": model.ChangeSource,
+    "offset_unit": model.OffsetUnit,
 }
 _COMPARED: Final = re.compile(
     rf"\b({'|'.join(_VALUES)})\s*(?:<=>|==?|<>|!=|(?:not\s+)?in\s*\()((?:\s*,?\s*'[^']*')+)", re.IGNORECASE
 )
 
 
+def check_value(column: str, value: str, where: str) -> None:
+    """Raises OptionError that begins with ``where`` if a column of the model has an enumeration for its values, and
+    this is not one of them. An operation that the source does not define is ``UNKNOWN(x)``."""
+    values = [str(one) for one in _VALUES.get(column, ())]
+    if values and value not in values and not (column == "operation" and value.startswith("UNKNOWN(")):
+        hint = nearest(value, values)
+        raise OptionError(f"{where}: {column} has no value '{visible(value)}'.{hint} There are: {', '.join(values)}.")
+
+
 def check_condition(condition: str) -> None:
-    """Raises OptionError for a Spark SQL condition that compares a column of few values with one that it cannot have,
-    such as ``operation = 'update'``: it would hold for no row, or for every one."""
+    """Raises OptionError for a Spark SQL condition that compares a column with a value that it cannot have, such as
+    ``operation = 'update'``: it would hold for no row, or for every one."""
     for found in _COMPARED.finditer(condition):
-        name = found[1].lower()
-        values = [str(value) for value in _VALUES[name]]
         for value in re.findall(r"'([^']*)'", found[2]):
-            if value not in values:
-                known = ", ".join(values)
-                raise OptionError(f"where: {name} has no value '{value}'.{nearest(value, values)} There are: {known}.")
+            check_value(found[1].lower(), value, "where")
 
 
 def event_columns(names: Iterable[str]) -> list[str]:

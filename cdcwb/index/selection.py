@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import traitlets
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import check_value, nearest
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Selection(traitlets.HasTraits):
         values = [value] if isinstance(value, str) else list(value or ())
         if not all(isinstance(one, str) for one in values):
             raise OptionError(f"{proposal['trait'].name}: expected texts, found {value!r}")
+        for one in values:
+            check_value(proposal["trait"].name.removesuffix("s"), one, proposal["trait"].name)
         return tuple(dict.fromkeys(values))
 
     @traitlets.validate(*_TIMES)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import check_value, nearest
 from cdcwb.report.facts import KINDS
 from cdcwb.words import visible
 
@@ -105,14 +105,19 @@ def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
 
 
 def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> list[str]:
-    """Sentences about thresholds that can never be applied, whatever the reports find: no report records the fact, or
-    it cannot be compared so. ``facts``: names and kinds (:func:`cdcwb.report.facts.declared_facts`)."""
+    """Sentences about thresholds that can never be applied, whatever the reports find: no report records the fact, it
+    cannot be compared so, or it counts by a value that does not exist (``problems_by_severity.eror``). ``facts``: names and kinds (:func:`cdcwb.report.facts.declared_facts`)."""
     wrong = []
     for one in thresholds:
-        base, point, _ = one.fact.partition(".")
+        base, point, value = one.fact.partition(".")
         kind = facts.get(one.fact)
         if kind is None and point and facts.get(base) in ("counts", "values"):
             kind = "number" if facts[base] == "counts" else "any"
+            try:
+                check_value(base.rpartition("_by_")[2], value, one.text)
+            except OptionError as reason:
+                wrong.append(str(reason))
+                continue
         if kind is None:
             wrong.append(_unknown(one, list(facts)))
         elif kind != "any" and not _comparable(one, kind):

@@ -20,6 +20,8 @@ from cdcwb.formats.options import check_condition
         "headers['operation_of'] = 'x' and table_name = 'kind'",
         "my_operation = 'update'",
         "operation is null",
+        "operation = 'UNKNOWN(9)'",
+        "headers['code'] = 'x' and after['code'] = 'y'",
     ],
 )
 def test_conditions_with_known_values_pass(condition: str) -> None:
@@ -29,7 +31,8 @@ def test_conditions_with_known_values_pass(condition: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "sentence"),
     [
-        ("operation = 'update'", "where: operation has no value 'update'. There are: INSERT, UPDATE,"),
+        ("operation = 'update'", "where: operation has no value 'update'. Did you mean 'UPDATE'? There are: INSERT,"),
+        ("code in ('gap', 'maks')", "where: code has no value 'maks'. Did you mean 'mask'?"),
         (
             "1 = 1 and completeness <> 'whole'",
             "where: completeness has no value 'whole'. There are: complete, no_begin,",

@@ -24,7 +24,7 @@ COLUMNS = {
     "event_no": Numbers(np.array([1, 2, 3, NO_TIME])),
     "time": Times(np.array([micros(NOON), micros(NOON) + 1, NO_TIME, micros(NOON) + 2])),
 }
-KINDS = {name: column.kind for name, column in COLUMNS.items()}
+KINDS = {name: column.kind for name, column in COLUMNS.items()} | dict.fromkeys(("kind", "outcome", "problem"), "text")
 
 
 def rows(line: str) -> list[int]:
@@ -95,6 +95,10 @@ def test_a_blank_line_is_no_filter(line: str) -> None:
         ('table in ("x" "y")', "expected , or ), found 'y'", 14),
         ("and", "expected the name of a column, found 'and'", 0),
         ("offset == 1 & offset == 2", "'&' means nothing here; write and", 12),
+        ('kind == "commits"', "kind has no value 'commits'. Did you mean 'commit'? There are: change, before,", 5),
+        ('outcome in ("open", "undid")', "outcome has no value 'undid'. Did you mean 'undo'?", 8),
+        ('operation != "update"', "operation has no value 'update'. Did you mean 'UPDATE'?", 10),
+        ('problem == "gap, maks"', "code has no value 'maks'. Did you mean 'mask'?", 8),
         ("not " * 200 + "offset == 1", "at most 100", 400),
         ("x" * 10_001, "at most 10,000 characters", 10_000),
     ],

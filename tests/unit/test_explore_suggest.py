@@ -140,8 +140,8 @@ def test_an_explorer_narrows_to_what_a_record_has(gbase8s: Explorer) -> None:
     gbase8s.only("table", None)
     assert gbase8s.filter == f'{clause("table", table, True)} and operation == "INSERT"'
     assert gbase8s.choices["table"][0]
-    gbase8s.apply('operation == "INSERTS"')
-    assert gbase8s.hint == "No operation is 'INSERTS'. Did you mean 'INSERT'?"
+    gbase8s.apply('table == "shop.order"')
+    assert gbase8s.hint == "No table is 'shop.order'. Did you mean 'shop.orders'?"
 
 
 def test_a_record_without_a_time_has_that_of_the_end_of_its_transaction(gbase8s: Explorer) -> None:

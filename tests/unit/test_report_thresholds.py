@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.report.thresholds import judge, parse_thresholds
+from cdcwb.report.thresholds import check_facts, judge, parse_thresholds
 
 FACTS: dict[str, Any] = {
     "open_transactions": 3,
@@ -109,6 +109,12 @@ def test_a_comparison_that_makes_no_sense_is_said_and_breaks_nothing(text: str, 
     said = judge(parse_thresholds([text]), {"n": FACTS})
     assert said.broken == []
     assert sentence in said.wrong[0]
+
+
+def test_a_count_by_a_value_that_does_not_exist_is_refused_before_any_report_is_made() -> None:
+    texts = ["problems_by_severity.eror > 0", "problems_by_severity.error > 0", "problems_by_severity.info > 9"]
+    (wrong,) = check_facts(parse_thresholds(texts), {"problems_by_severity": "counts"})
+    assert wrong.startswith("problems_by_severity.eror > 0: severity has no value 'eror'. Did you mean 'error'? There")
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,14 @@ def test_a_selection_is_kept_under_a_name() -> None:
         ({"tables": [1]}, "tables: expected texts"),
         ({"time_from": "yesterday"}, "time_from: expected an ISO 8601 time, found 'yesterday'"),
         ({"text": 5}, "text"),
+        ({"operations": ["update"]}, "operations: operation has no value 'update'. Did you mean 'UPDATE'?"),
+        ({"outcomes": ["rolledback"]}, "outcomes: outcome has no value 'rolledback'. Did you mean 'rolled_back'?"),
     ],
 )
 def test_a_wrong_value_is_an_error_and_changes_nothing(fields: dict[str, Any], sentence: str) -> None:
     selection = Selection(operations=["UPDATE"])
     with pytest.raises(OptionError, match=sentence):
-        selection.update(outcomes=["open"], **fields)
+        selection.update(**{"outcomes": ["open"]} | fields)
     assert selection.parameters() == {"operations": ["UPDATE"]}
 
 
