@@ -54,23 +54,24 @@ def load(
     """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, a
     folder that :meth:`Capture.save` wrote, or a Spark DataFrame (a topic as Spark reads it, a change table).
 
-    A saved capture may also stand among several paths: it goes on with the files of the others (those that it has
-    already may be among them). The result equals loading all files at once, row for row in every table. Of the files
-    that it was saved of, which have to be there still, only what has changed or is seen in another light by the new
-    ones is decoded anew; a file is unchanged where size and times (mtime, ctime) are the same. ``format``
-    and ``options`` are those that it was saved with, and may be left out.
+    If one of the paths is a saved capture, new files are appended to it incrementally; files that it already has may be
+    among them. The result equals loading all files at once, row for row in every table. The files that it was saved
+    from must still exist; of these, only what changed, or what the new files show to be read in another way, is decoded
+    again. A file is unchanged if its size and times (mtime, ctime) are the same. ``format`` and ``options`` are those
+    that it was saved with, and may be left out.
 
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
-    to use; None: the running one, or a new local one. A DataFrame is a capture of rows: ``name`` is what it is called,
-    and ``order_by`` (columns, parted by commas) their order, where they have one.
+    to use; None: the running one, or a new local one. A DataFrame is a capture of rows: ``name`` is its name, and
+    ``order_by`` (columns, separated by commas) the order of the rows, if they have one.
 
     Files and options are checked before a session is started. A first pass over the files runs in Spark before this
     returns; the DataFrames are read when they are used.
 
-    Raises CaptureError where the files cannot be read or are not recognised, a saved capture cannot go on, an option is
-    wrong, or (FAILFAST) for the first bytes that cannot be understood; MissingDependencyError without a usable Java.
+    Raises CaptureError if the files cannot be read or are not recognised, if files cannot be appended to a saved
+    capture, if an option is wrong, or (FAILFAST) for the first bytes that cannot be parsed; MissingDependencyError
+    without a usable Java.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
@@ -156,23 +157,23 @@ def _open_files(reading: Reading, session: SparkSession) -> Live:
 def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
     """A saved capture that more files are appended to."""
     about = read_description(saved)
-    given = about.get("continue") or {"not": "it was saved by an earlier version, without what is needed for that"}
+    given = about.get("continue") or {"not": "an earlier version saved it, without what appending needs"}
     if "not" in given:
         advice = "load all files at once"
-        raise CaptureError(f"a saved capture cannot go on where {given['not']}: {advice}", path=str(saved))
+        raise CaptureError(f"files cannot be appended to this saved capture: {given['not']}; {advice}", path=str(saved))
     _check_same(about["format"], given, format, options)
     for path in given["files"]:
         if not Path(path).is_file():
             raise CaptureError(
-                f"is gone, and the capture saved at {saved} goes on only with all its files: put it back, or load the "
-                "new files without the saved capture",
+                f"not found, and appending to the capture saved at {saved} needs all its files: restore it, or load "
+                "the new files without the saved capture",
                 path=path,
             )
     reading = _check_files(list_files([*given["files"], *others]), given["format"], given["options"])
     if reading.format.name != about["format"]:
         raise CaptureError(
-            f"was saved as {about['format']}, and with the new files it is taken for {reading.format.name}: name the "
-            "format and load all files at once",
+            f"was saved as {about['format']}, but with the new files its format is detected as {reading.format.name}: "
+            "name the format and load all files at once",
             path=str(saved),
         )
     return Checked(reading, saved, about)
@@ -181,7 +182,9 @@ def _check_continued(saved: Path, others: list[Any], format: str, options: dict[
 def _check_same(name: str, given: dict[str, Any], format: str, options: dict[str, Any]) -> None:
     """Raises OptionError for a format or an option that is not what a capture was saved with."""
     if format not in ("auto", name):
-        raise OptionError(f"the capture was saved as {name}, and cannot go on as {format}: load all files at once")
+        raise OptionError(
+            f"the capture was saved as {name}; files cannot be appended to it as {format}: load all files at once"
+        )
     for option, value in options.items():
         had = given["options"].get(option)
         if plain(value) != had:
@@ -262,7 +265,7 @@ class Capture:
     :mod:`cdcwb.model`.
 
     ``events`` has a row for each wire record, ``changes`` one for each logical change, ``transactions``,
-    ``table_versions`` and ``problems`` what their names say, ``detected`` what was concluded about the capture before
+    ``table_versions`` and ``problems`` what their names say, ``detected`` what was inferred about the capture before
     it was decoded. Nothing is cached: a DataFrame that is used twice is read twice.
     """
 
@@ -285,7 +288,7 @@ class Capture:
 
     @property
     def committed_only(self) -> bool:
-        """Does its format hand over committed work only, so that nothing in it is open?"""
+        """Does its format deliver committed changes only, so that no transaction is open?"""
         return not self._tables.format.commits
 
     @property
@@ -327,15 +330,15 @@ class Capture:
 
     @property
     def headers(self) -> DataFrame:
-        """``events`` without images and raw bytes: several times as fast, for what needs no values. Problems of values
-        are not seen. The condition of a filter may name images, so with one they are there."""
+        """``events`` without images and raw bytes: several times as fast, for questions that need no values. Problems
+        of values are not detected. The condition of a filter may name images, so with one they are included."""
         return self._looked_at(self._tables.events(self._has_condition))
 
     def select_events(self, *columns: str) -> DataFrame:
-        """Some columns of ``events``: what ``events.select(*columns)`` gives, without the work for the others. Spark
-        takes every column that is decoded, used or not, and images and bytes are most of what it takes.
+        """Some columns of ``events``: what ``events.select(*columns)`` gives, without decoding the others. Spark
+        copies every column that is decoded, used or not, and images and bytes are most of them.
 
-        Raises OptionError for a name that is no column of ``events``.
+        Raises OptionError for a name that is not a column of ``events``.
         """
         names = event_columns(columns)
         return self.events.select(*names) if self._filters else self._tables.events(True, columns=names)
@@ -371,7 +374,7 @@ class Capture:
 
     @property
     def detected(self) -> DataFrame:
-        """What was concluded about the capture, with the evidence; filters do not touch it."""
+        """What was inferred about the capture, with the evidence; filters do not apply to it."""
         return self._tables.detected()
 
     def table(
@@ -382,10 +385,10 @@ class Capture:
         ``name`` is ``schema.table``, or ``table``. The result has file_index, offset, kind, operation, position,
         transaction_id and table_version, and the structures ``before`` and ``after`` (``images``: both, before or
         after; null where there is no such image) with a field for each of ``columns`` (None: all). Each row is decoded
-        with the version in force at its place; ``schema="latest"`` gives only the newest version's columns, with its
-        types.
+        with the version in force at its position; ``schema="latest"`` gives only the newest version's columns, with
+        its types.
 
-        Raises CaptureError, with what there is, for a table or column that is not there.
+        Raises CaptureError for an unknown table or column, and names those that exist.
         """
         return self._looked_at(
             self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
@@ -412,8 +415,8 @@ class Capture:
         columns have the values ``key`` (as text; None: NULL), also under the keys it had before and after.
 
         The columns of ``changes``, with ``user`` and ``differences`` (``column``, ``old``, ``new``, ``old_known``) of
-        each (:func:`cdcwb.spark.history.history`). Changes that were rolled back or undone are among them; ``outcome``
-        says so. Raises OptionError for a table, or a column of ``key``, that no change has.
+        each (:func:`cdcwb.spark.history.history`). Changes that were rolled back or undone are among them; see
+        ``outcome``. Raises OptionError for a table, or a column of ``key``, that no change has.
         """
         from cdcwb.spark.history import history
 
@@ -421,7 +424,7 @@ class Capture:
         return history(self.changes, self.transactions, table, key)
 
     def state(self, table: str, position: str | None = None, time: str | dt.datetime | None = None) -> DataFrame:
-        """The rows of ``table`` as they stood after the changes that were committed at or before ``position`` (a log
+        """The rows of ``table`` after the changes that were committed at or before ``position`` (a log
         position) and ``time`` (ISO 8601, UTC unless it says otherwise); without either, at the end of the capture.
 
         ``key`` and ``row`` (maps of text), ``partial`` (the row's beginning is not in the capture, and not all of its
@@ -451,8 +454,8 @@ class Capture:
         """The same capture with only a part of its rows; of one that is filtered already, a part of that part.
 
         ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included)
-        and ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what its source dates in that
-        window: for rows that bear no time of their own (gbase8s) that is the end of their transaction. ``where`` is a
+        and ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what happened in that
+        window: rows without a time of their own (gbase8s) have the time at which their transaction ends. ``where`` is a
         Spark SQL condition; a table that has not all the columns it names keeps the rows of the transactions that have
         an event for which it holds.
 
@@ -511,8 +514,8 @@ class Capture:
     def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes all tables as Parquet, with what ``load`` needs to open them, into a new folder; returns its path.
 
-        The folder appears whole or not at all. Raises CaptureError where it exists already; with ``overwrite`` a saved
-        capture there is replaced, also one that is read, and only something else is an error.
+        The folder is written atomically. Raises CaptureError if it already exists; with ``overwrite`` a saved capture
+        is replaced, also the one that is read, and only something else is an error.
         """
         target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
         replaces = overwrite and (target / SAVED).is_file()

@@ -38,7 +38,7 @@ __all__ = [
 class Kind(StrEnum):
     """What a wire record is, in the words that all formats share (``events.kind``)."""
 
-    CHANGE = "change"  # a whole change in one record
+    CHANGE = "change"  # a complete change in one record
     BEFORE = "before"  # the before half of an update
     AFTER = "after"  # the after half of an update
     BEGIN = "begin"
@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 
 class Operation(StrEnum):
-    """What a change does (``operation``); ``UNKNOWN(x)`` stands for what a fact sheet does not list."""
+    """What a change does (``operation``); ``UNKNOWN(x)`` is an operation that the format does not define."""
 
     INSERT = "INSERT"
     UPDATE = "UPDATE"
@@ -109,7 +109,7 @@ class ChangeSource(StrEnum):
 
 class Severity(StrEnum):
     """How much a problem matters: ``error`` means that bytes could not be read, ``warning`` that something is missing
-    or contradicts itself, ``info`` that a reader should know it."""
+    or contradictory, ``info`` that it is good to know."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -185,13 +185,13 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),
     Problem.PACKET_SCHEME: _ProblemFacts(_W, "unknown packetization scheme"),
     Problem.RESERVED_FLAGS: _ProblemFacts(_W, "reserved flags are set"),
-    Problem.UNEXPECTED_PAYLOAD: _ProblemFacts(_W, "payload where none belongs"),
+    Problem.UNEXPECTED_PAYLOAD: _ProblemFacts(_W, "unexpected payload"),
     Problem.NO_SCHEMA: _ProblemFacts(_W, "row without a table schema"),
-    Problem.SCHEMA_TEXT: _ProblemFacts(_W, "table schema text not understood"),
+    Problem.SCHEMA_TEXT: _ProblemFacts(_W, "table schema text that cannot be parsed"),
     Problem.SCHEMA_MISMATCH: _ProblemFacts(_W, "table schema text disagrees with its header"),
     Problem.SIZE_WORDS: _ProblemFacts(_W, "size words disagree with the payload"),
-    Problem.ROW_SIZE: _ProblemFacts(_W, "row shorter or longer than its schema says"),
-    Problem.VALUE: _ProblemFacts(_W, "bytes that are no value of the column's type"),
+    Problem.ROW_SIZE: _ProblemFacts(_W, "row size differs from its schema"),
+    Problem.VALUE: _ProblemFacts(_W, "bytes that are not a value of the column's type"),
     Problem.CHARSET: _ProblemFacts(_W, "text not in the given character set"),
     Problem.UNKNOWN_TYPE: _ProblemFacts(_W, "column type whose encoding is unknown"),
     Problem.LOB_NOT_IN_STREAM: _ProblemFacts(_I, "large object content is not in the stream"),
@@ -202,24 +202,24 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.UPDATE_HALF: _ProblemFacts(_W, "half of an update"),
     Problem.REORDERED_UPDATE: _ProblemFacts(_I, "update halves in reversed order"),
     Problem.NO_REGISTRY: _ProblemFacts(_W, "schema id that the registry does not have"),
-    Problem.MASK: _ProblemFacts(_W, "mask that is none, or has bits beyond the columns"),
+    Problem.MASK: _ProblemFacts(_W, "invalid mask, or bits beyond the columns"),
     Problem.MASK_IMAGES: _ProblemFacts(_W, "mask disagrees with the images"),
     Problem.GAP: _ProblemFacts(_W, "events missing in a transaction"),
-    Problem.CLOCK: _ProblemFacts(_W, "change sequence time that stands still"),
+    Problem.CLOCK: _ProblemFacts(_W, "change sequence time that does not advance"),
     Problem.WIDTH: _ProblemFacts(_W, "value longer than its header column"),
     Problem.PARTITION: _ProblemFacts(_W, "change outside its partition"),
-    Problem.APPLY_EXCEPTION: _ProblemFacts(_W, "change that the target refused"),
+    Problem.APPLY_EXCEPTION: _ProblemFacts(_W, "change that the target rejected"),
     Problem.HEADER_VALUE: _ProblemFacts(_W, "header field that contradicts another"),
-    Problem.REPEATED: _ProblemFacts(_I, "record that was there before"),
+    Problem.REPEATED: _ProblemFacts(_I, "repeated record"),
     Problem.SAME_POSITION: _ProblemFacts(_W, "different records at one position"),
     Problem.TIME_ZONE: _ProblemFacts(_W, "printed time that is ambiguous or missing in its zone"),
     Problem.CONFLICT: _ProblemFacts(_W, "tokens of one transaction disagree"),
     Problem.LOG_RULE: _ProblemFacts(_W, "event log field that breaks its rule"),
-    Problem.LOG_STATUS: _ProblemFacts(_I, "status that is none of N, S, W, E, F"),
+    Problem.LOG_STATUS: _ProblemFacts(_I, "status other than N, S, W, E, F"),
     Problem.TABLE_KEY: _ProblemFacts(_W, "table_key that breaks its grammar"),
-    Problem.KEY_SPELLING: _ProblemFacts(_W, "one key, written in several ways"),
+    Problem.KEY_SPELLING: _ProblemFacts(_W, "one key in several spellings"),
     Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
-    Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a comma too many"),
+    Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a trailing comma"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
@@ -230,7 +230,7 @@ PROBLEM: Final = pa.struct([("code", pa.string()), ("detail", pa.string())])
 """One problem of one record: a code of :class:`Problem` and a sentence."""
 
 SOURCE_EVENT: Final = pa.struct([("file_index", pa.int32()), ("offset", pa.int64()), ("length", pa.int64())])
-"""The place of an event that a change was put together from."""
+"""The location of an event that a change was assembled from."""
 
 COLUMN: Final = pa.struct(
     [
@@ -254,33 +254,33 @@ def _field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
 _PLACE = [
     _field("format", pa.string(), "format name"),
     _field("file", pa.string(), "path or URL of the file, topic-partition or table"),
-    _field("file_index", pa.int32(), "place of the file in natural name order, from 0"),
-    _field("offset", pa.int64(), "where the record stands in the decompressed file, in offset_unit"),
-    _field("length", pa.int64(), "how long it is there, in offset_unit"),
+    _field("file_index", pa.int32(), "number of the file in natural name order, from 0"),
+    _field("offset", pa.int64(), "offset of the record in the decompressed file, in offset_unit"),
+    _field("length", pa.int64(), "length of the record in the file, in offset_unit"),
     _field("offset_unit", pa.string(), "byte, row or message"),
-    _field("record_type", pa.string(), "the source's own name"),
+    _field("record_type", pa.string(), "the source's own name of the record type"),
     _field("kind", pa.string(), "what the record is: a value of Kind"),
-    _field("operation", pa.string(), "a value of Operation, null where none applies, UNKNOWN(x) where not listed"),
+    _field("operation", pa.string(), "a value of Operation; null: none applies; UNKNOWN(x): not defined by the format"),
     _field("position", pa.string(), "log position; text order is log order"),
     _field("commit_position", pa.string(), "log position of the commit; in events on the commit only"),
-    _field("transaction_id", pa.string(), "unique within the capture; null where the format has no transactions"),
-    _field("event_no", pa.int64(), "place inside the transaction, where the source says so"),
-    _field("last_in_transaction", pa.bool_(), "the source says that this is the transaction's last event"),
-    _field("changed_at", _TIME, "null where the source does not know"),
+    _field("transaction_id", pa.string(), "unique within the capture; null if the format has no transactions"),
+    _field("event_no", pa.int64(), "number of the event in the transaction, if the source gives it"),
+    _field("last_in_transaction", pa.bool_(), "true: the source marks it as the last event of the transaction"),
+    _field("changed_at", _TIME, "time of the change; null if the source does not give it"),
     _field("schema_name", pa.string(), "schema or owner"),
     _field("table_name", pa.string(), "table"),
     _field("table_version", pa.string(), "key into table_versions"),
     _field("change_mask", pa.string(), "as the source wrote it"),
     _field("column_mask", pa.string(), "as the source wrote it"),
-    _field("changed_columns", _TEXTS, "null where the source says nothing"),
-    _field("present_columns", _TEXTS, "null where the source says nothing"),
-    _field("key", _MAP, "key columns and values; null where none is known"),
-    _field("before", _MAP, "before image; null map: none; missing key: not captured; null value: NULL"),
-    _field("after", _MAP, "after image, likewise"),
+    _field("changed_columns", _TEXTS, "columns that changed; null if the source does not give them"),
+    _field("present_columns", _TEXTS, "columns that the record has; null if the source does not give them"),
+    _field("key", _MAP, "key columns and values; null if no key is known"),
+    _field("before", _MAP, "before image; null map: no image; missing key: not captured; null value: NULL"),
+    _field("after", _MAP, "after image; null map: no image; missing key: not captured; null value: NULL"),
     _field("headers", _MAP, "every header field of the source, by its own name"),
 ]
 _RAW = _field("raw", pa.binary(), "the record as captured, fragments joined; null with images=False")
-_PROBLEMS = _field("problems", pa.list_(PROBLEM), "null where all is well")
+_PROBLEMS = _field("problems", pa.list_(PROBLEM), "null: no problems")
 
 EVENTS: Final = pa.schema([*_PLACE, _RAW, _PROBLEMS])
 """One row per wire record; capture order is (file_index, offset)."""
@@ -289,7 +289,9 @@ CHANGES: Final = pa.schema(
     [
         *_PLACE,
         _PROBLEMS,
-        _field("source_events", pa.list_(SOURCE_EVENT), "the events it was put together from, in capture order"),
+        _field(
+            "source_events", pa.list_(SOURCE_EVENT), "the events of which the change was assembled, in capture order"
+        ),
         _field("outcome", pa.string(), "a value of Outcome; null for REFRESH and the event log"),
         _field("committed_at", _TIME, "time of the commit"),
         _field("change_source", pa.string(), "where changed_columns comes from: a value of ChangeSource"),
@@ -300,16 +302,16 @@ CHANGES: Final = pa.schema(
 TRANSACTIONS: Final = pa.schema(
     [
         _field("transaction_id", pa.string(), "as in events"),
-        _field("begin_position", pa.string(), "log position of the begin; null where the begin is missing"),
-        _field("end_position", pa.string(), "log position of the commit or rollback; null where it is missing"),
-        _field("began_at", _TIME, "null where the source does not know"),
-        _field("ended_at", _TIME, "null where the source does not know (gbase8s: a rollback has no time)"),
+        _field("begin_position", pa.string(), "log position of the begin; null if the begin is missing"),
+        _field("end_position", pa.string(), "log position of the commit or rollback; null if it is missing"),
+        _field("began_at", _TIME, "time of the begin; null if the source does not give it"),
+        _field("ended_at", _TIME, "time of the end; null: not given by the source (gbase8s: a rollback has no time)"),
         _field("outcome", pa.string(), "committed, rolled_back or open"),
         _field("completeness", pa.string(), "a value of Completeness"),
         _field("changes", pa.map_(pa.string(), pa.int64()), "logical changes by operation, undone ones included"),
         _field("tables", _TEXTS, "tables touched (schema.table, or table), in name order"),
-        _field("bytes", pa.int64(), "lengths of its events, added up"),
-        _field("user", pa.string(), "who did it, as the source names them"),
+        _field("bytes", pa.int64(), "sum of the lengths of its events"),
+        _field("user", pa.string(), "the user, as the source names it"),
     ]
 )
 """One row per transaction."""
@@ -319,12 +321,12 @@ TABLE_VERSIONS: Final = pa.schema(
         _field("table_version", pa.string(), "the source's schema id, else label@1, label@2 …"),
         _field("schema_name", pa.string(), "schema or owner"),
         _field("table_name", pa.string(), "table"),
-        _field("first_position", pa.string(), "log position of the first row it applies to; null where there is none"),
-        _field("first_event", SOURCE_EVENT, "the event that brought it; null where it came from beside the capture"),
+        _field("first_position", pa.string(), "log position of the first row that it applies to; null if none"),
+        _field("first_event", SOURCE_EVENT, "the event that defines it; null if it is not from the capture"),
         _field("columns", pa.list_(COLUMN), "in ordinal order"),
         _field("origin", pa.string(), "record, registry, side file, DDL or inferred"),
         _field("schema_text", pa.string(), "the schema's own text"),
-        _field("lineage", _MAP, "server, task, id, time, where the source says so"),
+        _field("lineage", _MAP, "server, task, id, time, if the source gives them"),
     ]
 )
 """One row per version of a table."""
@@ -334,12 +336,12 @@ PROBLEMS: Final = pa.schema(
         _field("severity", pa.string(), "a value of Severity"),
         _field("code", pa.string(), "a value of Problem"),
         _field("sentence", pa.string(), "what was expected and what was found"),
-        _field("file", pa.string(), "null where it concerns the whole capture"),
-        _field("offset", pa.int64(), "null where it concerns the whole capture"),
-        _field("length", pa.int64(), "null where it concerns the whole capture"),
+        _field("file", pa.string(), "null if the problem concerns the complete capture"),
+        _field("offset", pa.int64(), "null if the problem concerns the complete capture"),
+        _field("length", pa.int64(), "null if the problem concerns the complete capture"),
         _field("first_bytes", pa.string(), "up to 32 bytes as lower-case hex"),
-        _field("transaction_id", pa.string(), "null where it concerns none"),
-        _field("table", pa.string(), "schema.table, or table; null where it concerns none"),
+        _field("transaction_id", pa.string(), "null if the problem concerns none"),
+        _field("table", pa.string(), "schema.table, or table; null if the problem concerns none"),
     ]
 )
 """One row per problem."""
@@ -348,9 +350,9 @@ DETECTED: Final = pa.schema(
     [
         _field("scope", pa.string(), "capture, a file, or a table"),
         _field("setting", pa.string(), "the option that overrides it"),
-        _field("value", pa.string(), "what was concluded"),
-        _field("evidence", pa.string(), "from which records, in a sentence"),
-        _field("overridden", pa.bool_(), "an option was given, so nothing was concluded"),
+        _field("value", pa.string(), "what was detected, or the value of the option"),
+        _field("evidence", pa.string(), "the records that show it, in a sentence"),
+        _field("overridden", pa.bool_(), "true: an option gave the value, nothing was detected"),
     ]
 )
 """What was detected, once, before anything was decoded."""
@@ -366,7 +368,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
 """Every table of a capture by the name of its property."""
 
 SEVERAL: Final = "several"
-"""What stands for the format where captures of several formats are looked at as one."""
+"""The format of captures of several formats that are looked at as one."""
 
 
 def describe(table: str) -> str:

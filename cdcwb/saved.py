@@ -35,7 +35,7 @@ def saved_among(path: Paths) -> tuple[Path | None, list[Any]]:
     found = [folder for one in paths if (folder := saved_at(one)) is not None]
     if len(found) > 1:
         raise CaptureError(
-            f"{found[0]} is a saved capture too, and only one can go on with more files", path=str(found[1])
+            f"{found[0]} is a saved capture too; files can be appended to one saved capture only", path=str(found[1])
         )
     return found[0] if found else None, [one for one in paths if saved_at(one) is None]
 

@@ -110,11 +110,11 @@ class Live:
     def continuation(self) -> dict[str, Any]:
         """What a saved capture needs to go on, or why it cannot."""
         if self.mode == "DROPMALFORMED":
-            return {"not": "what could not be understood was left out"}
+            return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
         if self.origin is None:
-            return {"not": "it was saved of a table of rows, not of files"}
+            return {"not": "it was saved from a table of rows, not from files"}
         if any(map(is_spool, self.origin.files)):
-            return {"not": "it was saved of standard input, which cannot be read again"}
+            return {"not": "it was saved from standard input, which cannot be read again"}
         return {**asdict(self.origin), "splits": self.marks}
 
     def changes(self, images: bool) -> DataFrame:

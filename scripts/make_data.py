@@ -51,7 +51,7 @@ REFUSED = (
     'shop-load,shop,orders,2026-02-03 08:01:15.102000,"UPDATE ""shop"".""orders"" SET ""state"" = \'PACKED\' '
     'WHERE ""order_id"" = 32","no row was affected: the order is not in the target"\n'
 )
-"""The control table ``attrep_apply_exceptions``: a change that the target refused."""
+"""The control table ``attrep_apply_exceptions``: a change that the target rejected."""
 
 
 Rows = list[dict[str, Any]]

@@ -240,7 +240,7 @@ def last_decision(row: Row, settings: Settings, tables: Tables) -> tuple[str, st
         return "published", ""
     found = now(row, tables)
     if found is None:
-        return "needs_snapshot", f"the values stand in table '{table}' alone, and no snapshot of it is given"
+        return "needs_snapshot", f"the values are in table '{table}' alone, and no snapshot of it is given"
     if found == "no key":
         return "needs_snapshot", f"the snapshot of table '{table}' does not have the columns of this table_key"
     if found == "no column":

@@ -109,4 +109,4 @@ def holds(new: AvroType, old: AvroType) -> str | None:
         return None if (old.precision, old.scale) == (new.precision, new.scale) else f"{old} may not fit {new}"
     whole, fraction = (old.precision or 0) - (old.scale or 0), old.scale or 0
     fits = (new.precision or 0) - (new.scale or 0) >= whole and (new.scale or 0) >= fraction
-    return None if fits else f"{new} has fewer digits than {old}, in front of the point or behind it"
+    return None if fits else f"{new} has fewer digits than {old}, before or after the decimal point"

@@ -214,7 +214,7 @@ def _by_values(rows: DataFrame) -> dict[int, str | None]:
         .agg(F.count_if("_after").alias("after"), F.count_if(F.col("_before") & F.col("_after")).alias("both"))
     )
     return {
-        row["_pair"]: f"{row['both']:,} of its {plural(row['after'], 'value')} stood in the old column"
+        row["_pair"]: f"{row['both']:,} of its {plural(row['after'], 'value')} were in the old column"
         for row in counted.toArrow().to_pylist()
         if row["both"] >= _LEAST and row["both"] >= _VALUES * row["after"]
     }
@@ -231,6 +231,6 @@ def _by_looks(rows: DataFrame) -> dict[int, str | None]:
         unlike = None if old is None or new is None else distance(old, new)
         if old is not None and new is not None and unlike is not None and unlike <= ALIKE:
             seen = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
-            same = "the place, the type and the looks of the values are the same"
+            same = "the ordinal, the type and the shape of the values are the same"
             found[number] = f"no row shows both, but {same} ({seen})"
     return found

@@ -92,7 +92,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """All that versions tell. ``mixed``: tables in which rows of an older version stand behind those of a newer one,
+    """All that versions tell. ``mixed``: tables in which rows of an older version follow rows of a newer one,
     without that it had come back, and how often. ``without_version``: rows whose version is not known, by table, with
     the place of the first (``position``, ``file``, ``offset``)."""
 

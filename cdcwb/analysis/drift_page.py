@@ -102,7 +102,7 @@ def _named(mine: Sequence[Version], parameter: str, name: str, wrong: list[str])
         return found[0]
     if found:
         told = _listed([version.table_version for version in found])
-        wrong.append(f"{parameter}: '{visible(name)}' is the beginning of several: {told}")
+        wrong.append(f"{parameter}: '{visible(name)}' is ambiguous; versions that begin with it: {told}")
         return None
     names = [version.table_version for version in mine]
     hint = visible(nearest(name, names), 200)
@@ -224,7 +224,7 @@ def _looks(before: Profile | None, after: Profile | None) -> dict[str, Any]:
     row["dates"] = _change(*(_share(one.time, one.values) for one in both))
     row["characters"] = _change(*(f"{one.length / one.values:.1f}" if one.values else "—" for one in both))
     row["magnitude"] = _change(*(f"{10 ** min(one.size / one.number, 300):.3g}" if one.number else "—" for one in both))
-    return row | {"unlike": "too few to tell" if far is None else f"{far:.2f}"}
+    return row | {"unlike": "too few values" if far is None else f"{far:.2f}"}
 
 
 def _change(before: str, after: str) -> str:

@@ -26,7 +26,7 @@ def kept_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> Kept
         for name in names:
             place = folder / f"{name}.parquet"
             if place.exists() and not (place / "_SUCCESS").exists():
-                raise OptionError(f"'{place}' already exists, and is not a table that Spark wrote")
+                raise OptionError(f"'{place}' already exists and is not a table that Spark wrote; name another folder")
         kept.folder = folder
     return kept
 

@@ -61,7 +61,7 @@ def general(reason: Column) -> Column:
 
     shorter = F.regexp_replace(reason, r"\b(record|document) \d+", "$1 …")
     shorter = F.regexp_replace(shorter, r"\d{4}-\d\d-\d\dT[\d:.]+Z", "…")
-    return F.regexp_replace(shorter, r"^record_id \S+ (stood|is|has|comes)", "record_id … $1")
+    return F.regexp_replace(shorter, r"^record_id \S+ (is|has|comes)", "record_id … $1")
 
 
 class LogPage:
@@ -326,7 +326,7 @@ class LogPage:
         return [row | {"each": _each(row)} for row in found]
 
     def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
-        """Keys that are one key, written in several ways; ``problems`` are the capture's."""
+        """Keys that are one key in several spellings; ``problems`` are the capture's."""
         from pyspark.sql import functions as F
 
         rows = problems.filter(F.col("code") == str(Problem.KEY_SPELLING))
@@ -336,7 +336,7 @@ class LogPage:
 def _each(row: Mapping[str, Any]) -> str:
     """Space and rows of an event on average."""
     if not row["events"]:
-        return "no event is whole"
+        return "no complete event"
     rows, space = row["rows"] / row["events"], row["bytes"] / row["events"]
     return f"{rows:.2g} rows, {count(round(space))} bytes" if rows > 1.05 else f"1 row, {count(round(space))} bytes"
 

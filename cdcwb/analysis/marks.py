@@ -44,7 +44,7 @@ class Marks:
         if self.path is not None and self.path.exists():
             rows = _read(self.path, "marks")
             if not all(isinstance(one.get("file"), str) and isinstance(one.get("offset"), int) for one in rows):
-                raise CaptureError("a mark names no file and offset", path=str(self.path))
+                raise CaptureError("a bookmark has no file and offset", path=str(self.path))
             self._marks = {(one["file"], one["offset"]): one for one in rows}
 
     def note(self, place: Place) -> str | None:

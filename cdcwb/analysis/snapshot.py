@@ -52,7 +52,9 @@ class Snapshot:
             for name in _NAMES:
                 place = folder / f"{name}.parquet"
                 if place.exists() and not (place / "_SUCCESS").exists():
-                    raise OptionError(f"'{place}' already exists, and is not a table that Spark wrote")
+                    raise OptionError(
+                        f"'{place}' already exists and is not a table that Spark wrote; name another folder"
+                    )
         elif (capture.spark.conf.get("spark.master", "") or "").startswith("local"):
             self._folder = Path(tempfile.mkdtemp(prefix="cdcwb-snapshot-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)

@@ -85,7 +85,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
         ("files", _files(facts["files"])),
         ("bytes", _bytes(facts)),
         ("rows", _rows(facts)),
-        ("ledger", visible(facts["ledger"] or "not counted, since only a part of the capture is looked at", 400)),
+        ("accounted for", _accounted(facts)),
         ("events", f"{count(facts['events'])}: {tally(facts['events_by_kind'])}" if facts["events"] else "none"),
         ("record types", tally(facts["events_by_record_type"])),
         ("changes", _changes(facts)),
@@ -191,8 +191,20 @@ def _file_lines(files: list[dict[str, Any]]) -> list[str]:
     return [*lines, *_more(len(files) - len(shown), "file")]
 
 
+def _accounted(facts: dict[str, Any]) -> str:
+    ledger = facts["ledger"]
+    if ledger is None:
+        return "not counted for a part of a capture"
+    units = dict.fromkeys(entry["unit"] for entry in facts["files"])
+    return (
+        f"every {joined(list(units) or [facts['unit']])}"
+        if ledger == "closes"
+        else visible(f"not all: {ledger.removeprefix('open: ')}", 400)
+    )
+
+
 def _file_line(entry: dict[str, Any]) -> str:
-    ledger = f", ledger: {entry['ledger']}" if entry["ledger"] else ""
+    ledger = f", {'all accounted for' if entry['ledger'] == 'closes' else entry['ledger']}" if entry["ledger"] else ""
     there = "" if is_table([entry]) else f"{plural(entry['size'], 'byte')}, "
     rows = "" if entry["rows"] is None else f"{plural(entry['rows'], 'row')}, "
     return f"{visible(entry['file'], 400)}  {there}{rows}{plural(entry['events'], 'event')}{ledger}"

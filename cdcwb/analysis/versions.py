@@ -224,7 +224,7 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
     if stay != now:
         moved = [name for name, other in zip(stay, now, strict=True) if name != other]
         texts = ", ".join(stay), ", ".join(now)
-        why = f"other places: {joined(moved[:8])}" + (f" and {len(moved) - 8} more" if len(moved) > 8 else "")
+        why = f"other ordinals: {joined(moved[:8])}" + (f" and {len(moved) - 8} more" if len(moved) > 8 else "")
         found.append(Difference(Rule.REORDERED, Severity.WARNING, None, *texts, why))
     old_key, new_key = _key(old, {}), _key(new, former)
     if old_key != new_key and old_key and new_key:

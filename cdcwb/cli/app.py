@@ -38,7 +38,7 @@ class NearestGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             names = self.list_commands(ctx)
-            ctx.fail(f"There is no command '{name}'.{nearest(name, names)} There are: {', '.join(names)}.")
+            ctx.fail(f"Unknown command '{name}'.{nearest(name, names)} There are: {', '.join(names)}.")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -62,10 +62,10 @@ class NearestGroup(click.Group):
 @click.group(cls=NearestGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="cdcwb", prog_name="cdcwb")
 def cli() -> None:
-    """Open what change data capture leaves behind, down to the byte.
+    """Read the captures of change data capture systems, down to the byte.
 
     Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb, 4
-    a threshold of report --fail-if is broken.
+    a condition of report --fail-if holds.
     """
 
 
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = sentence(failure)
         if text is None:
             traceback.print_exc()
-            print("cdcwb: this is an error inside cdcwb, not in the input", file=sys.stderr)
+            print("cdcwb: this is an error in cdcwb, not in the input", file=sys.stderr)
             return INTERNAL
         print(f"cdcwb: {text}", file=sys.stderr)
         return UNUSABLE

@@ -36,7 +36,7 @@ def sentence(failure: BaseException) -> str | None:
         reason = failure.strerror or str(failure)
         return safe(f"{failure.filename}: {reason}" if failure.filename is not None else reason)
     if isinstance(failure, MemoryError):
-        return "the memory of this machine does not suffice"
+        return "this machine does not have enough memory"
     errors = sys.modules.get("pyspark.errors")  # no Spark failure without Spark
     if errors is not None and isinstance(failure, errors.PySparkException):
         return _spark_sentence(failure)

@@ -28,7 +28,7 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
     type=KeyValue(),
     multiple=True,
     required=True,
-    help="What the row is known by, such as id=42; may be repeated.",
+    help="A column of the row's key and its value, such as id=42; may be repeated.",
 )
 @narrowing("transactions", "time_from", "time_to", "where")
 @format_and_options
@@ -38,7 +38,7 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
     "target",
     metavar="FILE.jsonl",
     type=click.Path(),
-    help="Write what --json prints to this file.",
+    help="Write the output of --json to this file.",
 )
 def history(
     paths: tuple[str, ...],
@@ -90,7 +90,7 @@ def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> No
         time = "" if change["at"] is None else f", {moment(change['at'])}"
         print_lines(["", safe(f"{change['operation']}{time}, {outcome_words(change['outcome'])}")])
         facts = [(_TITLES.get(name, name), change[name]) for name in _SHOWN if change[name] is not None]
-        facts += [("place", _place(one)) for one in change["places"]]
+        facts += [("location", _location(one)) for one in change["places"]]
         width = max(len(title) for title, _ in facts)
         print_lines([safe(f"  {title:<{width}}  {value}") for title, value in facts])
         rows = [(safe(f"  {one['column']}"), safe(one["told"])) for one in change["differences"]]
@@ -100,5 +100,5 @@ def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> No
             print_lines(["  no values in the record"])
 
 
-def _place(place: dict[str, Any]) -> str:
+def _location(place: dict[str, Any]) -> str:
     return f"{place['file']}, offset {place['offset']}, length {place['length']}"

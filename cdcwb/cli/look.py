@@ -49,7 +49,7 @@ class Offset(click.ParamType):
 @format_and_options
 @as_json
 def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, str], ...], as_json: bool) -> None:
-    """Say what a capture is, and why; of a folder, which file is of which format."""
+    """Detect the format of a capture and show the evidence; of a folder, the format of each file."""
     from cdcwb.formats import examine, identified
 
     options = key_values(pairs)
@@ -95,11 +95,11 @@ def _print_mixed(contents: Contents, as_json: bool) -> None:
         facts = {"format": None, "files": len(files), "bytes": _bytes(files), "groups": groups}
         print_json(facts | {"contents": _contents_json(contents)})
         return
-    lines = [f"format  {len(groups)} different ones", f"files   {len(files):,}", f"bytes   {_bytes(files):,}", ""]
+    lines = [f"format  {len(groups)} formats", f"files   {len(files):,}", f"bytes   {_bytes(files):,}", ""]
     print_lines(lines)
     _print_contents(contents)
     commands = [line for group in groups for line in str(group["command"]).splitlines()]
-    print_lines(["", "Each is opened on its own:", *(f"  {safe(line)}" for line in commands)])
+    print_lines(["", "Open each format separately:", *(f"  {safe(line)}" for line in commands)])
 
 
 def _print_contents(contents: Contents) -> None:
@@ -152,21 +152,23 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
     except (ValueError, KeyError, TypeError) as reason:
         raise CaptureError(f"not the description of a saved capture ({reason})", path=str(about)) from None
     size = sum(file.stat().st_size for file in about.parent.rglob("*.parquet"))
-    evidence = [f"{about} says that it was saved from {plural(files, 'file')}"]
+    evidence = [f"{about}: saved from {plural(files, 'file')}"]
     return Identification(name, "saved", None, 1.0, evidence, files, size)
 
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--offset", type=Offset(), required=True, help="A place in the decompressed file: 1234 or 0x4D2.")
+@click.option(
+    "--offset", type=Offset(), required=True, help="Offset in the decompressed file, in bytes: 1234 or 0x4D2."
+)
 @format_and_options
-@click.option("--all", "everything", is_flag=True, help="Show long fields and values whole.")
+@click.option("--all", "everything", is_flag=True, help="Show long fields and values in full.")
 @as_json
 @spooled("file")
 def inspect(
     file: str, offset: int, format_name: str, pairs: tuple[tuple[str, str], ...], everything: bool, as_json: bool
 ) -> None:
-    """Take apart the record that holds a place of a file: its bytes beside the fields they are."""
+    """Dissect the record at an offset of a file: its fields and their bytes."""
     from cdcwb.cli.tree import field_json
     from cdcwb.formats import inspect as inspected
 
@@ -190,7 +192,9 @@ def _print_inspection(found: Inspection, everything: bool) -> None:
         about.append(found.note)
     same = found.length == len(found.record)  # in hex text a byte is several characters
     if not same:
-        about.append(f"{plural(len(found.record), 'byte')} written as text; offsets count from the record's start")
+        about.append(
+            f"{plural(len(found.record), 'byte')} written as text; offsets are relative to the start of the record"
+        )
     about += [f"problem {problem['code']}: {problem['detail']}" for problem in event.get("problems") or ()]
     print_lines([*map(safe, about), ""])
     lines = tree_lines(found.field, start=found.offset if same else 0, everything=everything)
@@ -204,7 +208,7 @@ def _print_inspection(found: Inspection, everything: bool) -> None:
 @click.command()
 @as_json
 def doctor(as_json: bool) -> int:
-    """Look whether everything that cdcwb needs is there, and say how to get what is not."""
+    """Check the installation, and show how to install what is missing."""
     from cdcwb.doctor import examine
 
     checks = examine()
@@ -218,7 +222,7 @@ def doctor(as_json: bool) -> int:
         [number for number, check in enumerate(checks) if check in missing],
     )
     hints = [f"{check.name}: {check.hint}" for check in checks if check.hint]
-    print_lines(["", *(safe(hint) for hint in hints)] if hints else ["", "Everything is there."])
+    print_lines(["", *(safe(hint) for hint in hints)] if hints else ["", "Nothing is missing."])
     return UNUSABLE if missing else FINE
 
 

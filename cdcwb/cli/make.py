@@ -55,11 +55,11 @@ class _Pairs(click.Command):
     metavar="FILE",
     type=Target("FILE.html, or with all a folder: a report is a page and a file of facts"),
     required=True,
-    help="FILE.html, beside which FILE.json gets the facts; with all, a folder.",
+    help="FILE.html; the facts go to FILE.json in the same folder. With all: a folder.",
 )
 @narrowing("tables", "time_from", "time_to")
 @click.option(
-    "--time-zone", metavar="ZONE", help="Zone in which times are displayed, such as Europe/Berlin or +08:00 (UTC)."
+    "--time-zone", metavar="ZONE", help="Time zone of displayed times, such as Europe/Berlin or +08:00 (default: UTC)."
 )
 @click.option(
     "--with",
@@ -67,7 +67,7 @@ class _Pairs(click.Command):
     metavar="OTHER",
     type=click.Path(),
     multiple=True,
-    help="A further capture to look at together with PATH, or to reconcile it with; may be repeated.",
+    help="Another capture to show together with PATH, or to compare it with; may be repeated.",
 )
 @click.option(
     "-p",
@@ -76,19 +76,19 @@ class _Pairs(click.Command):
     metavar="NAME VALUE",
     type=KeyValue(),
     multiple=True,
-    help="A parameter of the notebook's own, such as table shop.orders, or table=shop.orders; may be repeated.",
+    help="A parameter of the notebook, such as table shop.orders, or table=shop.orders; may be repeated.",
 )
 @click.option(
     "--redact",
     metavar="TABLE.COLUMN",
     multiple=True,
-    help="Keep this column's values out of the report, such as HR.EMP.SALARY; may be repeated.",
+    help="Redact the values of this column, such as HR.EMP.SALARY; may be repeated.",
 )
 @click.option(
     "--fail-if",
     metavar="CONDITION",
     multiple=True,
-    help='Exit with 4 where a fact is so, such as "open_transactions > 0"; may be repeated.',
+    help='End with exit code 4 if this holds, such as "open_transactions > 0"; may be repeated.',
 )
 @infer_keys_option
 @format_and_options
@@ -109,8 +109,8 @@ def report(
     pairs: tuple[tuple[str, str], ...],
     strict: bool,
 ) -> int:
-    """Answer a question about a capture in one HTML file; NAME is a notebook without its number, such as transactions.
-    NAME all makes every report, with an index page, in a folder."""
+    """Write a report about a capture as one HTML file; NAME is that of a notebook without its number, such as
+    transactions. NAME all writes every report and an index page into a folder."""
     from cdcwb.report import notebook_path, run_report, run_suite
     from cdcwb.report.facts import declared_facts, monitored
     from cdcwb.report.headlines import headline
@@ -139,7 +139,7 @@ def report(
         judgement = judge(parse_thresholds(fail_if), facts_of, declared_facts(notebook_path(name)))
         suite = None
     for sentence in judgement.unknown:
-        _complain(f"not judged: {sentence}")
+        _complain(f"not evaluated: {sentence}")
     for sentence in judgement.wrong:
         _complain(sentence)
     for sentence in judgement.broken:
@@ -165,7 +165,7 @@ def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, 
 
     for given, _ in pairs:
         if given in _GIVEN:
-            raise OptionError(f"-p {given}: that is what {_GIVEN[given]} says")
+            raise OptionError(f"-p {given}: give it with {_GIVEN[given]} instead")
     known = _defaults(list(members().values()) if name == "all" else [notebook_path(name)])
 
     def understood(given: str, text: str) -> Any:
@@ -203,9 +203,16 @@ def _told(text: str) -> None:
 
 @click.command()
 @click.argument("format_name", metavar="FORMAT")
-@click.option("--changes", type=click.IntRange(min=0), required=True, help="How many logical changes.")
+@click.option("--changes", type=click.IntRange(min=0), required=True, help="Number of logical changes.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@click.option("--to", "target", metavar="DIR", type=Target("a folder"), required=True, help="A folder; it is made.")
+@click.option(
+    "--to",
+    "target",
+    metavar="DIR",
+    type=Target("a folder"),
+    required=True,
+    help="The folder to write to; it is created.",
+)
 @click.option(
     "-o",
     "--option",
@@ -213,10 +220,10 @@ def _told(text: str) -> None:
     metavar="KEY=VALUE",
     type=KeyValue(),
     multiple=True,
-    help="What the capture is like, such as files=8 or shape=xxd; may be repeated.",
+    help="A property of the capture, such as files=8 or shape=xxd; may be repeated.",
 )
 def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[tuple[str, str], ...]) -> None:
-    """Generate a capture of any size under DIR/capture, and the truth about it under DIR/truth; FORMAT is gbase8s,
+    """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
     qlik-kafka, qlik-change-table, goldengate, idm-event-log or debezium."""
     from cdcwb_synth import generate
 

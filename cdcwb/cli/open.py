@@ -28,11 +28,11 @@ __all__ = ["open_capture"]
     "target",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Folder for the notebooks (NAME-workbench in this folder); they are kept, and opened again the next time.",
+    help="Folder for the notebooks (default: NAME-workbench in the working directory); existing notebooks are kept.",
 )
-@click.option("--page", metavar="NAME", help="The notebook to begin with, such as transactions (workbench).")
-@click.option("--browser", is_flag=True, help="Show the page in a browser alone, without JupyterLab's editor.")
-@click.option("--no-lab", is_flag=True, help="Make the folder of notebooks, and start nothing.")
+@click.option("--page", metavar="NAME", help="The notebook to open, such as transactions (default: workbench).")
+@click.option("--browser", is_flag=True, help="Show the workbench as a page in the browser, without JupyterLab.")
+@click.option("--no-lab", is_flag=True, help="Create the notebooks, and do not start a server.")
 @format_and_options
 def open_capture(
     path: str,
@@ -43,15 +43,15 @@ def open_capture(
     format_name: str,
     pairs: tuple[tuple[str, str], ...],
 ) -> int:
-    """Look into a capture in JupyterLab: a folder of notebooks for it, opened at its workbench. With --browser, the
-    workbench as a page, served to this machine alone. Ctrl-C ends either."""
+    """Create a folder of notebooks for a capture and open its workbench in JupyterLab; with --browser as a page that is
+    served to this machine only. Ctrl-C ends either."""
     from cdcwb.capture import check_capture
     from cdcwb.report import notebook_path
     from cdcwb.views.workbook import make_workbook
 
     if path == STREAM:
         raise OptionError(
-            "standard input is gone when the notebooks are run: save it first, with cdcwb save - --to FOLDER"
+            "standard input cannot be read again when the notebooks run: save it first, with cdcwb save - --to FOLDER"
         )
     options = key_values(pairs)
     check_capture(path, format_name, options)
@@ -60,7 +60,7 @@ def open_capture(
     first = notebook_path(page).name if page else None
     package = "voila" if browser else "jupyterlab"
     if not no_lab and find_spec(package) is None:
-        raise OptionError(f"{package} is not installed here: pip install 'cdcwb[lab]', or give --no-lab")
+        raise OptionError(f"{package} is not installed: run pip install 'cdcwb[lab]', or give --no-lab")
     begin = make_workbook(whole, folder, format_name, options)
     begin = begin if first is None else folder / first
     print_lines([safe(str(begin))])

@@ -121,7 +121,7 @@ class Target(click.Path):
     ) -> str | bytes | os.PathLike[str]:
         """The path."""
         if value == STREAM:
-            self.fail(f"standard output cannot be written to here, name {self.need}", param, ctx)
+            self.fail(f"this command cannot write to standard output; name {self.need}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -146,7 +146,7 @@ def spooled(*names: str) -> Callable[[Command], Command]:
             if times > 1:
                 raise OptionError("standard input (-) is given twice; it holds one capture")
             if times and STREAM in found.get("paths", ()) and len(found["paths"]) > 1:
-                raise OptionError("standard input (-) is a capture of its own; give it without other paths")
+                raise OptionError("standard input (-) is one complete capture; give it without other paths")
             path = spool() if times else STREAM
             for name, value in found.items():
                 files = tuple(path if one == STREAM else one for one in value)
@@ -176,18 +176,18 @@ def format_and_options(command: Command) -> Command:
         metavar="NAME",
         default="auto",
         show_default=True,
-        help="Format name; auto: by content.",
+        help="Format name; auto: detected from the content.",
     )(command)
 
 
 def as_json(command: Command) -> Command:
     """``--json``: an answer for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def overwriting(what: str) -> Callable[[Command], Command]:
     """``--overwrite``: what an earlier run wrote to the same place is replaced."""
-    return click.option("--overwrite", is_flag=True, help=f"Replace {what} that is there already.")
+    return click.option("--overwrite", is_flag=True, help=f"Replace {what} that already exists.")
 
 
 infer_keys_option: Final = click.option(
@@ -203,7 +203,7 @@ def strict(command: Command) -> Command:
     return click.option(
         "--strict",
         is_flag=True,
-        help="End with exit code 1 when the capture has a problem of severity warning or error.",
+        help="End with exit code 1 if the capture has a problem of severity warning or error.",
     )(command)
 
 
@@ -234,22 +234,31 @@ def _renamed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 _until: Final = click.option(
-    "--until", "time_to", type=Time(), help="Only before this time (ISO 8601, UTC without a zone)."
+    "--until", "time_to", type=Time(), help="Keep what happened before this time (ISO 8601; UTC if it has no zone)."
 )
 _to_time: Final = click.option("--to-time", hidden=True, expose_value=False, callback=_renamed)
 
 _NARROWING: Final = {
     "tables": click.option(
-        "--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated."
+        "--table", "tables", metavar="NAME", multiple=True, help="Keep only this table; may be repeated."
     ),
     "transactions": click.option(
-        "--transaction", "transactions", metavar="ID", multiple=True, help="Only this transaction; may be repeated."
+        "--transaction",
+        "transactions",
+        metavar="ID",
+        multiple=True,
+        help="Keep only this transaction; may be repeated.",
     ),
     "time_from": click.option(
-        "--from", "time_from", type=Time(), help="Only from this time on (ISO 8601, UTC without a zone)."
+        "--from",
+        "time_from",
+        type=Time(),
+        help="Keep what happened at or after this time (ISO 8601; UTC if it has no zone).",
     ),
     "time_to": lambda command: _to_time(_until(command)),
     "where": click.option(
-        "--where", metavar="SQL", help="Only what meets this SQL condition, such as \"operation = 'UPDATE'\"."
+        "--where",
+        metavar="SQL",
+        help="Keep the rows for which this SQL condition holds, such as \"operation = 'UPDATE'\".",
     ),
 }

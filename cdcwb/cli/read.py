@@ -48,7 +48,7 @@ STREAMS: Final = ("jsonl", "csv")
 def summary(
     paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool
 ) -> int:
-    """Say what a capture holds and whether it is healthy."""
+    """Show what a capture contains and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import summary_lines
 
@@ -64,7 +64,7 @@ def summary(
 
 @click.command()
 @paths
-@click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="Which table of the capture.")
+@click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="The table to write.")
 @click.option(
     "--to",
     "target",
@@ -73,8 +73,8 @@ def summary(
     required=True,
     help="FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.",
 )
-@click.option("--as", "kind", type=NearestChoice(STREAMS), help="What goes to standard output; jsonl by default.")
-@click.option("--exact", is_flag=True, help="CSV: leave text as it is that a spreadsheet takes for a formula.")
+@click.option("--as", "kind", type=NearestChoice(STREAMS), help="Format of standard output (default: jsonl).")
+@click.option("--exact", is_flag=True, help="CSV: do not escape text that a spreadsheet would run as a formula.")
 @narrowing()
 @format_and_options
 @strict
@@ -96,7 +96,9 @@ def export(
     if target != STREAM:
         check_target(target, [])  # before Spark starts
         if kind is not None:
-            raise OptionError("--as is for standard output (--to -); the ending of a file says what is written to it")
+            raise OptionError(
+                "--as is for standard output (--to -); for a file, the ending of its name gives the format"
+            )
     with working("starting Spark") as step:
         capture = opened(paths, format_name, pairs, filters, step)
         step(f"writing {view}")
@@ -117,7 +119,7 @@ def export(
 @overwriting("a saved capture")
 @format_and_options
 def save(paths: tuple[str, ...], target: str, overwrite: bool, format_name: str, pairs: Pairs) -> None:
-    """Keep all tables of a capture as Parquet, in a folder that opens again as a capture."""
+    """Save all tables of a capture as Parquet, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
 
     check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
@@ -166,7 +168,7 @@ def opened(
 def check_images(reading: Reading) -> None:
     """Raises OptionError for a capture without the values that a command shows."""
     if not reading.common.images:
-        raise OptionError("option images: this command shows values, so images=false cannot be given")
+        raise OptionError("option images: this command needs values; leave images=false out")
 
 
 def has_problems(capture: Capture) -> bool:

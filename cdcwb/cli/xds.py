@@ -50,7 +50,7 @@ _MOST: Final = 10
     metavar="FILE|DIR",
     type=Target("FILE.xml or a new folder"),
     required=True,
-    help="FILE.xml or FILE.xds: all documents, one behind the other; else a new folder: one file a document.",
+    help="FILE.xml or FILE.xds: all documents in one file; else a new folder: one file per document.",
 )
 @click.option(
     "--snapshot",
@@ -58,14 +58,19 @@ _MOST: Final = 10
     metavar="TABLE=FILE",
     type=KeyValue(),
     multiple=True,
-    help="What a table holds now, for query-back rows; may be repeated (default: NAME.snapshot beside the log).",
+    help="The current rows of a table, for query-back; may be repeated (default: folder NAME.snapshot of log NAME).",
 )
-@click.option("--no-snapshot", is_flag=True, help="Do not use the folder NAME.snapshot beside the log.")
+@click.option("--no-snapshot", is_flag=True, help="Do not use the folder NAME.snapshot of log NAME.")
 @click.option("--driver-user", metavar="USER", help="The driver's database user: its own changes are not published.")
-@click.option("--as-of", type=Time(), help="Rows with a later event_time wait (with -o future_events=true).")
-@click.option("--batch-size", metavar="N", type=int, help="Events a document, 1 to 128.")
 @click.option(
-    "--decisions", metavar="FILE", type=Target("FILE.jsonl"), help="FILE.jsonl: what was decided of each row, and why."
+    "--as-of", type=Time(), help="Do not publish rows with a later event_time yet (with -o future_events=true)."
+)
+@click.option("--batch-size", metavar="N", type=int, help="Events per document, 1 to 128.")
+@click.option(
+    "--decisions",
+    metavar="FILE",
+    type=Target("FILE.jsonl"),
+    help="FILE.jsonl: the decision on each row, with its reason.",
 )
 @infer_keys_option
 @overwriting("a folder of XDS documents")
@@ -84,7 +89,7 @@ def xds(
     format_name: str,
     pairs: Pairs,
 ) -> None:
-    """Write the changes of a capture as XDS documents; of an event log, those that the Publisher would send."""
+    """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.xds_files import check_documents_target, write_published
 
@@ -97,7 +102,7 @@ def xds(
     tables = _snapshot(form, snapshots or beside, pairs)
     with working("starting Spark") as step:
         capture = opened(paths, format_name, reader, {}, step, partial(_check_reading, infer_keys))
-        step("deciding" if form == _LOG else "rendering")
+        step("evaluating the log" if form == _LOG else "rendering")
         published = _published(capture, settings, tables, infer_keys)
         _check_keys(published, infer_keys)
         inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or beside]
@@ -129,7 +134,7 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
     for name, _ in alone:
         if name not in reader:
             raise OptionError(
-                f"'{name}' is an option of neither the reader nor publishing.{nearest(name, known)} "
+                f"unknown option '{name}' for the reader and for publishing.{nearest(name, known)} "
                 f"There are: {', '.join(known)}."
             )
     return form, tuple(pair for pair in pairs if pair[0] in reader), given
@@ -228,7 +233,7 @@ def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> No
     options = joined([f"keys={one.partition(';')[0]}:column+column" for one in keyless[:_MOST]])
     infer = "none can be inferred: no column is unique in 20 inserted rows or more" if infer_keys else "or --infer-keys"
     raise OptionError(
-        f"nothing is written: of {number} not one has a key; give the key columns, {options}"
+        f"nothing was written: none of {number} has a key; give the key columns, {options}"
         f"{'; ' if infer_keys else ', '}{infer}",
         advice=tuple(f"  {line}" for line in _left_out(published)),
     )
@@ -246,7 +251,7 @@ def _told(target: str, published: Published | PublishedChanges) -> list[str]:
 def _left_out(published: Published | PublishedChanges) -> list[str]:
     """Why changes are left out, and how many for each reason."""
     reasons = getattr(published, "reasons", {})
-    lines = [f"left out: {count(number)}, since {reason}" for reason, number in list(reasons.items())[:_MOST]]
+    lines = [f"left out: {count(number)}, because {reason}" for reason, number in list(reasons.items())[:_MOST]]
     if len(reasons) > _MOST:
         lines.append(f"left out for {len(reasons) - _MOST} more reasons")
     return lines

@@ -96,7 +96,7 @@ def redo(change: Change) -> str:
         return _delete(change, _old_key(change))
     if change.operation == Operation.TRUNCATE:
         return f"TRUNCATE TABLE {change.name};"
-    return _unknown(f"{change.operation} is no change of a row")
+    return _unknown(f"{change.operation} does not change a row")
 
 
 def undo(change: Change) -> str:
@@ -118,7 +118,7 @@ def undo(change: Change) -> str:
         return _insert(change, change.before, "the before image")
     if change.operation == Operation.TRUNCATE:
         return _unknown("the rows that a TRUNCATE takes away are not in the capture")
-    return _unknown(f"{change.operation} is no change of a row")
+    return _unknown(f"{change.operation} does not change a row")
 
 
 def _insert(change: Change, image: Image, what: str) -> str:
@@ -132,14 +132,14 @@ def _insert(change: Change, image: Image, what: str) -> str:
 
 def _update(change: Change, values: Image, found: tuple[Image, str] | None) -> str:
     if found is None:
-        return _unknown("nothing that was captured tells which row it is")
+        return _unknown("the capture does not identify the row")
     pairs = ",\n    ".join(f"{_name(name)} = {_value(value)}" for name, value in values.items())
     return f"{found[1]}UPDATE {change.name}\nSET {pairs}\nWHERE {_where(found[0])};"
 
 
 def _delete(change: Change, found: tuple[Image, str] | None) -> str:
     if found is None:
-        return _unknown("nothing that was captured tells which row it is")
+        return _unknown("the capture does not identify the row")
     return f"{found[1]}DELETE FROM {change.name}\nWHERE {_where(found[0])};"
 
 
@@ -162,7 +162,7 @@ def _found(change: Change, image: Image | None, *, own: bool) -> tuple[Image, st
         return None
     if not image:
         return None
-    return dict(image), "-- no key is known: the whole image is in WHERE, and may fit several rows\n"
+    return dict(image), "-- no key is known: WHERE has the complete image, which may match several rows\n"
 
 
 def _changed(change: Change) -> list[str]:

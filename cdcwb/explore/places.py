@@ -39,7 +39,7 @@ def find(index: Index, text: str, near: int) -> int:
     """
     words = text.split()
     if not words:
-        raise OptionError(f"expected a place, such as {joined(places(index)[:3], 'or')} and its value")
+        raise OptionError(f"expected a target, such as {joined(places(index)[:3], 'or')} and its value")
     lower = words[0].lower().rstrip(":=")
     name = ALIASES.get(lower, lower)
     if len(words) == 3 and words[1].lower() == "offset":
@@ -53,7 +53,7 @@ def find(index: Index, text: str, near: int) -> int:
     if len(words) == 1 or _as_time(text) is not None:
         return _anywhere(index, text.strip(), near)
     raise OptionError(
-        f"'{visible(words[0])}' is no place to go to.{nearest(lower, places(index))} "
+        f"'{visible(words[0])}' is not something to go to.{nearest(lower, places(index))} "
         f"There are: {', '.join(places(index))}."
     )
 

@@ -127,7 +127,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         )
         told = f"The first {len(rows)} of {plural(explorer.index.records, 'record')}."
         table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        note = f'<p class="cdcwb-note">{told} In JupyterLab, with a kernel, the explorer is here.</p>'
+        note = f'<p class="cdcwb-note">{told} In JupyterLab, with a running kernel, the explorer is here.</p>'
         return f'<div class="cdcwb-scroll">{table}</div>{note}'
 
 

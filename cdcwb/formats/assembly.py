@@ -335,7 +335,7 @@ def _problems(rows: pa.RecordBatch, of: Ints, pair: Ints, turned: Bools, alone: 
     for one, two, is_turned, is_alone in zip(of, pair, turned, alone, strict=True):
         mine = [*((found[two] or ()) if two >= 0 else ()), *(found[one] or ())]
         if is_turned:
-            text = "the after half stands before the before half"
+            text = "the after half precedes the before half"
             mine.append({"code": str(Problem.REORDERED_UPDATE), "detail": text})
         if is_alone:
             lacks = Kind.AFTER if kinds[one] == Kind.BEFORE else Kind.BEFORE

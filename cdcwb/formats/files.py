@@ -195,10 +195,10 @@ def _source(path: str, data: Bytes, shape: str, compression: str | None, problem
         style = recognise(text, None if shape == "auto" else shape)
         if style is not None:
             mark = "a colon" if style.shape == "xxd" else "white space"
-            evidence = f"lines of an offset, {mark} and hex digits, where each offset is the one before plus its bytes"
+            evidence = f"lines of an offset, {mark} and hex digits; each offset continues the preceding line"
             return spelled(read_dump(text, style), style.shape, evidence)
         if shape != "auto":
-            raise CaptureError(f"is no {shape} dump: it has no lines whose offsets add up")
+            raise CaptureError(f"not a {shape} dump: no consecutive lines have consecutive offsets")
     digits = read_hex(text)
     share = digits.share
     enough = share >= _MOSTLY or (doubt is None and digits.length >= _HEADER)
@@ -206,7 +206,7 @@ def _source(path: str, data: Bytes, shape: str, compression: str | None, problem
         return spelled(digits, "hex", f"text in which {share:.0%} of the characters are hex digits in groups")
     if doubt is not None:
         return binary(doubt.evidence)
-    return binary("a text without a capture in hex digits; its characters are taken as they are", data_share=0.0)
+    return binary("text without a capture in hex digits; its bytes are read as they are", data_share=0.0)
 
 
 class _Doubt(NamedTuple):

@@ -69,7 +69,7 @@ class JsonReader:
                     remarks.append(_comma_remark(places))
                     return found
             if is_cut_off(value):
-                raise CutOff(f"the JSON text is cut off behind byte {len(value)}") from None
+                raise CutOff(f"the JSON text is cut off after byte {len(value)}") from None
             raise ValueError(f"expected a JSON document, found: {reason}") from None
 
     def _slowly(self, value: bytes) -> Any:
@@ -110,11 +110,11 @@ def without_trailing_commas(value: bytes) -> tuple[list[int], bytes]:
 
 def _comma_remark(places: Sequence[int]) -> str:
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return f"expected another field or item behind the comma at byte {places[0]}{more}, found a closing bracket"
+    return f"expected another field or item to follow the comma at byte {places[0]}{more}, found a closing bracket"
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _written(value: Any) -> Any:

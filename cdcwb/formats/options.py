@@ -82,9 +82,9 @@ def event_columns(names: Iterable[str]) -> list[str]:
     for name in columns:
         if name not in model.EVENTS.names:
             hint = nearest(name, model.EVENTS.names)
-            raise OptionError(f"{name!r} is no column of events.{hint} There are: {', '.join(model.EVENTS.names)}.")
+            raise OptionError(f"events have no column {name!r}.{hint} There are: {', '.join(model.EVENTS.names)}.")
     if not columns:
-        raise OptionError(f"a column of events is wanted. There are: {', '.join(model.EVENTS.names)}.")
+        raise OptionError(f"expected a column of events. There are: {', '.join(model.EVENTS.names)}.")
     return columns
 
 
@@ -93,7 +93,7 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
     known = list(known)
     wrong = [name for name in given if name not in known]
     if wrong:
-        hints = "".join(f" '{name}' is no option of {what}.{nearest(name, known)}" for name in wrong)
+        hints = "".join(f" unknown option '{name}' for {what}.{nearest(name, known)}" for name in wrong)
         raise OptionError(f"{hints.strip()} There are: {', '.join(sorted(known))}.")
 
 
@@ -155,7 +155,7 @@ def check_charset(name: str, value: Any) -> str:
     except LookupError:
         is_text = False
     if not is_text:
-        raise OptionError(f"option {name}: {text!r} is no character set known here (utf-8, gb18030, gbk, iso-8859-1 …)")
+        raise OptionError(f"option {name}: unknown character set {text!r} (known: utf-8, gb18030, gbk, iso-8859-1 …)")
     return text
 
 

@@ -57,7 +57,7 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
         for output in cell.get("outputs", ()):
             for name, value in output.get("data", {}).get(MIME, {}).items():
                 if name in facts:
-                    raise ValueError(f"the fact '{name}' is recorded twice")
+                    raise ValueError(f"the fact '{name}' is recorded more than once")
                 facts[name] = value
     return facts
 

@@ -70,7 +70,7 @@ class OwnKernelManager(AsyncKernelManager):
 class Kernel:
     """A process in which notebooks run one after the other, each with an empty namespace: ``with Kernel() as kernel``.
 
-    It starts with the first notebook, and again with the next one where it ended before its time. What modules keep,
+    It starts with the first notebook, and again with the next one where it ended unexpectedly. What modules keep,
     the Spark session above all, stays from notebook to notebook. ``quick`` sets Spark up for little data.
     """
 

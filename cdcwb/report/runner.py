@@ -303,7 +303,7 @@ def execute(
     known = parameters_of(notebook)
     unknown = [name for name in parameters if name not in known]
     if unknown:
-        hints = " ".join(f"'{n}' is no parameter of {notebook.stem}.{nearest(n, known)}" for n in unknown)
+        hints = " ".join(f"unknown parameter '{n}' of {notebook.stem}.{nearest(n, known)}" for n in unknown)
         raise OptionError(f"{hints} There are: {', '.join(sorted(known))}.")
     say(f"running the notebook {notebook.stem}")
     bar = {"desc": notebook.stem, "unit": "cell", "leave": False} if _watched() else False
@@ -359,7 +359,7 @@ def _executed(
         raise _understood(error, name) from None
     except DeadKernelError:  # a RuntimeError as well
         raise CaptureError(
-            f"the process of the notebook {name} ended before its time; the memory of this machine may not suffice"
+            f"the process of the notebook {name} ended unexpectedly; this machine may not have enough memory"
         ) from None
     except RuntimeError as error:
         raise CaptureError(f"the process of the notebook {name} did not start: {visible(error, 400)}") from None

@@ -298,7 +298,7 @@ def check_wanted(
     of = "any notebook" if len(chosen) != 1 else next(iter(chosen))
     unknown = [name for name in given if name not in known] if chosen else []
     wrong += [
-        f"'{name}' is no parameter of {of}.{nearest(name, known)} There are: {', '.join(known)}." for name in unknown
+        f"unknown parameter '{name}' of {of}.{nearest(name, known)} There are: {', '.join(known)}." for name in unknown
     ]
     checked = ("tables", "time_from", "time_to", "time_zone", "others", "theme")
     failure: CaptureError | None = None

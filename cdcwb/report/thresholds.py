@@ -105,8 +105,10 @@ def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
 
 
 def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> list[str]:
-    """Sentences about thresholds that can never be applied, whatever the reports find: no report records the fact, it
-    cannot be compared so, or it counts by a value that does not exist (``problems_by_severity.eror``). ``facts``: names and kinds (:func:`cdcwb.report.facts.declared_facts`)."""
+    """Sentences about thresholds that no report can satisfy or break: no report records the fact, its kind cannot be
+    compared so, or it is a count by a value that does not exist (``problems_by_severity.eror``). ``facts``: names and
+    kinds (:func:`cdcwb.report.facts.declared_facts`).
+    """
     wrong = []
     for one in thresholds:
         base, point, value = one.fact.partition(".")

@@ -133,7 +133,7 @@ def find_table(known: dict[str, Known], table: str) -> Known:
         raise OptionError(f"several tables are called {table!r}; name one of: {which}")
     if not named:
         there = f"There are: {', '.join(known) or 'none'}."
-        raise OptionError(f"there is no change of a table {table!r}.{nearest(table, known)} {there}")
+        raise OptionError(f"no change is of a table {table!r}.{nearest(table, known)} {there}")
     return named[0]
 
 

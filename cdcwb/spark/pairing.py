@@ -188,7 +188,7 @@ def _joined(coupled: DataFrame, missing: tuple[str, ...], reordered: bool) -> Da
     sentence = F.concat(F.lit("the "), lacks, F.lit(" half is missing"))
     incomplete = F.when(alone & lacks.isin(*missing), F.array(problem(Problem.UPDATE_HALF, sentence)))
     if reordered:
-        text = F.lit("the after half stands before the before half")
+        text = F.lit("the after half precedes the before half")
         turned = F.col("_first") & (F.col("kind") == _AFTER)
         incomplete = incomplete.when(turned, F.array(problem(Problem.REORDERED_UPDATE, text)))
     found.append(incomplete.otherwise(empty))

@@ -199,7 +199,7 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
         return fmt.plan_from_text(options["plan"])
     paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
     if not paths:
-        raise OptionError(f"a path is wanted: spark.read.format({source_name(format)!r}).load(path)")
+        raise OptionError(f"expected a path: spark.read.format({source_name(format)!r}).load(path)")
     known = {name.lower(): name for name in fmt.options}
     given: dict[str, Any] = {}
     for name, value in options.items():
@@ -207,7 +207,7 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
             given[known[name.lower()]] = value
         elif name not in READER_OPTIONS:
             hint = nearest(name, fmt.options)
-            raise OptionError(f"{name!r} is no option of {format}.{hint} There are: {', '.join(fmt.options)}.")
+            raise OptionError(f"unknown option {name!r} for {format}.{hint} There are: {', '.join(fmt.options)}.")
     return fmt.plan(list_files(paths), given, lambda function, tasks: [function(task) for task in tasks])
 
 

@@ -156,7 +156,7 @@ class _Batch:
         for operation in _distinct(changes["operation"]):
             if operation not in _VERBS:
                 shown = "a change without an operation" if operation is None else operation
-                self._leave_out(_equal(changes["operation"], operation), f"{shown} is no event")
+                self._leave_out(_equal(changes["operation"], operation), f"{shown} is not an event")
         for outcome in _distinct(changes["outcome"]):
             if outcome not in (None, Outcome.COMMITTED):
                 self._leave_out(_equal(changes["outcome"], outcome), f"not committed: its outcome is {outcome}")
@@ -177,7 +177,7 @@ class _Batch:
         values = pc.coalesce(before.value.take(pa.array(old, mask=old < 0)), keys.value)
         for wrong, reason in (
             (~_there(values), "a column of its key is NULL"),
-            (_unwritable(keys.name), "the name of a column of its key cannot stand in an association"),
+            (_unwritable(keys.name), "the name of a column of its key cannot be part of an association"),
             (xml_unfit(values) | xml_unfit(keys.name), "its key has a character that XML 1.0 cannot hold"),
         ):
             self._leave_out(_rows(keys.row[wrong], len(changes)), reason)

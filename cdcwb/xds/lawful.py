@@ -41,7 +41,7 @@ def require_lawful(events: pa.RecordBatch, attributes: Attributes) -> None:
 
 def _of_events(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple[Bools, str]]:
     verbs = events["verb"]
-    yield ~_in(verbs, list(Verb)), f"has a verb that is none of {', '.join(Verb)}"
+    yield ~_in(verbs, list(Verb)), f"has a verb that is not one of {', '.join(Verb)}"
     yield _null(events["class_name"]) | empty(events["class_name"]), "has no class name"
     for column in ("class_name", "association"):
         yield xml_unfit(events[column]), f"has a character in its {column} that XML 1.0 cannot hold"
@@ -53,7 +53,7 @@ def _of_events(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple
 def _of_attributes(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple[Bools, str]]:
     yield _null(attributes.name) | empty(attributes.name), "its name must not be missing or empty"
     types = ", ".join(TYPES)
-    yield ~(_null(attributes.type) | _in(attributes.type, list(TYPES))), f"its type is none of {types}"
+    yield ~(_null(attributes.type) | _in(attributes.type, list(TYPES))), f"its type is not one of {types}"
     removes, adds = ~_null(attributes.remove), ~_null(attributes.add)
     in_add = _in(events["verb"], [Verb.ADD])[attributes.event]
     yield in_add & ~adds, "an add needs a value"
@@ -61,7 +61,7 @@ def _of_attributes(events: pa.RecordBatch, attributes: Attributes) -> Iterator[t
     yield ~(removes | adds | attributes.remove_all), "a modify needs a value to remove or to add, or to remove all"
     yield removes & attributes.remove_all, "it takes away one value and all values"
     for column in (attributes.name, attributes.remove, attributes.add):
-        yield xml_unfit(column), "a character in it cannot stand in XML 1.0"
+        yield xml_unfit(column), "it has a character that XML 1.0 does not allow"
 
 
 def _number(events: pa.RecordBatch, row: int) -> Any:

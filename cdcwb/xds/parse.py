@@ -175,7 +175,7 @@ class _Reader:
         before = len(self._attributes)
         try:
             if element.tag not in _VERBS:
-                raise _LeftOutError("is none of add, modify, delete")
+                raise _LeftOutError("is not one of add, modify, delete")
             class_name = element.get("class-name")
             if not class_name:
                 raise _LeftOutError("has no class-name")

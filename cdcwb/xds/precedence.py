@@ -181,7 +181,7 @@ def _why_by_state(rows: pa.Table, state: Ints) -> pa.Array:
     per_row = np.isin(numbers(rows["type"]), (5, 6))
     reason = pa.nulls(len(state), pa.string())
     for number, texts in (
-        (State.UNKNOWN, sentence("the values stand in table ", table, " alone, and no snapshot of it is given")),
+        (State.UNKNOWN, sentence("the values are in table ", table, " alone, and no snapshot of it is given")),
         (State.NO_KEY, sentence("the snapshot of table ", table, " does not have the columns of this table_key")),
         (State.NO_COLUMN, sentence("the snapshot of table ", table, " has no column ", column)),
         (State.ABSENT, sentence("the object is gone: the snapshot of table ", table, " has no such row")),

@@ -133,7 +133,7 @@ def _current(rows: pa.Table, asked: Ints, snapshot: Snapshot | None) -> pa.ListA
     if "current" in rows.column_names:
         return whole(rows["current"].take(pa.array(asked)))
     if snapshot is None:
-        raise CaptureError("query-back rows are published, but there is no snapshot that says what their table holds")
+        raise CaptureError("query-back rows are published, but there is no snapshot of their table")
     return snapshot.current(rows.take(pa.array(asked)))
 
 

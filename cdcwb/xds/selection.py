@@ -162,7 +162,7 @@ def _why_invalid(batch: pa.RecordBatch, invalid: Bools, repeated: Bools, timeles
         zip(chosen["record_id"].to_pylist(), chosen["event_time"].to_pylist(), strict=True)
     ):
         if repeated[wrong[row]]:
-            sentences[row].append(f"record_id {visible(record_id, 40)} stood in an earlier row")
+            sentences[row].append(f"record_id {visible(record_id, 40)} is in an earlier row already")
         if timeless[wrong[row]]:
             found = "is NULL" if time is None else f"{_quoted(time)} cannot be read"
             sentences[row].append(f"event_time {found}, and rows are ordered by it")

@@ -284,7 +284,9 @@ def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: A
 
 def test_a_snapshot_never_replaces_what_spark_did_not_write(capture: Any, tmp_path: Path) -> None:
     (tmp_path / "changes.parquet").write_text("mine")
-    with pytest.raises(OptionError, match=r"changes.parquet' already exists, and is not a table that Spark wrote"):
+    with pytest.raises(
+        OptionError, match=r"changes.parquet' already exists and is not a table that Spark wrote; name another folder"
+    ):
         Snapshot(capture, tmp_path)
 
 

@@ -388,7 +388,7 @@ def test_standard_input_is_saved_and_cannot_go_on(
     assert told == plain.replace(str(piped), "standard input")
     code, _, err = run(capsys, "save", tmp_path / "piped", piped, "--to", tmp_path / "more")
     assert code == 2
-    assert "it was saved of standard input, which cannot be read again" in err
+    assert "it was saved from standard input, which cannot be read again" in err
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])

@@ -223,7 +223,7 @@ def test_options_are_those_of_the_save(spark: SparkSession, log: list[Path], tmp
         cdcwb.load([saved, log[2]], time_zone="UTC")
     with pytest.raises(OptionError, match="option charset: the capture was saved without it, found 'utf-8'"):
         cdcwb.load([saved, log[2]], charset="utf-8")
-    with pytest.raises(OptionError, match="was saved as idm-event-log, and cannot go on as goldengate"):
+    with pytest.raises(OptionError, match="was saved as idm-event-log; files cannot be appended to it as goldengate"):
         cdcwb.load([saved, log[2]], "goldengate")
 
 

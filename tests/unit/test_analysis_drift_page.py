@@ -94,4 +94,4 @@ def test_profiles_side_by_side_say_what_changed_and_hold_no_value() -> None:
     assert (row["numbers"], row["dates"], row["characters"]) == ("100% → 0%", "0% → 100%", "6.0 → 10.0")
     assert float(row["unlike"]) > 1
     (gone,) = profile_rows(before, {}, [("pay", "wage")])
-    assert (gone["column"], gone["values"], gone["unlike"]) == ("wage (before: pay)", "20 → 0", "too few to tell")
+    assert (gone["column"], gone["values"], gone["unlike"]) == ("wage (before: pay)", "20 → 0", "too few values")

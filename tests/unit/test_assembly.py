@@ -114,7 +114,7 @@ def change_of(rows: list[Row], events: list[Row]) -> Row:
         lacks = {"before": "after", "after": "before"}[own["kind"]]
         problems.append({"code": "update_half", "detail": f"the {lacks} half is missing"})
     if other is not None and events[0] is own:
-        problems.append({"code": "reordered_update", "detail": "the after half stands before the before half"})
+        problems.append({"code": "reordered_update", "detail": "the after half precedes the before half"})
     outcome, commit = became(rows, own["transaction_id"])
     undone = any(
         row["kind"] == "undo" and row["transaction_id"] == own["transaction_id"]

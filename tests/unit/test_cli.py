@@ -128,7 +128,7 @@ def test_inspect_counts_in_the_record_where_bytes_are_written_as_text(
     text.write_text("\n".join(capture.read_bytes()[at : at + 16].hex(" ", 4) for at in range(0, 130, 16)))
     code, out, _ = run(capsys, "inspect", text, "--offset", "0")
     assert code == 0
-    assert "65 bytes written as text; offsets count from the record's start" in out
+    assert "65 bytes written as text; offsets are relative to the start of the record" in out
     assert [line for line in out.splitlines() if line.startswith("16 ") and "specific header" in line]
 
 
@@ -190,7 +190,7 @@ def test_quick_commands_take_under_a_second_and_start_no_spark(capture: Path, ar
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("sumary", "x"), "There is no command 'sumary'. Did you mean 'summary'?"),
+        (("sumary", "x"), "Unknown command 'sumary'. Did you mean 'summary'?"),
         (("identify", "--jsn", "x"), "--json"),
         (("export", "x", "--view", "change", "--to", "x.csv"), "Did you mean 'changes'?"),
         (("export", "x", "--view", "changes", "--to", "x.parqet"), "Did you mean 'parquet'?"),
@@ -278,7 +278,7 @@ def test_an_error_of_our_own_shows_its_stack_and_ends_with_3(
     code, _, err = run(capsys, "identify", "x")
     assert code == 3
     assert "Traceback" in err
-    assert err.endswith("cdcwb: this is an error inside cdcwb, not in the input\n")
+    assert err.endswith("cdcwb: this is an error in cdcwb, not in the input\n")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_a_terminal_is_not_waited_for(spool: Path) -> None:
     ("arguments", "said"),
     [
         (("summary", "-", "-"), "standard input (-) is given twice; it holds one capture"),
-        (("summary", "-", "x"), "standard input (-) is a capture of its own; give it without other paths"),
+        (("summary", "-", "x"), "standard input (-) is one complete capture; give it without other paths"),
         (("report", "capture", "-", "--with", "-", "--to", "x.html"), "standard input (-) is given twice"),
     ],
 )
@@ -134,7 +134,7 @@ def test_data_on_a_terminal_commands_it_nothing(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("save", "x", "--to", "-"), "standard output cannot be written to here, name a new folder"),
+        (("save", "x", "--to", "-"), "this command cannot write to standard output; name a new folder"),
         (("xds", "x", "--to", "-"), "name FILE.xml or a new folder"),
         (("report", "capture", "x", "--to", "-"), "name FILE.html, or with all a folder"),
         (("synth", "gbase8s", "--changes", "1", "--seed", "1", "--to", "-"), "name a folder"),

@@ -86,7 +86,7 @@ def test_a_delete_is_taken_back_by_its_whole_before_image() -> None:
 def test_without_a_key_the_image_stands_in_the_condition_and_that_is_said() -> None:
     again, _ = sql(operation="DELETE", before={"ID": "1", "A": None})
     assert again.splitlines() == [
-        "-- no key is known: the whole image is in WHERE, and may fit several rows",
+        "-- no key is known: WHERE has the complete image, which may match several rows",
         'DELETE FROM "HR"."EMP"',
         "WHERE \"ID\" = '1'",
         '  AND "A" IS NULL;',

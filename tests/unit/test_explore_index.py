@@ -130,11 +130,11 @@ def test_a_time_gives_the_first_record_at_or_after_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected a place, such as record, offset or position"),
+        ("", "expected a target, such as record, offset or position"),
         ("csn 5", "no record of this capture has a csn. There are: record, offset"),
         ("record 1453", "there are 1,452 records, no record 1,453"),
         ("nowhere", "no record has 'nowhere' as record"),
-        ("ofset 5", "'ofset' is no place to go to. Did you mean 'offset'?"),
+        ("ofset 5", "'ofset' is not something to go to. Did you mean 'offset'?"),
         ("offset x", "expected a whole number, found 'x'"),
         ("time soon", "expected a time such as"),
         ("steam-2.bin offset 1", "the capture has no file 'steam-2.bin'. Did you mean 'stream-2.bin'?"),

@@ -139,7 +139,7 @@ def test_several_refused_files_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"charst": "gbk"}, "'charst' is no option of any format. Did you mean 'charset'?"),
+        ({"charst": "gbk"}, "unknown option 'charst' for any format. Did you mean 'charset'?"),
         ({"container": "boxes"}, "option container: expected one of auto, lines"),
     ],
 )

@@ -66,8 +66,8 @@ ELM, OAK = {"n": "3", "goods": "elm"}, {"n": "4", "goods": "oak"}
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"charst": "gbk"}, "'charst' is no option of gbase8s. Did you mean 'charset'?"),
-        ({"chraset": "gbk", "lables": "1=a"}, "'lables' is no option of gbase8s. Did you mean 'labels'?"),
+        ({"charst": "gbk"}, "unknown option 'charst' for gbase8s. Did you mean 'charset'?"),
+        ({"chraset": "gbk", "lables": "1=a"}, "unknown option 'lables' for gbase8s. Did you mean 'labels'?"),
         ({"charset": "utf-9"}, "option charset: 'utf-9' is no character set"),
         ({"charset": "hex"}, "option charset: 'hex' is no character set"),
         ({"byte_order": "middle"}, "option byte_order: expected one of auto, little, big, found 'middle'"),

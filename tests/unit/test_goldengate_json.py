@@ -544,7 +544,7 @@ def test_a_comma_too_many_is_passed_over_with_a_warning(tmp_path: Path, space: s
         whole = event(tmp_path, good)
         *_, row = rows(put(tmp_path, LINE + "\n" + text + "\n" + LINE + text))[:2]
         assert (row["kind"], codes(row)) == ("change", ["json_syntax"])
-        sentence = f"expected another field or item behind the comma at byte {place},"
+        sentence = f"expected another field or item to follow the comma at byte {place},"
         assert row["problems"][0]["detail"].startswith(sentence)
         for column in ("operation", "before", "after", "headers", "key", "position"):
             assert row[column] == whole[column]

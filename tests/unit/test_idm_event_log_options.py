@@ -20,7 +20,7 @@ SAMPLE = rows(30)
     ("given", "sentence"),
     [
         ({"colums": "x"}, "Did you mean 'columns'?"),
-        ({"columns": {"record": "ID"}}, "'record' is no option of columns"),
+        ({"columns": {"record": "ID"}}, "unknown option 'record' for columns"),
         ({"columns": "record_id=ID,table_key=ID"}, "'ID' stands for two columns"),
         ({"columns": "status,status"}, "'status' stands for two columns"),
         ({"columns": "record_id=ID", "sort_column_names_by": "byte"}, "only one of them"),
@@ -31,7 +31,7 @@ SAMPLE = rows(30)
         ({"quote": "''"}, "expected one byte"),
         ({"backslash": "maybe"}, "expected true or false"),
         ({"split_size": 1}, "at least 64"),
-        ({"keys": "usr:idu"}, "'keys' is no option of idm-event-log"),
+        ({"keys": "usr:idu"}, "unknown option 'keys' for idm-event-log"),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, Any], sentence: str) -> None:

@@ -401,8 +401,8 @@ def test_of_two_fields_of_one_name_the_last_counts() -> None:
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ({"id": 1, "name": 2}, "a JSON object that is none of Qlik's: its fields are id, name"),
-        ({}, "a JSON object that is none of Qlik's: its fields are none"),
+        ({"id": 1, "name": 2}, "a JSON object that is not Qlik's: its fields are id, name"),
+        ({}, "a JSON object that is not Qlik's: its fields are none"),
         (enveloped(RECORD, "XX"), "expected the message type DT or MD, found 'XX'"),
         (enveloped(None), "expected the envelope's message as an object, found null"),
         (enveloped({"data": {}}), "expected the headers as an object, found nothing"),

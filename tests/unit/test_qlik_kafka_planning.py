@@ -353,8 +353,8 @@ def test_filters_are_those_of_the_events_themselves(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"registy": "x"}, "'registy' is no option of qlik-kafka. Did you mean 'registry'?"),
-        ({"mask-order": "big"}, "'mask-order' is no option of qlik-kafka. Did you mean 'mask_order'?"),
+        ({"registy": "x"}, "unknown option 'registy' for qlik-kafka. Did you mean 'registry'?"),
+        ({"mask-order": "big"}, "unknown option 'mask-order' for qlik-kafka. Did you mean 'mask_order'?"),
         ({"mask_order": "litle"}, "option mask_order: expected one of auto, big, little, found 'litle'. Did you mean"),
         ({"table_from": "topics"}, "found 'topics'. Did you mean 'topic'?"),
         ({"mode": "FAIL"}, "mode: expected one of PERMISSIVE, DROPMALFORMED, FAILFAST, found 'FAIL'. Did you mean"),

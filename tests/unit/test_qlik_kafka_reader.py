@@ -534,7 +534,7 @@ def test_tombstones_know_their_key_only(tmp_path: Path) -> None:
         "kafka.timestamp": "2026-02-03T04:05:06.123Z", "kafka.timestamp_type": "CreateTime",
     }  # fmt: skip
     assert (second["kind"], second["details"]) == (
-        "malformed", ["a JSON object that is none of Qlik's messages: its keys are none"]
+        "malformed", ["a JSON object that is not one of Qlik's messages: its keys are none"]
     )  # fmt: skip
     assert second["headers"]["kafka.offset"] == "10"
 
@@ -605,7 +605,7 @@ def test_a_comma_too_many_is_passed_over_with_a_warning(tmp_path: Path, many: in
     for place in (len(text) - 1, text.index(b"}"), text.rindex(b"}}")):
         *_, row = events(tmp_path, *others, text[:place] + b"," + text[place:])
         assert (row["kind"], row["problems"][-1]) == ("change", "json_syntax")
-        assert row["details"][-1].startswith(f"expected another field or item behind the comma at byte {place},")
+        assert row["details"][-1].startswith(f"expected another field or item to follow the comma at byte {place},")
         for name in ("operation", "before", "after", "headers", "position", "table_version"):
             assert row[name] == whole[name]
         tree = dissect(text[:place] + b"," + text[place:])

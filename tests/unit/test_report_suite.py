@@ -156,7 +156,9 @@ def test_some_notebooks_alone_go_into_a_folder_as_well(made: Made, tmp_path: Pat
 
 
 def test_an_option_that_no_format_of_the_files_has_is_refused(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"'time_zome' is no option of goldengate and gbase8s. Did you mean 'time_z"):
+    with pytest.raises(
+        OptionError, match=r"unknown option 'time_zome' for goldengate and gbase8s. Did you mean 'time_z"
+    ):
         run_suite(mixed(tmp_path / "in"), tmp_path / "out", options={"time_zome": "+02:00"})
     assert made.given == []
 
@@ -196,7 +198,7 @@ def test_everything_that_is_wrong_is_said_at_once_before_anything_runs(made: Mad
     message = str(caught.value)
     for part in (
         f"'{tmp_path / 'file'}' is a file; name a folder",
-        "'table' is no parameter of any notebook. Did you mean 'tables'? There are: tables, time_zone.",
+        "unknown parameter 'table' of any notebook. Did you mean 'tables'? There are: tables, time_zone.",
         f"path: there is no file or folder '{tmp_path / 'none'}'",
         "format: there is no 'gbase8'. Did you mean 'gbase8s'?",
         "time_zone: expected an IANA name",

@@ -138,7 +138,7 @@ def test_the_numbers_stand_below_the_sentence() -> None:
         "format            gbase8s",
         "files             1 (hex in gzip)",
         "bytes             1,200 (1.2 kB): records 1,100, filler 100, malformed 0",
-        "ledger            closes",
+        "accounted for     every byte",
         "events            6: begin 2, change 2, commit 2",
         "record types      CDC_REC_INSERT 2",
         "changes           2: INSERT 2; committed 2",
@@ -150,7 +150,7 @@ def test_the_numbers_stand_below_the_sentence() -> None:
     assert lines[11:] == [
         "",
         "files",
-        "  a.bin  1,200 bytes, 6 events, ledger: closes",
+        "  a.bin  1,200 bytes, 6 events, all accounted for",
         "",
         "tables (1)",
         "  111  1 version, 2 changes: INSERT 2",
@@ -170,10 +170,10 @@ def test_files_that_are_counted_in_rows_have_no_ledger_of_bytes() -> None:
     assert lines[4:7] == [
         "bytes             1,200 (1.2 kB)",
         "rows              6, as many events",
-        "ledger            closes",
+        "accounted for     every byte",
     ]
-    assert "  a.parquet  900 bytes, 6 rows, 6 events, ledger: closes" in lines
-    assert "  b.parquet  300 bytes, no rows, no events, ledger: closes" in lines
+    assert "  a.parquet  900 bytes, 6 rows, 6 events, all accounted for" in lines
+    assert "  b.parquet  300 bytes, no rows, no events, all accounted for" in lines
     lost = summary_lines(facts(files=[file(0, "a.parquet", 9, "1 row in no event", rows=7)], unit="row", rows=7))
     assert "rows              7, but 6 events" in lost
     part = summary_lines(facts(files=[file(0, "a.parquet", 9, None, rows=7)], unit="row", rows=7, ledger=None))
@@ -183,7 +183,7 @@ def test_files_that_are_counted_in_rows_have_no_ledger_of_bytes() -> None:
     named = summary_lines(facts(files=[file(0, "stock__ct", 0, rows=6) | {"shape": "rows"}], unit="row", rows=6))
     assert not any(line.startswith(("files", "bytes")) for line in named)
     assert "rows              6, as many events" in named
-    assert "  stock__ct  6 rows, 6 events, ledger: closes" in named
+    assert "  stock__ct  6 rows, 6 events, all accounted for" in named
 
 
 def test_changes_outside_of_transactions_are_counted_as_such() -> None:
@@ -199,7 +199,7 @@ def test_what_is_left_out_is_counted_and_what_is_wrong_is_kept() -> None:
         for index in range(50)
     ]
     lines = summary_lines(facts(files=files, tables=tables))
-    assert "  f25  10 bytes, 6 events, ledger: 2 bytes in no event" in lines
+    assert "  f25  10 bytes, 6 events, 2 bytes in no event" in lines
     assert "  … and 18 more files" in lines
     assert "  t49  1 version, 49 changes: INSERT 49" in lines
     assert not any(line.startswith("  t29 ") for line in lines)

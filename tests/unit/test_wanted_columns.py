@@ -79,8 +79,8 @@ def test_bytes_are_not_gathered_where_nobody_looks_at_them(plan: tuple[str, Plan
 def test_names_of_columns_are_checked() -> None:
     assert event_columns(["after", "kind", "after"]) == ["after", "kind"]
     with pytest.raises(
-        OptionError, match=r"'heders' is no column of events\. Did you mean 'headers'\? There are: format"
+        OptionError, match=r"events have no column 'heders'\. Did you mean 'headers'\? There are: format"
     ):
         event_columns(["after", "heders"])
-    with pytest.raises(OptionError, match="a column of events is wanted"):
+    with pytest.raises(OptionError, match="expected a column of events"):
         event_columns([])

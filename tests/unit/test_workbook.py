@@ -124,7 +124,7 @@ def test_jupyterlab_is_opened_at_the_notebook(
     ("arguments", "sentence"),
     [
         (["no-such-capture"], "no-such-capture"),
-        (["-"], "standard input is gone when the notebooks are run: save it first"),
+        (["-"], "standard input cannot be read again when the notebooks run: save it first"),
         ([str(CAPTURE), "--page", "transaction"], "Did you mean 'transactions'?"),
         ([str(CAPTURE), "-o", "charst=gb18030"], "charset"),
     ],

@@ -213,8 +213,8 @@ def test_no_events_are_no_documents() -> None:
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        (event("rename"), "event 1 has a verb that is none of add, modify, delete"),
-        (event(None), "event 1 has a verb that is none of add, modify, delete"),  # type: ignore[arg-type]
+        (event("rename"), "event 1 has a verb that is not one of add, modify, delete"),
+        (event(None), "event 1 has a verb that is not one of add, modify, delete"),  # type: ignore[arg-type]
         (event(class_name=""), "event 1 has no class name"),
         (event(class_name=None), "event 1 has no class name"),
         (event(class_name="\x00"), "event 1 has a character in its class_name that XML 1.0 cannot hold"),
@@ -225,7 +225,7 @@ def test_no_events_are_no_documents() -> None:
         (event("add", attr(None, add="a")), "event 1, attribute '': its name must not be missing or empty"),
         (
             event("add", attr(add="a", type="structured")),
-            f"event 1, attribute 'fname': its type is none of {', '.join(TYPES)}",
+            f"event 1, attribute 'fname': its type is not one of {', '.join(TYPES)}",
         ),
         (event("add", attr()), "event 1, attribute 'fname': an add needs a value"),
         (event("add", attr(add="a", remove="b")), "event 1, attribute 'fname': an add takes no value away"),
@@ -238,10 +238,10 @@ def test_no_events_are_no_documents() -> None:
             event("modify", attr(remove="a", remove_all=True)),
             "event 1, attribute 'fname': it takes away one value and all values",
         ),
-        (event("add", attr(add="\x0b")), "event 1, attribute 'fname': a character in it cannot stand in XML 1.0"),
+        (event("add", attr(add="\x0b")), "event 1, attribute 'fname': it has a character that XML 1.0 does not allow"),
         (
             event("add", attr("a\uffff", add="")),
-            "event 1, attribute 'a\\uffff': a character in it cannot stand in XML 1.0",
+            "event 1, attribute 'a\\uffff': it has a character that XML 1.0 does not allow",
         ),
         (event(document=None), "an event has no document number"),
     ],

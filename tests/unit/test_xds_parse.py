@@ -136,7 +136,7 @@ def test_other_encodings_are_read_where_they_are_declared(encoding: str) -> None
 @pytest.mark.parametrize(
     ("inside", "sentence"),
     [
-        ("<status level='success'/>", "status in line 1 is none of add, modify, delete"),
+        ("<status level='success'/>", "status in line 1 is not one of add, modify, delete"),
         ("<add/>", "add in line 1 has no class-name"),
         ("<modify class-name='a'/>", "modify in line 1 has no modify-attr"),
         ("<add class-name='a'><add-attr name='b'/></add>", "add in line 1 has an add-attr without an attr-name"),

@@ -137,19 +137,19 @@ REASONS: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         row(5),
         {"snapshot": None},
         "needs_snapshot",
-        "the values stand in table 'usr' alone, and no snapshot of it is given",
+        "the values are in table 'usr' alone, and no snapshot of it is given",
     ),
     (
         row(5, table_name="hr.dept"),
         {},
         "needs_snapshot",
-        "the values stand in table 'hr.dept' alone, and no snapshot of it is given",
+        "the values are in table 'hr.dept' alone, and no snapshot of it is given",
     ),
     (
         row(6, table_name="a\nb\u202e", table_key="k=1"),
         {},
         "needs_snapshot",
-        r"the values stand in table 'a\x0ab\u202e' alone, and no snapshot of it is given",
+        r"the values are in table 'a\x0ab\u202e' alone, and no snapshot of it is given",
     ),
     (row(7, column_name="nick"), {}, "needs_snapshot", "the snapshot of table 'usr' has no column 'nick'"),
     (
@@ -186,7 +186,7 @@ REASONS: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         row(1, new_value="x", record_id="12", repeated=True),
         {},
         "invalid",
-        "record_id 12 stood in an earlier row",
+        "record_id 12 is in an earlier row already",
     ),
 ]
 

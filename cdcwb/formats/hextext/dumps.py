@@ -262,11 +262,11 @@ def _problem(lines: DumpLines, found: _Findings, unit: int) -> str | None:
     parts = []
     if found.gaps:
         line, length = found.gaps[0]
-        where = f"behind the line at offset {int(lines.place[line]) * unit:,}"
-        more = "" if len(found.gaps) == 1 else f", and others in {len(found.gaps) - 1:,} more places"
-        parts.append(f"the offsets of the dump say that {length:,} bytes are missing {where}{more}")
+        where = f"after the line at offset {int(lines.place[line]) * unit:,}"
+        more = "" if len(found.gaps) == 1 else f", and more at {len(found.gaps) - 1:,} other offsets"
+        parts.append(f"by the offsets of the dump {length:,} bytes are missing {where}{more}")
     if found.refused:
         star, length = found.refused[0]
         where = f"the * at offset {int(lines.place[star]) * unit:,}"
-        parts.append(f"{where} would stand for {length:,} bytes, which is out of proportion, and is left out")
+        parts.append(f"{where} would repeat {length:,} bytes, which is implausible; it is ignored")
     return "; ".join(parts) or None

@@ -43,7 +43,7 @@ def read_hex(text: Text) -> Digits:
     if lost:
         place = (int(starts[lost[0]]) + int(widths[lost[0]])) * text.unit
         many = "1 hex digit has" if len(lost) == 1 else f"{len(lost):,} hex digits have"
-        problem = f"{many} no partner and no byte, the first at offset {place:,}"
+        problem = f"{many} no second digit and are not a byte, the first at offset {place:,}"
     return Digits(starts, widths, first, characters, problem=problem)
 
 

@@ -94,7 +94,7 @@ def not_in_charset(column: str, charset: str, digits: str) -> Finding:
 
 
 def refused(table: str, statement: str | None, error: str | None) -> Finding:
-    """A change that the target refused."""
+    """A change that the target rejected."""
     why = visible(error or "no error is given", 300)
     what = f"; the statement was {visible(statement, 300)}" if statement else ""
     return Problem.APPLY_EXCEPTION, f"the target refused a change of {visible(table, 120)}: {why}{what}"

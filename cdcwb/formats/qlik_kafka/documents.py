@@ -116,7 +116,7 @@ def read_document(document: Any) -> Document:
     if "tableStructure" in document and "schemaId" in document:
         return Document("MD", {}, document, {}, None, None)
     names = ", ".join(list(document)[:6])
-    raise ValueError(f"a JSON object that is none of Qlik's messages: its keys are {names or 'none'}")
+    raise ValueError(f"a JSON object that is not one of Qlik's messages: its keys are {names or 'none'}")
 
 
 def _enveloped(document: dict[str, Any]) -> Document:

@@ -47,7 +47,7 @@ def form_of(root: Element) -> Form:
     if root.get("tableStructure") is not None and root.get("schemaId") is not None:
         return Form("MD", root, "metadata")
     names = ", ".join(visible(child.name, 30) for child in root.children[:6])
-    return Form("message", root, "unknown", f"a JSON object that is none of Qlik's: its fields are {names or 'none'}")
+    return Form("message", root, "unknown", f"a JSON object that is not Qlik's: its fields are {names or 'none'}")
 
 
 def _enveloped(root: Element) -> Form:

@@ -129,7 +129,7 @@ class Drift(Page):
             without = plural(drawn["without_rows"], "version")
             sheet.note(f"{without} without a bar: no row with a position has it.")
         for name, turns in self.drift.mixed:
-            sheet.note(f"{name}: {count(turns)} times rows of an older version stand behind those of a newer one.")
+            sheet.note(f"{name}: {count(turns)} times rows of an older version follow rows of a newer one.")
         rows = ask.version_rows(self.drift.versions)
         sheet.table(rows[:200], _VERSIONS, total=len(rows), none="There are no versions.")
         sheet.record({"versions": self.answered_by()["versions"]})

@@ -230,7 +230,7 @@ class EventLog(Page):
 
     @panel("Different spellings of a key")
     def spellings(self, sheet: Sheet) -> None:
-        """Keys that are one key, written in several ways."""
+        """Keys that are one key in several spellings."""
         spellings = self.page.spellings(self.capture.problems)
         sheet.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:

@@ -122,7 +122,7 @@ def json_form(document: Any, forms: Forms | None = None) -> Form:
         found = form_of(names, images)
         if found is None:
             listed = ", ".join(name[:40] for name in names[:6])
-            raise ValueError(f"a JSON object that is none of GoldenGate's messages: its keys are {listed or 'none'}")
+            raise ValueError(f"a JSON object that is not one of GoldenGate's messages: its keys are {listed or 'none'}")
         if forms is not None:
             forms[names, images] = found
     return found
