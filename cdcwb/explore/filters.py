@@ -28,8 +28,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.explore.tokens import END, ESCAPED, FilterError, Token, tokens, unquoted
 from cdcwb.errors import OptionError
+from cdcwb.explore.tokens import END, ESCAPED, FilterError, Token, tokens, unquoted
 from cdcwb.formats.options import check_value, nearest
 from cdcwb.index.columns import Bools, Column, micros
 from cdcwb.words import visible

@@ -158,7 +158,7 @@ def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tup
     where none is sure, or the named one is never a table."""
     formats = [fmt for fmt in map(get_format, FORMATS if name == "auto" else (name,)) if hasattr(fmt, "plan_rows")]
     if not formats:
-        raise UnknownFormatError(f"a capture of the format {name} is never a table of rows")
+        raise UnknownFormatError(f"the format {name} has no tables of rows")
     made = [cast(RowFormat, fmt) for fmt in formats]
     if name != "auto":
         return made[0], Recognition(1.0, ["given as an option"])
@@ -211,7 +211,9 @@ def _unlike(files: Sequence[str], fmt: Format, recognition: Recognition) -> Unkn
     """Why files are not of the format that was given as an option."""
     known = foreign_type(files[0]) or known_text(files[0])
     reasons = "; ".join(recognition.evidence[1:])
-    sentence = known or f"this does not look like {fmt.name}: {reasons}; name another format, or none to have all tried"
+    sentence = (
+        known or f"this does not look like {fmt.name}: {reasons}; give another format, or none to try all of them"
+    )
     return UnknownFormatError(sentence, path=files[0])
 
 

@@ -1,7 +1,7 @@
 """Masks that are sets of columns: from text to bytes, from bytes to bits, and which columns those are.
 
 Bit n of a mask is the column with ordinal n + 1 (in change tables header columns included). ``order`` says where the
-bits are: ``big`` if the bytes are a number as it is written, so that the last byte holds bits 0 to 7; ``little`` if
+bits are: ``big`` if the bytes are a number as it is written, so that the last byte has bits 0 to 7; ``little`` if
 byte 0 does. Within a byte, bit 0 is its lowest (docs/formats/qlik-kafka.md §7, docs/formats/qlik-change-table.md §4).
 
 A mask may have any length: bytes that are missing are 0. All functions take whole arrays.
@@ -40,7 +40,7 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-DISAGREE: Final = "change mask and images disagree, and the mask counts"
+DISAGREE: Final = "change mask and images disagree; the mask is used"
 """What the warning about a mask that contradicts the images of its change begins with."""
 
 NAMED: Final = 5

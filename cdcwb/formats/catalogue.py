@@ -35,7 +35,7 @@ def get_format(name: str) -> Format:
     """The format of that name. Raises UnknownFormatError naming those there are and the nearest."""
     if name not in FORMATS:
         raise UnknownFormatError(
-            f"there is no format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
+            f"unknown format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
         )
     module, cls = FORMATS[name]
     made: Format = getattr(importlib.import_module(module), cls)()

@@ -25,7 +25,7 @@ _MOST_NAMES: Final = 12
 _SHOWN: Final = 60  # characters of a name
 
 _UNPACK: Final = "; unpack it and name the files in it, or their folder"
-_DECOMPRESS: Final = ", which is not read; decompress it first (gzip and zstd are read as they are)"
+_DECOMPRESS: Final = ", which is not supported; decompress it first (gzip and zstd are supported)"
 _EXPORT: Final = "; export the change table or event log from it as CSV or Parquet"
 _NO_CAPTURE: Final = ", not a capture of change data"
 _SAVE_AS: Final = "; save the table as .xlsx or CSV"
@@ -64,7 +64,7 @@ _TYPES: Final = (
     _type(rb"\xff\x06\0\0sNaPpY", "a file compressed with Snappy", _DECOMPRESS),
     _type(rb"SQLite format 3\0", "an SQLite database", _EXPORT),
     _type(rb"PGDMP", "a PostgreSQL dump in the custom format", "; turn it into SQL with pg_restore --inserts --file"),
-    _type(rb"\xfebin", "a MySQL binary log", ", which is not read"),
+    _type(rb"\xfebin", "a MySQL binary log", ", which is not supported"),
     _type(rb"ORC(?=[^\n]{0,64}\0)", "an ORC file", "; save it as Parquet"),
     _type(rb"ARROW1\0\0", "an Arrow file", "; save it as Parquet"),
     _type(rb"\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x0a\x0d\x0d\x0a", "a capture of network packets", _NO_CAPTURE),
@@ -90,7 +90,7 @@ _TEXTS: Final = (
         rb"\s*(?:(?:<\?xml.*?\?>|<!--.*?-->|<!DOCTYPE.*?>)\s*)*"
         rb"<(?:nds|input|output|(?:add|modify|delete|rename) class-name)\b",
         "an XDS document",
-        ", which cdcwb writes and does not read; export the event log table that it was made from",
+        ", which cdcwb writes but does not read; export the event log table that it was made from",
     ),
     _type(
         rb"(?m).*?^(?:GGS tokens:|TokenID \w|TKN-\w+ +: |Data filters are |   Records/Trans |Total Data Bytes )",

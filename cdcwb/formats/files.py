@@ -198,7 +198,7 @@ def _source(path: str, data: Bytes, shape: str, compression: str | None, problem
             evidence = f"lines of an offset, {mark} and hex digits; each offset continues the preceding line"
             return spelled(read_dump(text, style), style.shape, evidence)
         if shape != "auto":
-            raise CaptureError(f"not a {shape} dump: no consecutive lines have consecutive offsets")
+            raise CaptureError(f"is not {shape} output: no consecutive lines have consecutive offsets")
     digits = read_hex(text)
     share = digits.share
     enough = share >= _MOSTLY or (doubt is None and digits.length >= _HEADER)

@@ -119,7 +119,7 @@ class Contents:
     def doubts(self, format: str) -> list[str]:
         """A sentence about the files that are read as this format although their content does not show it, if any."""
         doubtful = [one.file for one in self.files if not one.recognised]
-        return [f"{_are_not_recognised(doubtful, self.base)} and read as {format} all the same"] if doubtful else []
+        return [f"{_are_not_recognised(doubtful, self.base)} but read as {format}"] if doubtful else []
 
     def refusal(self) -> UnknownFormatError:
         """Why files of different formats are not opened together, and how to open each of them."""
@@ -199,7 +199,7 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
             continue
         like = alike.setdefault((series_of(path), _beginning(path)), [])
         if len(like) >= _MOST_ALIKE and like[0].recognised:
-            found.append(replace(like[0], file=path, evidence=f"begins as {like[0].file} does"))
+            found.append(replace(like[0], file=path, evidence=f"begins like {like[0].file}"))
             continue
         found.append(_file_format(path, names, options))
         like.append(found[-1])

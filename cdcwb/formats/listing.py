@@ -58,7 +58,7 @@ def _local(path: str | os.PathLike[str]) -> Path:
     if url and url[1].lower() == "file":
         name = unquote(urlsplit(name).path)
     elif url:
-        raise CaptureError(f"{url[1]}:// is not read; copy the files here or mount their file system", path=name)
+        raise CaptureError(f"{url[1]}:// is not supported; copy the files here or mount their file system", path=name)
     if not name:
         raise CaptureError("the path is empty")
     return Path(os.path.normpath(Path(name).absolute()))

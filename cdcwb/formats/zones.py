@@ -37,7 +37,7 @@ def parse_zone(text: str) -> Zone:
     if fixed is not None:
         minutes = int(fixed[2]) * 60 + int(fixed[3] or 0)
         if minutes > 26 * 60 or int(fixed[3] or 0) > 59:
-            raise OptionError(f"option time_zone: {text!r} is no offset that a zone has")
+            raise OptionError(f"option time_zone: {text!r} is not the offset of any zone")
         return timedelta(minutes=-minutes if fixed[1] == "-" else minutes)
     try:
         return ZoneInfo(text.strip())

@@ -327,7 +327,7 @@ def test_bytes_in_front_are_skipped_and_counted() -> None:
     found = Decoder(schema).decode(values, np.array([5, 0, 5, 5]))
     assert found.column.to_pylist() == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, None, None]
     assert found.used.tolist() == [8, 3, 0, 6]
-    assert found.reason(2) == "the value: expected 5 bytes in front, found 3, at byte 0"
+    assert found.reason(2) == "the value: expected 5 bytes at the beginning, found 3, at byte 0"
     assert found.reason(3) == "b: expected the length of string, found the end of the value, at byte 6"
     tree = anatomy(schema, values[0].as_py(), 5)
     assert [(child.name, child.offset, child.value) for child in tree.children] == [("a", 5, "1"), ("b", 6, "x")]

@@ -446,7 +446,7 @@ def test_refused_changes_are_problems(tmp_path: Path) -> None:
     assert row["problems"] == [
         {
             "code": "apply_exception",
-            "detail": "the target refused a change of SHOP.STOCK: duplicate key; "
+            "detail": "the target rejected a change of SHOP.STOCK: duplicate key; "
             'the statement was INSERT INTO "STOCK" VALUES (1)',
         }
     ]

@@ -203,7 +203,7 @@ def test_a_quote_that_never_closes_costs_its_line_only() -> None:
 def test_text_behind_a_closing_quote_costs_its_line_only() -> None:
     data = b'1,"a"b\n2,"c"\n'
     assert states(data, 2) == [(b'1,"a"b\n', "malformed"), (b'2,"c"\n', "record")]
-    assert reasons(data, 2) == ["expected a delimiter behind the closing quote of field 2, found b'b\\n2,\"c\"\\n'"]
+    assert reasons(data, 2) == ["expected a delimiter after the closing quote of field 2, found b'b\\n2,\"c\"\\n'"]
 
 
 def test_a_quote_within_a_field_without_quotes_is_a_character() -> None:

@@ -156,7 +156,7 @@ def test_masks_that_count_header_columns_which_were_not_exported(tmp_path: Path)
     write(tmp_path, rows, COLUMNS, header=4, offset=7)
     found = detected(tmp_path)
     assert found["mask_offset"]["value"] == "7"
-    assert found["mask_offset"]["evidence"].startswith("the masks count more or fewer than the 4 header columns")
+    assert found["mask_offset"]["evidence"].startswith("the masks do not count the 4 header columns")
     assert changed(tmp_path) == [[COLUMNS[at] for at in sorted(some or ())] for _, some, _ in rows]
 
 
@@ -177,7 +177,7 @@ def test_where_nothing_tells_the_usual_order_of_the_spelling_is_assumed(tmp_path
     write(tmp_path, [("B", set(), ["1"]), ("D", None, ["1"])], ["A"], how=how)
     found = detected(tmp_path)["mask_order"]
     assert found["value"] == order
-    assert found["evidence"].startswith("no mask has a bit; ")
+    assert found["evidence"].startswith("no mask has a bit set; ")
     assert found["evidence"].endswith(" is assumed")
 
 
@@ -206,7 +206,7 @@ def test_a_table_whose_masks_tell_nothing_has_the_order_of_the_others(tmp_path: 
     rows = [row for row in plan_of(tmp_path, FORMAT).detected if row["setting"] == "mask_order"]
     assert {row["scope"]: row["value"] for row in rows} == {"SHOP.STOCK": "little", "SHOP.SMALL": "little"}
     small = next(row for row in rows if row["scope"] == "SHOP.SMALL")
-    assert small["evidence"] == "its masks can be read either way; those of 1 other table tell it"
+    assert small["evidence"] == "its masks are ambiguous; those of 1 other table decide it"
 
 
 def test_tables_may_differ(tmp_path: Path) -> None:

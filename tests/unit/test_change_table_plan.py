@@ -344,7 +344,7 @@ def test_a_ddl_whose_version_before_is_not_known_is_told(tmp_path: Path) -> None
     write(tmp_path, {"attrep_ddl_history.csv": DDL + ddl("STOCK", 7, "ALTER_TABLE", {"BIN": changed("ADD", 3)})})
     assert [names(row) for row in versions(tmp_path)] == [["BIN"]]
     assert problems(tmp_path) == [
-        ("no_schema", "table version SHOP.STOCK@1: the version before is not known; only what changed is listed")
+        ("no_schema", "table version SHOP.STOCK@1: the preceding version is unknown; only the changes are listed")
     ]
 
 

@@ -157,9 +157,7 @@ def test_identify_says_that_a_file_does_not_look_like_the_named_format(
 ) -> None:
     (tmp_path / "x.txt").write_text("Once upon a time there was\na short text.\n")
     said = refused(capsys, "identify", "--format", form, tmp_path / "x.txt")
-    assert (
-        f"this does not look like {form}" in said or "if it is one all the same, its columns have to be named" in said
-    )
+    assert f"this does not look like {form}" in said or "if it is one, name its columns" in said
 
 
 # --- what a command needs, and what it writes -------------------------------------------------------------------------
@@ -178,7 +176,7 @@ def test_a_command_that_shows_values_refuses_to_go_without_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     said = refused(capsys, *of_each_command(MESSAGES, tmp_path)[command], "-o", "images=false")
-    assert "option images: this command shows values" in said
+    assert "option images: this command needs values" in said
 
 
 @pytest.mark.parametrize(

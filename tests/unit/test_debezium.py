@@ -453,7 +453,7 @@ def test_every_byte_of_a_message_is_in_one_leaf(tmp_path: Path, message: Any) ->
             at += field.length
     assert at == len(found.record)
     named = {field.name: field.meaning for field in found.field.walk()}
-    assert (named["lsn"], named["after"]) == ("log sequence number", "the row after")
+    assert (named["lsn"], named["after"]) == ("log sequence number", "the after image")
     assert found.event["operation"] == "UPDATE"
 
 

@@ -178,7 +178,7 @@ def test_a_star_out_of_proportion_is_left_out_and_said_so() -> None:
     assert source.length == 16
     assert source.problem is not None
     assert source.problem == (
-        "the * at offset 59 would stand for 34,359,738,336 bytes, which is out of proportion, and is left out"
+        "the * at offset 59 would repeat 34,359,738,336 bytes, which is implausible; it is ignored"
     )
 
 
@@ -186,7 +186,7 @@ def test_missing_lines_are_said_so() -> None:
     kept = xxd(bytes(range(160))).splitlines(keepends=True)
     source = source_of("".join(kept[:3] + kept[5:]))
     assert content(source) == bytes(range(48)) + bytes(range(80, 160))
-    assert source.problem == "the offsets of the dump say that 32 bytes are missing behind the line at offset 136"
+    assert source.problem == "by the offsets of the dump 32 bytes are missing after the line at offset 136"
 
 
 @pytest.mark.parametrize("write", [xxd, hexdump, od])

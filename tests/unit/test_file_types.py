@@ -81,8 +81,14 @@ def constant(data: bytes) -> Callable[[Path], bytes]:
         (constant(zipped("word/document.xml")), "this is a Word document"),
         (constant(zipped("META-INF/MANIFEST.MF", "A.class")), "this is a Java archive"),
         (constant(b"7z\xbc\xaf\x27\x1c\0\4" + bytes(99)), "this is a 7z archive"),
-        (constant(bz2.compress(TEXT)), "this is a file compressed with bzip2, which is not read; decompress it first"),
-        (constant(lzma.compress(TEXT)), "this is a file compressed with xz, which is not read; decompress it first"),
+        (
+            constant(bz2.compress(TEXT)),
+            "this is a file compressed with bzip2, which is not supported; decompress it first",
+        ),
+        (
+            constant(lzma.compress(TEXT)),
+            "this is a file compressed with xz, which is not supported; decompress it first",
+        ),
         (sqlite, "this is an SQLite database; export the change table or event log from it as CSV or Parquet"),
         (constant(b"\x7fELF\2\1\1" + bytes(99)), "this is an executable program"),
         (constant(b"\xca\xfe\xba\xbe\0\0\0\x41" + bytes(99)), "this is a Java class"),
@@ -209,11 +215,11 @@ def test_a_renamed_or_headerless_event_log_is_offered_the_option_that_reads_it(
     taken = ",".join(part for part in text.split(",") if not part.endswith("…"))
     again = identify(file, columns=taken)
     assert (again.format, again.confidence, again.advice) == ("idm-event-log", 0.98, ())
-    assert "100% of the telling fields of 2 rows agree" in again.evidence[0]
+    assert "100% of the distinctive fields of 2 rows agree" in again.evidence[0]
 
 
 def test_columns_that_the_rows_contradict_do_not_make_an_event_log(tmp_path: Path) -> None:
     file = tmp_path / "log.csv"
     file.write_text("nr,tab,pk,art,alt,neu,wann\n" + "".join(",".join(row) + "\n" for row in LOG))
-    with pytest.raises(CaptureError, match="0% of the telling fields of 2 rows agree"):
+    with pytest.raises(CaptureError, match="0% of the distinctive fields of 2 rows agree"):
         identify(file, format="idm-event-log", columns="event_type=tab,table_key=art")

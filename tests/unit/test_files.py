@@ -293,7 +293,7 @@ def test_a_given_shape_is_obeyed(tmp_path: Path) -> None:
     assert content(opened(tmp_path, text, "binary")) == text
     source = opened(tmp_path, text, "hex")
     assert (content(source), source.evidence) == (TIMEOUT, "shape=hex was given")
-    with pytest.raises(CaptureError, match="capture: is no xxd dump: it has no lines whose offsets add up"):
+    with pytest.raises(CaptureError, match="capture: is not xxd output: no consecutive lines have consecutive offsets"):
         opened(tmp_path, text, "xxd")
 
 
@@ -334,7 +334,7 @@ def test_a_binary_file_may_begin_like_a_utf_16_text(tmp_path: Path) -> None:
 
 
 def test_a_text_in_utf_32_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="capture: the text is in UTF-32, which is not read; save it as UTF-8"):
+    with pytest.raises(CaptureError, match="capture: the text is in UTF-32, which is not supported; save it as UTF-8"):
         opened(tmp_path, TIMEOUT.hex().encode("utf-32"), "hex")
 
 

@@ -97,7 +97,7 @@ def test_a_format_that_is_named_is_that_of_all_files(name: str) -> None:
     assert choose(list_files(DATA), name, {})[0].name == name
     found = identify(DATA, name)
     assert found.format == name
-    assert "are not recognised and read as " + name in found.evidence[-1]
+    assert "are not recognised but read as " + name in found.evidence[-1]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -116,7 +116,7 @@ def test_files_that_are_none_are_read_with_those_of_the_one_format_and_are_named
     (tmp_path / "wednesday" / "readme.txt").write_text("nothing was recorded on this day\n")
     found = identify(tmp_path)
     assert (found.format, found.files) == ("gbase8s", 3)
-    assert found.evidence[-1] == "wednesday/readme.txt is not recognised and read as gbase8s all the same"
+    assert found.evidence[-1] == "wednesday/readme.txt is not recognised but read as gbase8s"
 
 
 def test_a_file_that_begins_within_a_record_has_the_format_of_its_series(tmp_path: Path) -> None:

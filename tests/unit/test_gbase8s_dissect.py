@@ -36,9 +36,7 @@ def schema_for(
 ROW = "0000001C00AA5050 00000019 00000007 00000000"  # LSN 28:0xaa5050, transaction 25, label 7, no flags
 ONE_VARCHAR = schema_for("id integer, name varchar(20,0)")
 TWO_VARIABLE = schema_for("id integer, name varchar(20,0), note lvarchar(50)")
-DOC_IS_UNKNOWN = (
-    "table schema 7@2: how column 2 doc json is encoded is not known: it and the 1 column behind it stay undecoded"
-)
+DOC_IS_UNKNOWN = "table schema 7@2: the encoding of column 2 doc json is unknown: it stays undecoded"
 COMMON = ("header_size", "payload_size", "packetization_scheme", "record_number")
 
 
@@ -107,7 +105,7 @@ ROW_HEX = "0000001C00AA5018 00000019 00000007 00000000 05000000", "000007D0 0003
                 "problems": [
                     {
                         "code": "source_error",
-                        "detail": "-83792 CDC_E_MUSTCLOSE: the session is past saving and has to be closed; "
+                        "detail": "-83792 CDC_E_MUSTCLOSE: the session is invalid and must be closed; "
                         "the session is lost and can only be closed",
                     }
                 ],
@@ -202,7 +200,7 @@ def test_a_row_s_nulls_and_empty_texts_are_told_apart() -> None:
         (
             record(200, "00000007 00000000 00000000 00000000 00000000"),
             "schema_text",
-            "a column is expected, and the text ends (character 0 of the schema text)",
+            "expected a column, found the end of the text (character 0 of the schema text)",
         ),
         (
             record(200, "00000007 00000001 00000004 00000001 00000000", "696420696E74"),
@@ -243,7 +241,7 @@ def test_header_bytes_beyond_the_known_ones_are_kept() -> None:
     [
         pytest.param(
             "05000000", "00000001 0003416461", None, {}, {"variable_sizes": "5", "undecoded": "000000010003416461"},
-            [("no_schema", "no schema of label 7 is known at this row")], id="no schema",
+            [("no_schema", "no table schema of label 7 precedes this row")], id="no schema",
         ),
         pytest.param(
             "05000000", "00000001 0003416461", schema_for("id integer, name varchar(20)", 8, 1, 1), {},
@@ -323,7 +321,7 @@ def test_header_bytes_beyond_the_known_ones_are_kept() -> None:
             [
                 (
                     "unknown_type",
-                    "table schema 7@2: how column 3 doc json is encoded is not known: it stays undecoded",
+                    "table schema 7@2: the encoding of column 3 doc json is unknown: it stays undecoded",
                 )
             ], id="a type that is not known behind",
         ),
@@ -445,7 +443,7 @@ def test_the_tree_of_a_row_record_names_every_byte() -> None:
     ]
     meanings = {field.name: field.meaning for field in tree.walk()}
     assert meanings["sequence_number"] == "LSN 28:0xaa5050 (log 28, page 2725, offset 80)"
-    assert meanings["size of name"] == "little-endian: bytes that name takes in the row, its length prefix included"
+    assert meanings["size of name"] == "little-endian: bytes of name in the row, including its length prefix"
     assert {field.problem for field in tree.walk()} == {None}
 
 

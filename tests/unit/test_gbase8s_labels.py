@@ -54,7 +54,7 @@ def test_names_beside_a_folder_are_those_of_all_files_in_it_and_are_detected(tmp
     path = labels(tmp_path / "stream.labels.json")
     for opened in (folder, folder / "a.bin", folder / "later", folder / "later" / "c.bin"):
         assert named(opened) == SHOP
-        assert row(opened) == [(str(path), "a file of this name is beside the capture; it names 1 label", False)]
+        assert row(opened) == [(str(path), "the labels file of the capture; it names 1 label", False)]
 
 
 @pytest.mark.parametrize("name", ["a.bin.labels.json", "a.labels.json"])
@@ -121,7 +121,7 @@ def test_a_broken_file_is_named_with_what_to_do(text: str, said: str, tmp_path: 
     with pytest.raises(OptionError) as caught:
         plan_of(folder)
     assert str(caught.value).startswith(f"{path}: {said}")
-    assert str(caught.value).endswith(". Mend this file, or load with labels=none.")
+    assert str(caught.value).endswith(". Correct this file, or load with labels=none.")
     assert "\n" not in str(caught.value)
     assert named(folder, labels="none") == NUMBER
 
@@ -131,7 +131,7 @@ def test_files_that_contradict_each_other_are_named(tmp_path: Path) -> None:
     first, second = labels(folder / "a.labels.json"), labels(folder / "b.labels.json", {"131": "b.goods", "7": "seven"})
     with pytest.raises(OptionError) as caught:
         plan_of(folder)
-    assert str(caught.value).startswith(f"{second}: label 131 has another name than in {first}. ")
+    assert str(caught.value).startswith(f"{second}: label 131 has a different name in {first}. ")
     labels(folder / "b.labels.json", {"131": "shop.goods", "7": "seven"})
     assert named(folder) == SHOP
     assert [value for value, _, _ in row(folder)] == [str(first), str(second)]

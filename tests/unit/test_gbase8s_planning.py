@@ -148,7 +148,7 @@ def test_byte_order_and_prefix_width_are_detected_with_their_evidence(tmp_path: 
     value, evidence, overridden = detected(file, "byte_order")
     assert (value, overridden) == (order, False)
     little = (2, 0) if order == "little" else (0, 2)
-    assert f"little-endian only in {little[0]} rows, big-endian only in {little[1]}" in evidence
+    assert f"little-endian only in {little[0]} rows, as big-endian only in {little[1]}" in evidence
     assert f"{file} at offset 107: payload of {7 + width} bytes" in evidence
     value, evidence, overridden = detected(file, "prefix_width")
     assert (value, overridden) == (str(width), False)
@@ -175,11 +175,11 @@ def test_what_nothing_tells_is_assumed_and_said_to_be(tmp_path: Path) -> None:
     file = write(tmp_path / "a.bin", ROWS[0], ROWS[3])
     assert detected(file, "byte_order") == (
         "little",
-        "no row record has size words that tell; little-endian is assumed",
+        "no row record has size words that show it; little-endian is assumed",
         False,
     )
-    assert detected(file, "prefix_width") == ("2", "no VARCHAR value that tells; two bytes are assumed", False)
-    assert detected(file, "charset") == ("utf-8", "nothing in the stream names it; assumed", False)
+    assert detected(file, "prefix_width") == ("2", "no VARCHAR value shows it; two bytes are assumed", False)
+    assert detected(file, "charset") == ("utf-8", "the stream does not give it; assumed", False)
     assert detected(file, "shape") == ("binary", "content of 1 file", False)
 
 
@@ -194,7 +194,7 @@ def test_text_columns_without_a_length_have_no_vote(tmp_path: Path) -> None:
     schema = wire.schema("n integer, goods lvarchar(40)", 4, 1, 1)
     insert = wire.row(40, 5, 0x50, b"\0\0\0\3", [b"\0\4\0elm"])
     file = write(tmp_path / "a.bin", schema, ROWS[0], insert, ROWS[3])
-    assert detected(file, "prefix_width")[1] == "no VARCHAR value that tells; two bytes are assumed"
+    assert detected(file, "prefix_width")[1] == "no VARCHAR value shows it; two bytes are assumed"
     assert images(read(file)) == [(None, ELM)]
 
 

@@ -22,7 +22,7 @@ from tests import wire
 from tests.local import ledger, plan_of, read
 
 SIZE = 256
-STALE = "equals what an earlier read left at this place of the buffer"
+STALE = "stale bytes of an earlier read at this offset of the buffer"
 
 
 def buffers(reads: Sequence[bytes], size: int = SIZE) -> list[bytes]:
@@ -182,7 +182,7 @@ def test_a_tail_that_no_earlier_read_explains_is_not_called_stale() -> None:
     assert records == [wire.goods(), wire.begin(5, 0x10), wire.commit(5, 0x50)]
     ((number, there, reason),) = rest
     assert (number, there) == (1, changed[40:])
-    assert reason == "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+    assert reason == "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
 
 
 def test_damage_costs_what_is_damaged() -> None:

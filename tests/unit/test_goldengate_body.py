@@ -211,7 +211,7 @@ def test_bodies_that_are_all_cut_tell_the_byte_order_by_their_whole_columns(orde
 
 def test_nothing_to_tell_the_byte_order_by_is_said() -> None:
     assert detect_order(*laid([]))[0] is None
-    assert detect_order(*laid([b"", b""])) == (None, "No record shows a body.")
+    assert detect_order(*laid([b"", b""])) == (None, "No record has a body.")
     assert detect_order(*laid([b"free text, no columns"]))[0] is None
 
 
@@ -228,7 +228,7 @@ def test_the_length_before_a_before_image_is_found(order: Order, form: Form, wid
 
 
 def test_unified_updates_that_tell_nothing_are_said() -> None:
-    assert detect_unified(*laid([]), "little") == (None, "No unified update shows a body.")
+    assert detect_unified(*laid([]), "little") == (None, "No unified update has a body.")
     assert detect_unified(*laid([b"\1\2\3\4\5"]), "little")[0] is None
 
 

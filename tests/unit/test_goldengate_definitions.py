@@ -116,7 +116,7 @@ def test_a_bad_row_keeps_its_place_and_is_a_problem() -> None:
     definition = one(table("A.B", f"X {ID}", "Y 64 what", f"Z {NAME}"))
     assert definition.names == ("X", "c1", "Z")
     assert definition.columns[1].coding.how is How.UNKNOWN
-    assert definition.problems == ((Problem.SCHEMA_TEXT, "row 2 of the definition of A.B is no column: Y 64 what"),)
+    assert definition.problems == ((Problem.SCHEMA_TEXT, "row 2 of the definition of A.B is not a column: Y 64 what"),)
 
 
 @pytest.mark.parametrize(

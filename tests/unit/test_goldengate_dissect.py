@@ -184,7 +184,7 @@ def test_a_column_that_goes_on_in_the_next_record_is_no_error() -> None:
     text = RECORD.replace("Continued  :     N  (x00)", "Continued  :     Y  (x01)")
     text = text.replace("0a00 0000 0600", "0b00 0000 0700")
     rest = named(tree(text), "data", "undecoded")
-    assert (rest.meaning, rest.problem) == ("a column that goes on in the next record", None)
+    assert (rest.meaning, rest.problem) == ("a column that continues in the next record", None)
 
 
 def test_the_system_key_of_a_nonstop_record() -> None:

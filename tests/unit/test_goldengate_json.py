@@ -463,7 +463,7 @@ def test_a_literal_without_an_end_is_malformed_and_the_rest_goes_on(tmp_path: Pa
     kinds = ["change", "malformed", "malformed", "change", "filler", "malformed", "malformed"]
     assert [row["kind"] for row in found] == kinds
     assert [codes(row) for row in found[1:3]] == [["truncated", "gap"], ["malformed"]]
-    assert found[2]["problems"][0]["detail"] == "a bytes literal without its closing quote"
+    assert found[2]["problems"][0]["detail"] == "a bytes literal without a closing quote"
     assert (found[1]["raw"], found[1]["table_name"]) == (line[:-40] + b"\n", "ORDERS")
 
 
@@ -712,7 +712,7 @@ def test_the_tree_of_a_message_says_what_its_fields_mean() -> None:
     tree = exports.fields(LINE.encode(), "json")
     by_name = {node.name: node for node in tree.walk() if node.name != "ID"}
     assert tree.meaning == "the operation: UPDATE"
-    assert by_name["pos"].meaning == "place in the trail: file 22, byte 93626802"
+    assert by_name["pos"].meaning == "trail file 22, byte 93626802"
     assert by_name["NAME"].meaning == "a column of the row after the change"
     assert by_name["6"].meaning == "id of the transaction"
     check_fields(LINE.encode(), "json")

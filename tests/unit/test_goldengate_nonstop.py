@@ -199,7 +199,7 @@ def test_a_body_that_does_not_end_with_a_column_has_no_values(tmp_path: Path) ->
     rows = events(tmp_path, *texts, record(row(*ROWS[0]) + b"?", 6000))
     assert rows[-1]["after"] is None
     assert [one["detail"] for one in rows[-1]["problems"]] == [
-        "byte 38 of the data and what follows are no columns, so none of its values are read"
+        "from byte 38 on the data are not columns, so none of its values are decoded"
     ]
 
 
@@ -218,7 +218,7 @@ def test_a_nonstop_is_big_endian_where_nothing_else_tells(tmp_path: Path) -> Non
     (found,) = events(tmp_path, record(column(0, b"a" * 0x0101)))
     assert dict(found["after"]) == {"c0": "a" * 0x0101}
     value, evidence = detected(tmp_path)["byte_order"]
-    assert (value, evidence.endswith("They are of a NonStop, which writes big-endian.")) == ("big", True)
+    assert (value, evidence.endswith("They are from a NonStop, which writes big-endian.")) == ("big", True)
 
 
 def test_other_bodies_of_the_capture_tell_the_byte_order_of_one_that_fits_in_both(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ CUT = {
 def test_what_was_cut_is_named_and_nothing_else_is_wrong(samples: Path, part: str) -> None:
     problems = [problem for one in records(samples, part) for problem in one.problems]
     if part == "2011-restartok":  # a book that changed one of the two years
-        sentence = "IO Time is 2011/05/04 21:22:17.611.797, the record line says 2010/08/04 21:22:17.611.797"
+        sentence = "IO Time is 2011/05/04 21:22:17.611.797, the record line has 2010/08/04 21:22:17.611.797"
         assert problems == [(Problem.HEADER_VALUE, sentence)]
     else:
         assert problems == [(Problem.TRUNCATED, sentence) for sentence in CUT.get(part, [])]

@@ -116,18 +116,18 @@ def test_a_value_is_read_as_its_type_says(raw: bytes, how: Coding, text: str, ki
 @pytest.mark.parametrize(
     ("raw", "how", "problem", "sentence"),
     [
-        (b"\5\0ab", Coding(How.TEXT), Problem.VALUE, "expected 5 bytes by the length before them, found 2"),
+        (b"\5\0ab", Coding(How.TEXT), Problem.VALUE, "expected 5 bytes by their length prefix, found 2"),
         (b"a", Coding(How.TEXT), Problem.VALUE, "expected a length of 2 bytes, found 1"),
         (varying(b"\xff"), Coding(How.TEXT), Problem.CHARSET, "expected text in utf-8, found other bytes"),
         (b"\0\1", Coding(How.INTEGER, 4), Problem.VALUE, "expected an integer of 4 bytes, found 2"),
         (varying("x"), Coding(How.INTEGER, 8), Problem.VALUE, "expected an integer of 8 bytes, found 3"),
         (b"", Coding(How.FLOAT, 8), Problem.VALUE, "expected a number of 4 or 8 bytes, found 0"),
-        (b"12a", Coding(How.DECIMAL), Problem.VALUE, "expected a decimal of one digit a byte, found other bytes"),
+        (b"12a", Coding(How.DECIMAL), Problem.VALUE, "expected a decimal of one digit per byte, found other bytes"),
         (b"-1", Coding(How.DECIMAL, 0, 0, signed=False), Problem.VALUE,
-         "expected a decimal of one digit a byte, found other bytes"),
+         "expected a decimal of one digit per byte, found other bytes"),
         (b"\x12", Coding(How.PACKED), Problem.VALUE, "expected a packed decimal, found other bytes"),
         (b"\x01\x02\x03", Coding(How.MOMENT), Problem.VALUE, "expected a date or time as text, found other bytes"),
-        (b"\5\0ab", Coding(How.BINARY), Problem.VALUE, "expected 5 bytes by the length before them, found 2"),
+        (b"\5\0ab", Coding(How.BINARY), Problem.VALUE, "expected 5 bytes by their length prefix, found 2"),
     ],
 )  # fmt: skip
 def test_bytes_that_are_no_value_are_hex_with_a_problem(
@@ -230,7 +230,7 @@ def test_a_column_that_may_be_null_is_read_in_the_one_way_that_fits(
 @pytest.mark.parametrize(
     ("raw", "how", "sentence"),
     [
-        (b"\0\0\xf0\0", GUESS_FIXED, "0000f000 is '61440' or '-4096' behind a null indicator; a definition"),
+        (b"\0\0\xf0\0", GUESS_FIXED, "0000f000 is '61440' or '-4096' after a null indicator; a definition"),
         (b"\xff\xff\xff\xff", GUESS_FIXED, "ffffffff is '-1' or NULL; a definition of the table tells"),
         (b"\xff\xff", Coding(How.INTEGER, 2), "ffff is '-1' or NULL; a definition of the table tells"),
         (b"\1\2\3", GUESS_FIXED, "expected text, a date or an integer of 2, 4 or 8 bytes, found 010203"),
@@ -413,7 +413,7 @@ def test_problems_name_the_column_and_stand_in_the_order_of_the_records() -> Non
     odd = b"\1\0\4\0\0\1ab"
     _, problems = images([odd, cell(0, b"\1"), cell(0, ONE)], [SHOP], [0, 0, 0])
     assert problems == [
-        (0, Problem.VALUE, "NAME: expected 25185 bytes by the length before them, found 0"),
+        (0, Problem.VALUE, "NAME: expected 25185 bytes by their length prefix, found 0"),
         (0, Problem.VALUE, "NAME: expected the null indicator 0000 or ffff, found 0001"),
         (1, Problem.VALUE, "ID: expected an integer of 4 bytes, found 1"),
     ]

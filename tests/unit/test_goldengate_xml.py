@@ -584,9 +584,9 @@ def test_the_tree_of_a_record_says_what_its_parts_mean() -> None:
     record = operation(column("ID", None, "<![CDATA[5]]>"), tokens=token("R", "AAA")).encode()
     tree = exports.fields(record, "xml")
     by_name = {node.name: node for node in tree.walk()}
-    assert by_name["pos"].meaning == "place in the trail: file 1111111111, byte 1111111111"
+    assert by_name["pos"].meaning == "trail file 1111111111, byte 1111111111"
     assert (by_name["after"].value, by_name["before"].value) == ("5", None)
-    assert by_name["missing"].meaning == "true: the column is not in the record, which is not the same as NULL"
+    assert by_name["missing"].meaning == "true: the column is not in the record (not the same as NULL)"
     assert not [node for node in tree.walk() if node.problem]
     for part in transaction(dbupdate("insert", {"ID": "1"})).encode().partition(b"<columns>"):
         check_fields(part)

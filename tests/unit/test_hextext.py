@@ -270,7 +270,7 @@ def test_a_digit_without_a_partner_costs_one_byte_of_its_line(text: str, data: s
     source = source_of(text.encode())
     assert source.read(0, source.length).tobytes().hex() == data
     assert source.problem is not None
-    assert source.problem.endswith(f"no partner and no byte, the first at offset {offset}")
+    assert source.problem.endswith(f"no second digit and are not a byte, the first at offset {offset}")
     assert_places_hold_the_digits(source, text.encode())
 
 

@@ -70,17 +70,21 @@ def test_a_row_says_what_it_is() -> None:
         (
             "record_id",
             "12",
-            "the row's number, and its place in the order of publication: position 0000000000000000012",
+            "the number of the row, which gives the order of publication: position 0000000000000000012",
         ),
         ("table_key", "idu=1", "the key of the changed row: idu is '1'"),
         ("table_key", "a=1+b= 2", "the key of the changed row: a is '1' and b is ' 2'"),
-        ("status", "N", "what became of the row: new: to be published"),
+        ("status", "N", "processing state of the row: new: to be published"),
         ("event_type", "5", "what happened: insert row (query-back), XDS add"),
-        ("event_time", "2024-01-02-03.04.05", "when it takes effect: 2024-01-02 03:04:05 UTC, written as db2 does"),
-        ("perpetrator", None, "the database user who did it: NULL, so not the driver's own user"),
-        ("table_name", "lawson.idview", "the table or view where it happened: idview of schema lawson"),
+        (
+            "event_time",
+            "2024-01-02-03.04.05",
+            "time at which the event takes effect: 2024-01-02 03:04:05 UTC, in the form of db2",
+        ),
+        ("perpetrator", None, "the database user who made the change: NULL, so not the driver's own user"),
+        ("table_name", "lawson.idview", "the table or view that changed: idview of schema lawson"),
         ("old_value", None, "the value before: NULL"),
-        ("new_value", "John", "the value after"),
+        ("new_value", "John", "the new value"),
     ],
 )
 def test_a_column_says_what_it_means(column: str, value: str | None, meaning: str) -> None:

@@ -131,7 +131,7 @@ def test_reduced_forms_are_filled_and_said_to_be(tmp_path: Path) -> None:
     columns = [row["value"] for row in plan.detected if row["setting"] == "columns"]
     assert columns[1:] == ["record_id is the number of the row", "status is N"]
     assert said["null_text"][0] == "'NULL' and empty, without quotes"
-    assert "where only NULL can stand" in said["null_text"][1]
+    assert "where only NULL is valid" in said["null_text"][1]
     events = [row for row in read(path, format=FORMAT).to_pylist() if row["kind"] == "change"]
     assert [dict(row["headers"]) for row in events] == [{name: row[name] for name in REDUCED} for row in found]
     assert [int(row["position"]) for row in events] == list(range(1, len(found) + 1))

@@ -99,7 +99,7 @@ def test_an_expression_in_a_dump_is_a_problem_and_null(tmp_path: Path) -> None:
     assert row["changed_at"] is None
     assert row["problems"][0] == {
         "code": "value",
-        "detail": "event_time: expected a literal, found SYSDATE, which only the database can work out",
+        "detail": "event_time: expected a literal, found SYSDATE, which only the database can evaluate",
     }
 
 

@@ -143,7 +143,7 @@ def test_a_padded_number_in_a_key_is_told_and_published() -> None:
 def test_a_character_that_xml_cannot_hold_is_told_where_it_would_be_written(
     character: str, column: str, number: int
 ) -> None:
-    sentence = f"{column}: expected characters that XML 1.0 can hold, found U+{ord(character):04X} at character 1"
+    sentence = f"{column}: expected characters that XML 1.0 allows, found U+{ord(character):04X} at character 1"
     found = said_of(event_type=str(number), **{column: f"é{character}"})
     assert found == [("xml_character", sentence, True)]
 
@@ -175,7 +175,7 @@ def test_columns_that_a_source_lacks_are_told_once_and_where_a_row_needs_them() 
     assert said_of(lacking, event_time=None, old_value=None) == []
     assert missing(lacking) == [
         (Problem.LOG_RULE, "expected a column event_time, found none: the event log has ten columns"),
-        (Problem.LOG_RULE, "expected a column old_value, found none: the Publisher would not start"),
+        (Problem.LOG_RULE, "expected a column old_value, found none: the Publisher does not start without it"),
     ]
     ((_, sentence, is_fatal),) = [*{*said_of(frozenset({"column_name"}), column_name=None)}]
     assert sentence.endswith("found no such column")

@@ -88,7 +88,7 @@ def test_a_literal_has_its_text(token: str, text: str | None) -> None:
 def test_what_only_the_database_can_work_out_is_refused(token: str) -> None:
     found = column([b"'x'", token.encode()], "utf-8", False)
     assert found.texts.to_pylist() == ["x", None]
-    assert found.refused == {1: f"expected a literal, found {token or 'nothing'}, which only the database can work out"}
+    assert found.refused == {1: f"expected a literal, found {token or 'nothing'}, which only the database can evaluate"}
 
 
 def test_a_backslash_is_an_escape_where_it_is_said() -> None:

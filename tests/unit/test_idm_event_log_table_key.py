@@ -88,7 +88,7 @@ def test_blanks_belong_to_what_they_stand_beside_so_the_key_is_another() -> None
         (r'a="\n"', 4, "a double quote or \\", "'n'"),
         ('a="\\', 4, "a double quote or \\", "the end"),
         ('a= "x"', 3, "+ or the end", "'\"'"),
-        ("a=1+b=2+a=3", 8, "a column that has not been named", "'a' again"),
+        ("a=1+b=2+a=3", 8, "a column that is not in the key yet", "'a' again"),
     ],
 )
 def test_an_error_says_where_it_is_what_was_expected_and_what_was_found(

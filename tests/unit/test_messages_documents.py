@@ -169,9 +169,9 @@ def test_a_document_longer_than_any_message_is_malformed(tmp_path: Path, monkeyp
         found = rows(put(tmp_path, damaged(good, closed, good)))
         assert [row.value for row in found if row.state == 0] == [good, good]
         reasons = {row.reason for row in found if row.state}
-        sentence = "a JSON document that cannot be followed to its end: "
+        sentence = "a JSON document whose end cannot be found: "
         assert len(reasons) == 1
-        assert reasons.pop().startswith(sentence + "a document longer than the ")  # type: ignore[union-attr]
+        assert reasons.pop().startswith(sentence + "a document longer than ")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("text", [b"}", b"{", b'{"', b'{"\n', b"[", b'"', b"{}", b'{"a":[', b"\\", b" ", b",", b"x\n"])

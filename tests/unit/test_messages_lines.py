@@ -340,7 +340,7 @@ def test_kcat_payloads_that_kcat_decoded_itself(tmp_path: Path) -> None:
     found = rows(put(tmp_path, line + b"\n" + kcat(payload=None, payload_error="no schema")))
     assert (found[0].value, found[0].key) == (b'{"data": {"a":1}}', b'{"id": 1}')
     assert found[1].state == MALFORMED
-    assert found[1].reason == "the tool that wrote it could not decode the value: no schema"
+    assert found[1].reason == "the tool that wrote it did not decode the value: no schema"
 
 
 @pytest.mark.parametrize("value", [AVRO, CONFLUENT, b"\x00\x00\x00\x00\x07" + bytes(range(256))])
@@ -413,12 +413,12 @@ def test_a_line_longer_than_any_message_is_malformed_in_pieces(tmp_path: Path, m
             first = {0: 0, 3: 1, 3 + len(most): 2}[start]
             assert lengths == whole[first:]
             assert states == [0, 0, 2, 2, 2, 2, 0][first:]
-        assert found[0].reasons[0] == "a line longer than the 3,145,728 bytes that a message may have"
+        assert found[0].reasons[0] == "a line longer than 3,145,728 bytes, the maximum of a message"
 
 
 def test_utf_16_is_a_problem_and_loses_nothing(tmp_path: Path) -> None:
     path = put(tmp_path, JSON.decode().encode("utf-16"))
-    assert probe(path, {}).problem == "the text is in UTF-16, which is not read; save it as UTF-8"
+    assert probe(path, {}).problem == "the text is in UTF-16, which is not supported; save it as UTF-8"
     assert sum(row.length for row in rows(path)) == 2 * len(JSON) + 2
 
 

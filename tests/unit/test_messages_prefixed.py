@@ -107,7 +107,7 @@ def test_zeros_at_the_end_are_no_messages(tmp_path: Path) -> None:
 def test_nothing_that_leads_anywhere_is_a_problem(tmp_path: Path) -> None:
     path = put(tmp_path, b"\x01\x02\x03 no lengths at all")
     container = probe(path, {"container": "prefixed"})
-    assert container.problem == "no kind of length prefix leads from message to message"
+    assert container.problem == "no kind of length prefix fits from message to message"
     assert {row.state for row in rows(path, container="prefixed")} <= {MALFORMED, TRUNCATED}
 
 

@@ -226,8 +226,8 @@ NOTHING: Any = {"type": "record", "name": "N", "fields": [{"name": "a", "type": 
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        (NESTED, "the Avro schema has a type that contains itself ('N'), which is not read"),
-        (NOTHING, "the Avro schema has an array of items that take no bytes, which is not read"),
+        (NESTED, "the Avro schema has a type that contains itself ('N'), which is not supported"),
+        (NOTHING, "the Avro schema has an array of items of zero bytes, which is not supported"),
         (
             {"type": "record", "name": "N", "fields": [{"name": "a", "type": "M"}]},
             "names a type that it does not define",

@@ -156,8 +156,8 @@ def test_every_field_of_a_data_message_says_what_it_means() -> None:
         "opening": "name and opening bracket",
         "operation": "a row was updated",
         "changeSequence": "order of all changes of the task: time and number",
-        "timestamp": "when the change was made, UTC",
-        "streamPosition": "place in the source's log, in the source's own form",
+        "timestamp": "time of the change, UTC",
+        "streamPosition": "position in the source's log, in the source's own form",
         "transactionId": "the transaction that the change belongs to",
         "changeMask": "columns that changed: name",
         "columnMask": "columns that were captured: id and name",
@@ -166,7 +166,7 @@ def test_every_field_of_a_data_message_says_what_it_means() -> None:
         "closing": "closing bracket",
     }
     assert tree.meaning == "a data message as JSON in Qlik's envelope: a row was updated"
-    assert find(tree, "message", "data").meaning == "the row after"
+    assert find(tree, "message", "data").meaning == "the after image"
     assert find(tree, "message", "data", "name").meaning == "column 2: changed"
     assert find(tree, "message", "beforeData", "name").meaning == "column 2: NULL, changed"
     sequence = find(tree, "message", "headers", "changeSequence")
@@ -178,18 +178,18 @@ def test_every_field_of_a_data_message_says_what_it_means() -> None:
 def test_a_message_of_a_full_load_says_what_its_empty_headers_mean() -> None:
     tree = dissect(compact(enveloped(FULL_LOAD)))
     assert [field.meaning for field in find(tree, "message", "headers").children[1:-1]] == [
-        "no place in the order of changes, as in a full load",
-        "when the change was made is not known",
-        "no place in the source's log",
+        "no position in the order of changes, as in a full load",
+        "the time of the change is unknown",
+        "no position in the source's log",
         "no transaction, as in a full load",
-        "a row of the full load; nothing changed",
-        "columns that changed: not said",
-        "columns that were captured: not said",
-        "no place in a transaction is given",
-        "whether the transaction goes on is not said",
+        "a row of the full load; not a change",
+        "columns that changed: not given",
+        "columns that were captured: not given",
+        "no number in a transaction is given",
+        "whether the transaction continues is not given",
     ]
-    assert find(tree, "message", "data").meaning == "the row as it was loaded"
-    assert find(tree, "message", "beforeData").meaning == "no row before"
+    assert find(tree, "message", "data").meaning == "the loaded row"
+    assert find(tree, "message", "beforeData").meaning == "no before image"
     assert problems(tree) == []
 
 
@@ -197,7 +197,7 @@ def test_a_message_of_a_full_load_says_what_its_empty_headers_mean() -> None:
     ("headers", "name", "code", "says"),
     [
         ({"operation": "MERGE"}, "operation", "value", "expected INSERT, UPDATE, DELETE or REFRESH, found 'MERGE'"),
-        ({"operation": None}, "headers", "value", "what is said of the change; no operation is among it"),
+        ({"operation": None}, "headers", "value", "header fields of the change, without an operation"),
         (
             {"changeSequence": "2026"}, "changeSequence", "value",
             "expected 16 digits of time and 19 more, found '2026'",
@@ -371,7 +371,7 @@ def test_the_legacy_form_is_read() -> None:
     tree = whole(dissect(raw), raw)
     assert (tree.name, tree.meaning) == ("U", "a data message of Attunity 5 as JSON: a row was updated")
     pair = find(tree, "bu_data", "item 2", "NAME")
-    assert (pair.value, pair.meaning) == (None, "NULL, which this form writes as text")
+    assert (pair.value, pair.meaning) == (None, "NULL, written as text in this form")
     assert find(tree, "data", "item 2", "NAME").value == "quartz"
     assert problems(tree) == []
 
@@ -379,7 +379,7 @@ def test_the_legacy_form_is_read() -> None:
 def test_a_tombstone_has_no_bytes_and_says_what_it_is() -> None:
     tree = dissect(None)
     assert (tree.name, tree.length, tree.children) == ("tombstone", 0, ())
-    assert tree.meaning.startswith("no value: a compacted topic forgets the row with this key")
+    assert tree.meaning.startswith("no value: a tombstone; a compacted topic deletes the row with this key")
 
 
 def test_a_message_in_kafka_connect_s_json_wrapping_is_read() -> None:
@@ -393,7 +393,7 @@ def test_of_two_fields_of_one_name_the_last_counts() -> None:
     raw = b'{"data":{"id":1},"headers":{"operation":"MERGE","operation":"DELETE"}}'
     tree = whole(dissect(raw), raw)
     first, second = find(tree, "headers").children[1:3]
-    assert (first.problem, first.meaning.endswith("; a later field of this name counts")) == (None, True)
+    assert (first.problem, first.meaning.endswith("; a later field of this name is used")) == (None, True)
     assert second.meaning == "a row was deleted"
     assert find(tree, "data").meaning == "the deleted row"
 
@@ -682,7 +682,7 @@ def test_a_metadata_message_in_avro_is_read_with_the_schema_in_its_envelope() ->
     assert (tree.name, problems(tree)) == ("MD", [])
     column = find(tree, "message", "tableStructure", "tableColumns", "id")
     assert column.meaning == "column 1, INT4"
-    assert find(column, "ordinal").meaning == "place of the column, from 1: bit ordinal - 1 of the masks"
+    assert find(column, "ordinal").meaning == "ordinal of the column, from 1: bit ordinal - 1 of the masks"
     assert find(tree, "message", "schemaId").value == "AB"
 
 

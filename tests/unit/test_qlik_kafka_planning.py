@@ -150,7 +150,7 @@ def test_the_order_of_masks_is_told_by_column_masks(tmp_path: Path, order: str) 
     (row,) = detected(path, "mask_order", **WRITTEN)
     assert (row["value"], row["overridden"], row["scope"]) == (order, False, "capture")
     digits = "0FFFFF" if order == "big" else "FFFF0F"
-    assert "column masks fit little-endian only in" in row["evidence"]
+    assert "column masks fit as little-endian only in" in row["evidence"]
     assert f"{order}-endian only in 3" in row["evidence"]
     assert f"({digits} of 20 columns is bits 0, 1, 2, 3" in row["evidence"]
     assert [one["present_columns"] for one in rows(path)] == [[f"c{at:02}" for at in everything]] * 3
@@ -163,7 +163,7 @@ def test_the_order_of_masks_is_told_by_images(tmp_path: Path, order: str) -> Non
     path = write(tmp_path, wide([0, 17], None, order), wide([3], None, order), wide([9], None, order))
     (row,) = detected(path, "mask_order", **WRITTEN)
     assert row["value"] == order
-    assert "change masks fit little-endian only in" in row["evidence"]
+    assert "change masks fit as little-endian only in" in row["evidence"]
     assert f"{order}-endian only in 2" in row["evidence"]
     assert "column masks" not in row["evidence"]
     assert [one["changed_columns"] for one in rows(path)] == [["c00", "c17"], ["c03"], ["c09"]]
@@ -232,7 +232,7 @@ def test_keys_of_rows_are_no_names_of_tables(tmp_path: Path) -> None:
     assert tables(path) == [None] * 4
     (row,) = detected(path, "table_from")
     assert (row["value"], row["overridden"]) == ("not key", False)
-    assert row["evidence"] == "4 different values with 1 sets of columns: they are data, not names of tables"
+    assert row["evidence"] == "4 different values with 1 sets of columns: they are data, not table names"
 
 
 def test_a_column_that_holds_data_is_no_name_of_a_table(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def test_a_column_that_has_a_value_in_one_image_was_captured(tmp_path: Path) -> 
     row = masked(tmp_path, "UPDATE", data, before, "02", "01")
     assert (row["after"], row["before"]) == ({"id": "1", "name": "a"}, {"id": "1", "name": None})
     assert row["problems"] == ["mask_images"]
-    assert row["details"] == ["columnMask says that name was not captured, but the row has a value"]
+    assert row["details"] == ["by columnMask name was not captured, but the row has a value"]
 
 
 def test_images_with_different_columns_each_lack_what_was_not_captured(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_an_update_is_held_to_its_change_mask(
 ) -> None:
     row = masked(tmp_path, "UPDATE", {"id": 1, "name": data}, {"id": 1, "name": before}, changed, None)
     assert row["changed_columns"] == said, "the mask is believed"
-    whole = f"change mask and images disagree, and the mask counts; {sentence}"
+    whole = f"change mask and images disagree; the mask is used; {sentence}"
     assert (row["problems"], row["details"]) == ((["mask_images"], [whole]) if sentence else ([], []))
 
 
@@ -554,7 +554,7 @@ def test_tombstones_know_their_key_only(tmp_path: Path) -> None:
         (b'{"a":' * 5000, "nested too deeply"),
         (b"atMSG", "Avro envelope: "),
         (b"atMSG\x04DX\x00\x00\x00\x00", "expected the message type DT or MD, found 'DX'"),
-        (b"atMSG\x04MD\x00\x00\x00\x00", "a metadata message in Avro without the schema it was written with"),
+        (b"atMSG\x04MD\x00\x00\x00\x00", "a metadata message in Avro without its writer schema"),
     ],
 )
 def test_what_is_no_message_is_kept_with_the_reason(tmp_path: Path, message: bytes, reason: str) -> None:
@@ -910,7 +910,7 @@ def test_a_registry_that_fails_is_an_error_without_its_password(tmp_path: Path, 
     path = write(tmp_path, framed(42, b""))
     with server({"/schemas/ids/42": answer}) as (place, _), pytest.raises(CaptureError) as caught:
         rows(path, registry=f"http://reader:s3cret@{place}")
-    assert "the schema registry does not give schema 42" in str(caught.value)
+    assert "the schema registry does not return schema 42" in str(caught.value)
     assert "s3cret" not in str(caught.value)
     assert caught.value.path == f"http://{place}"
 
@@ -919,7 +919,7 @@ def test_a_registry_that_is_not_there_is_an_error_without_its_password(tmp_path:
     path = write(tmp_path, framed(42, b""))
     with server({}) as (place, _):
         pass
-    with pytest.raises(CaptureError, match="the schema registry does not give schema 42") as caught:
+    with pytest.raises(CaptureError, match="the schema registry does not return schema 42") as caught:
         rows(path, registry=f"http://reader:s3cret@{place}")
     assert "s3cret" not in str(caught.value)
 

@@ -125,7 +125,7 @@ class _Names:
             if namespace and name not in self._dotted:
                 self.unseen.add(name)
             return self._names[name]
-        raise _wrong(path, "a type that is known by then", name)
+        raise _wrong(path, "a type that is already defined", name)
 
     def _define(self, given: Mapping[str, Any], namespace: str, path: str) -> tuple[str, str, bool]:
         """Namespace and name for fastavro of a type, and whether this very type was there before."""

@@ -40,7 +40,7 @@ def _add(found: dict[str, Any], record: Record, path: str, name: str) -> None:
         return
     inner = _record_in(record.fields[label])
     if inner is None:
-        raise OptionError(f"The Avro schema has no field '{name}': {label} is no record.")
+        raise OptionError(f"The Avro schema has no field '{name}': {label} is not a record.")
     is_whole = label in found and found[label] is None
     _add({} if is_whole else found.setdefault(label, {}), inner, rest, name)
 

@@ -77,7 +77,7 @@ class Walk:
         self._blank = MOST_BLANK
         self._text: str | None = None  # of the value that was read last
         if at > len(value):
-            self._trouble(Problem.TRUNCATED, f"expected {plural(at, 'byte')} in front, found {len(value)}", 0)
+            self._trouble(Problem.TRUNCATED, f"expected {plural(at, 'byte')} at the beginning, found {len(value)}", 0)
 
     def record(self, record: Record, *, whole: bool = True) -> Any:
         """The record as pyarrow takes it, None if anything is wrong with it. ``whole``: no byte may be left."""

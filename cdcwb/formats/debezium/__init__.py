@@ -50,7 +50,7 @@ class Debezium:
         names = {name.lower() for name in schema.names}
         if "value" not in names:
             return Recognition(0.0, ["no column `value`"])
-        return Recognition(0.5, ["Kafka's columns; name the format, because columns do not tell it from others"])
+        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """None: a registry is named by an option."""

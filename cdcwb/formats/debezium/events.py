@@ -182,7 +182,7 @@ def _change(body: Body, key: Body | None, reading: Reading, images: bool, remark
         remarks.append((Problem.VALUE, f"op: expected one of {', '.join(OPERATIONS)}, found {op!r:.60}"))
     schema, table = table_of(source)
     if table is None and not is_message:
-        remarks.append((Problem.VALUE, "source names no table"))
+        remarks.append((Problem.VALUE, "source has no table"))
     loaded = operation == Operation.REFRESH
     row: Event = {
         "record_type": op,

@@ -66,4 +66,4 @@ class _Meanings:
         value = image[name]
         if value is None:
             return None, "a column: NULL"
-        return value, "a column" if value == text else f"a column, written as {text or kind}"
+        return value, "a column" if value == text else f"a column, stored as {text or kind}"

@@ -49,7 +49,7 @@ __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_o
 OPTIONS: Final[dict[str, str]] = {
     **containers.OPTIONS,
     "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
-    "unavailable": f"what the connector writes for values that it does not have ({UNAVAILABLE})",
+    "unavailable": f"placeholder of the connector for values that it does not have ({UNAVAILABLE})",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
@@ -460,7 +460,7 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     for (what, name), number in sorted(whole.counts.items()):
         if what == "connector":
             known = CONNECTORS.get(name)
-            order = "the position of this connector is not known" if known is None else f"position from {known.fields}"
+            order = "no known position of this connector" if known is None else f"position from {known.fields}"
             plan.detected.append(
                 detected_row("connector", name, f"source of {plural(number, 'change')}; {order}", False)
             )
@@ -469,21 +469,21 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
         value = "messages" if whole.total("schema", "in") else "registry" if with_schema else "none"
         evidence = f"{count(with_schema)} of {plural(with_schema + without, 'message')} have a schema"
         if without:
-            evidence += "; values of the others are as they are written: dates, times and decimals are not decoded"
+            evidence += "; values of the others are not decoded: dates, times and decimals are as in the message"
         plan.detected.append(detected_row("schema", value, evidence, False))
     if plan.schemas or options.registry:
         evidence = f"the registry has {plural(len(plan.schemas), 'schema')} that messages name"
         plan.detected.append(detected_row("registry", "given", evidence, True))
     gone = whole.total("unavailable", "events")
     if gone or options.unavailable != UNAVAILABLE:
-        evidence = f"{plural(gone, 'event')} have it in place of a value that was not captured"
+        evidence = f"{plural(gone, 'event')} have it instead of a value that was not captured"
         evidence += f", the first in {whole.examples['unavailable']}" if gone else ""
         is_given = options.unavailable != UNAVAILABLE
         plan.detected.append(detected_row("unavailable", options.unavailable, evidence, is_given))
     boundaries = whole.total("form", "transaction")
     if whole.total("form", "change"):
         evidence = f"{plural(boundaries, 'message')} of the transaction topic"
-        evidence += "" if boundaries else ": nobody can say whether a transaction is complete"
+        evidence += "" if boundaries else ": whether a transaction is complete is unknown"
         plan.detected.append(detected_row("transactions", "topic" if boundaries else "none", evidence, False))
 
 

@@ -135,7 +135,7 @@ def _field_problems(kind: RecordType, header: dict[str, int], payload: int) -> P
         allowed = "0 or 1" if defined else "0"
         problems.append((Problem.RESERVED_FLAGS, f"expected flags {allowed}, found 0x{flags:08X}"))
     if "error_code" in header:
-        session = "the session is lost and can only be closed" if flags & SESSION_INVALID else "the session goes on"
+        session = "the session is lost and can only be closed" if flags & SESSION_INVALID else "the session continues"
         problems.append((Problem.SOURCE_ERROR, f"{explain_error(header['error_code'])}; {session}"))
     return problems
 

@@ -38,7 +38,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while at < len(text):
         found = _TOKENS.match(text, at)
         if found is None:
-            raise SchemaTextError(f"the quotation mark {text[at]} has no partner", offset=at)
+            raise SchemaTextError(f"the quotation mark {text[at]} is not closed", offset=at)
         kind = found.lastgroup or ""
         if kind != "space":
             yield _Token(found.group() if kind == "sign" else kind, found.group(), at, found.end())
@@ -58,7 +58,7 @@ def _items(text: str) -> Iterator[list[_Token]]:
             opened.pop()
         if token.kind == "," and not opened:
             if not item:
-                raise SchemaTextError("a column is expected before this comma", offset=token.start)
+                raise SchemaTextError("expected a column before this comma", offset=token.start)
             yield item
             item = []
         else:
@@ -66,7 +66,7 @@ def _items(text: str) -> Iterator[list[_Token]]:
     if opened:
         raise SchemaTextError("an opening parenthesis without a closing one", offset=opened[-1])
     if not item:
-        raise SchemaTextError("a column is expected, and the text ends", offset=len(text))
+        raise SchemaTextError("expected a column, found the end of the text", offset=len(text))
     yield item
 
 
@@ -115,11 +115,11 @@ def parse_columns(text: str) -> tuple[Column, ...]:
     for item in _items(text.rstrip("\0 \t\r\n")):
         name, *rest = item
         if name.kind not in _NAMES or name.text == '""':
-            raise SchemaTextError(f"a column name is expected, not {name.text!r}", offset=name.start)
+            raise SchemaTextError(f"expected a column name, found {name.text!r}", offset=name.start)
         if not rest:
             raise SchemaTextError(f"the column {name.text} has no type", offset=name.end)
         if rest[0].kind not in _NAMES:
-            raise SchemaTextError(f"a type is expected behind {name.text}, not {rest[0].text!r}", offset=rest[0].start)
+            raise SchemaTextError(f"expected a type after {name.text}, not {rest[0].text!r}", offset=rest[0].start)
         depth, until = 0, len(rest)
         for place, token in enumerate(rest):
             depth += (token.kind == "(") - (token.kind == ")")

@@ -50,7 +50,7 @@ def dissect(record: bytes, schema: TableSchema | None = None, settings: Settings
     name = "record" if number is None else record_name(number)
     payload = _payload(record, anatomy, schema, settings)
     extra_problem = _first(anatomy, Problem.HEADER_SIZE, Problem.UNKNOWN_RECORD_TYPE)
-    unowned = "bytes behind the end that header and payload size give"
+    unowned = "bytes that follow the end given by header and payload size"
     parts = (
         _common_header(record, anatomy),
         _specific_header(record, anatomy),
@@ -61,22 +61,22 @@ def dissect(record: bytes, schema: TableSchema | None = None, settings: Settings
     )
     # an empty row is shown where something is wrong with it
     children = tuple(part for part in parts if part.length or (part is payload and payload.problem))
-    meaning = _RECORDS.get(number, "a record of a type that is not known") if number is not None else _CUT_OFF
+    meaning = _RECORDS.get(number, "a record of an unknown type") if number is not None else _CUT_OFF
     return Field(name, 0, len(record), record, None, meaning, children, _first(anatomy, Problem.TRUNCATED))
 
 
 _CUT_OFF: Final = "cut off before the end of the common header"
-_EXTRA_HEADER: Final = "header bytes that no known field explains"
+_EXTRA_HEADER: Final = "header bytes of unknown meaning"
 
 _RECORDS: Final = {
     1: "a transaction begins",
     2: "a transaction is committed",
     3: "a transaction is rolled back",
     40: "a row was inserted: the new row",
-    41: "a row was deleted: the row as it was",
-    42: "a row was updated: the row before; the row after follows in the same transaction",
-    43: "a row was updated: the row after",
-    62: "rollback to a savepoint: what this transaction did from this sequence number on is undone",
+    41: "a row was deleted: the deleted row",
+    42: "a row was updated: the before image; the after image follows in the same transaction",
+    43: "a row was updated: the after image",
+    62: "rollback to a savepoint: the changes of this transaction from this sequence number on are undone",
     119: "a table was truncated",
     200: "the captured columns of a table, fixed-length ones first",
     201: "nothing new arrived within the session's timeout",
@@ -112,16 +112,18 @@ def _common_header(record: bytes, anatomy: Anatomy) -> Field:
     rest = COMMON_FIELDS[0].size * len(children)
     if rest < stop:
         children.append(_leaf(record, "cut off", rest, stop, None, _CUT_OFF, Problem.TRUNCATED))
-    return _group(record, "common header", 0, stop, "four big-endian numbers that every record begins with", children)
+    return _group(
+        record, "common header", 0, stop, "four big-endian integers at the beginning of every record", children
+    )
 
 
 def _common_meaning(name: str, value: int, anatomy: Anatomy) -> tuple[str, Problem | None]:
     if name == "header_size":
-        return "bytes of the header, size words included", _first(anatomy, Problem.HEADER_SIZE)
+        return "size of the header in bytes, size words included", _first(anatomy, Problem.HEADER_SIZE)
     if name == "payload_size":
-        return "bytes behind the header", _first(anatomy, Problem.UNEXPECTED_PAYLOAD)
+        return "size of the payload in bytes", _first(anatomy, Problem.UNEXPECTED_PAYLOAD)
     if name == "packetization_scheme":
-        return f"{SCHEME} is the only scheme that is known", _first(anatomy, Problem.PACKET_SCHEME)
+        return f"{SCHEME} is the only known scheme", _first(anatomy, Problem.PACKET_SCHEME)
     return record_name(value), _first(anatomy, Problem.UNKNOWN_RECORD_TYPE)
 
 
@@ -156,16 +158,16 @@ def _time_meaning(seconds: int) -> str:
 
 _MEANINGS: Final[dict[str, Callable[[int], str]]] = {
     "sequence_number": lsn,
-    "transaction_id": lambda _: "number of the transaction; used again after its end",
+    "transaction_id": lambda _: "transaction id; reused after the transaction ends",
     "start_time": _time_meaning,
     "commit_time": _time_meaning,
-    "user_id": lambda _: "operating system's number of the user",
+    "user_id": lambda _: "operating system's user id",
     "user_data": lambda _: "label of the table, chosen in cdc_startcapture",
-    "flags": lambda flags: "reserved" if flags else "nothing is flagged",
+    "flags": lambda flags: "reserved" if flags else "no flag is set",
     "error_code": explain_error,
-    "fixed_length_bytes": lambda _: "bytes that the fixed-length columns take in a row",
+    "fixed_length_bytes": lambda _: "bytes of the fixed-length columns in a row",
     "fixed_columns": lambda _: "number of fixed-length columns",
-    "variable_columns": lambda _: "number of variable-length columns, each with a size word in row headers",
+    "variable_columns": lambda _: "number of variable-length columns; each has a size word in the header of a row",
 }
 
 
@@ -175,7 +177,7 @@ def _size_words(record: bytes, anatomy: Anatomy, schema: TableSchema | None, set
     for place, word in enumerate(anatomy.words):
         start = anatomy.words_at + SIZE_WORD * place
         name = columns[place].name if place < len(columns) else f"variable-length column {place + 1}"
-        meaning = f"{settings.byte_order}-endian: bytes that {name} takes in the row, its length prefix included"
+        meaning = f"{settings.byte_order}-endian: bytes of {name} in the row, including its length prefix"
         children.append(_leaf(record, f"size of {name}", start, start + SIZE_WORD, str(word), meaning))
     meaning = "one number for each variable-length column, in the byte order of the server"
     return _group(record, "size words", anatomy.words_at, anatomy.words_end, meaning, children)
@@ -189,13 +191,11 @@ def _payload(record: bytes, anatomy: Anatomy, schema: TableSchema | None, settin
     kind = anatomy.type
     if kind is None or not kind.has_payload:
         problem = _first(anatomy, Problem.UNEXPECTED_PAYLOAD)
-        return _leaf(
-            record, "payload", start, stop, None, "bytes behind the header whose meaning is not known", problem
-        )
+        return _leaf(record, "payload", start, stop, None, "payload of unknown meaning", problem)
     if not kind.is_row:
         return _schema_payload(record, start, stop, settings)
     if schema is None:
-        meaning = "a row whose table schema is not known"
+        meaning = "a row without a known table schema"
         return _leaf(record, "row", start, stop, record[start:stop].hex(), meaning, Problem.NO_SCHEMA)
     row = lay_out(schema, record[start:stop], anatomy.words, settings)
     children = [_column(record, slot, start, settings) for slot in row.slots]
@@ -215,9 +215,11 @@ def _schema_payload(record: bytes, start: int, stop: int, settings: Settings) ->
     end = start + len(raw.rstrip(b"\0"))
     text = schema_text(raw, settings.charset)
     garbled = None if text_codec(raw, settings.charset) else Problem.CHARSET
-    children = [_leaf(record, "text", start, end, text, "names and types as CREATE TABLE writes them", garbled)]
+    children = [_leaf(record, "text", start, end, text, "column names and types as in CREATE TABLE", garbled)]
     if end < stop:
-        children.append(_leaf(record, "terminator", end, stop, None, "the NUL behind the text; payload_size counts it"))
+        children.append(
+            _leaf(record, "terminator", end, stop, None, "the NUL that ends the text; payload_size includes it")
+        )
     schema = schema_of(record, settings=settings)
     problem, meaning = None, "column list of the table"
     if schema is not None and schema.problems:

@@ -113,7 +113,9 @@ def _row_image(
     """The columns of a row, and the bytes of it that are in none; problems are added to the list."""
     payload = record[anatomy.header_end : anatomy.payload_end]
     if schema is None:
-        problems.append((Problem.NO_SCHEMA, f"no schema of label {anatomy.header['user_data']} is known at this row"))
+        problems.append(
+            (Problem.NO_SCHEMA, f"no table schema of label {anatomy.header['user_data']} precedes this row")
+        )
         return {}, payload
     row = lay_out(schema, payload, anatomy.words, settings)
     problems += row.problems

@@ -339,7 +339,9 @@ def length_damage(buffer: Bytes, position: int, end: int, base: int, length: int
         there = length - base - position
         sentence = f"truncated: a record of {header} + {payload} bytes was expected, {there} bytes are there"
         return Reason(Problem.TRUNCATED, sentence)
-    sentence = f"a record of {header} + {payload} bytes would end where no record begins, and another begins inside it"
+    sentence = (
+        f"a record of {header} + {payload} bytes would end where no record begins, and another record begins inside it"
+    )
     return Reason(Problem.MALFORMED, sentence)
 
 

@@ -128,6 +128,6 @@ def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tupl
 
 
 def _note(path: str, start: int, stop: int) -> Inspection:
-    text = "text between the digits of records"
+    text = "text between the hex digits of records"
     field = Field("filler", 0, 0, b"", None, text)
     return Inspection(path, start, stop - start, b"", field, {"kind": "filler", "reason": text}, text)

@@ -68,12 +68,12 @@ def find_labels(given: Any, labels: Names | None, paths: Sequence[str]) -> tuple
         for label, name in some.items():
             if names.setdefault(label, name) != name:
                 raise OptionError(
-                    f"label {label} has another name than in {source[label]}. Give the names with the option labels, "
+                    f"label {label} has a different name in {source[label]}. Give the names with the option labels, "
                     "or load the files one by one.",
                     path=path,
                 )
             source.setdefault(label, path)
-        evidence = f"a file of this name is beside the capture; it names {plural(len(some), 'label')}"
+        evidence = f"the labels file of the capture; it names {plural(len(some), 'label')}"
         rows.append(detected_row("labels", path, evidence, False))
     return names, rows
 
@@ -88,7 +88,7 @@ def _read(path: str) -> Names:
         what = f"cannot be read ({reason.strerror if isinstance(reason, OSError) else reason})"
     except OptionError as reason:
         what = reason.message.removeprefix("option labels: ")
-    raise OptionError(f"{what}. Mend this file, or load with labels=none.", path=path)
+    raise OptionError(f"{what}. Correct this file, or load with labels=none.", path=path)
 
 
 def _names(texts: Mapping[str, str]) -> Names:

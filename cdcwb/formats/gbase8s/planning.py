@@ -34,11 +34,11 @@ OPTIONS: Final[dict[str, str]] = {
     "byte_order": "of the size words: auto, little, big",
     "prefix_width": "bytes of a VARCHAR's length prefix: auto, 1, 2",
     "shape": "of the files: auto, binary, hex, xxd, hexdump",
-    "reads": "do the files hold whole read buffers? auto, line (a read per line of text), none",
-    "buffer_size": "bytes of the fixed buffer that each read fills",
+    "reads": "complete read buffers in the files: auto, line (a read per line of text), none",
+    "buffer_size": "size in bytes of the buffer that each read fills",
     "labels": "table names of labels: 111=schema.table,112=…, a JSON file, a dictionary, none, or auto: the file "
-    "NAME.labels.json beside the capture's file or folder NAME",
-    "schemas": "file with table schemas whose TABSCHEM is missing: JSON, or lines `111: c1 integer, …`",
+    "NAME.labels.json in the folder of the capture's file or folder NAME",
+    "schemas": "file with the table schemas whose TABSCHEM records are missing: JSON, or lines `111: c1 integer, …`",
     "split_size": "bytes of a large file that one task reads (a quarter of it, from 8388608 to 33554432)",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
@@ -260,7 +260,7 @@ def _facts(files: list[FileEntry], scans: list[Scan], splits: list[SplitEntry]) 
     highest = max((scan.highest_commit for scan in scans), default=-1)
     commit = f"{highest:016X}" if highest >= 0 else None
     if any(begin.startswith("~") for begin in begins):
-        restart, reason = None, "a transaction is open whose begin lies before the capture"
+        restart, reason = None, "the begin of an open transaction precedes the capture"
     elif begins:
         restart, reason = begins[0], "lowest begin of a transaction without its end"
     elif commit:
@@ -325,10 +325,11 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
     if options.byte_order:
         evidence = "given as an option"
     elif little + big == 0:
-        evidence = "no row record has size words that tell; little-endian is assumed"
+        evidence = "no row record has size words that show it; little-endian is assumed"
     else:
         evidence = (
-            f"size words fit into the payload little-endian only in {little} rows, big-endian only in {big}; {example}"
+            f"size words fit into the payload as little-endian only in {little} rows, as big-endian only in {big}; "
+            f"{example}"
         )
     rows = [detected_row("byte_order", order, evidence, options.byte_order is not None)]
     one, two, example = _prefix_votes(scans, versions)
@@ -336,7 +337,7 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
     if options.prefix_width:
         evidence = "given as an option"
     elif one + two == 0:
-        evidence = "no VARCHAR value that tells; two bytes are assumed"
+        evidence = "no VARCHAR value shows it; two bytes are assumed"
     else:
         evidence = f"size word = length + 1 in {one} VARCHAR values, length + 2 in {two}; {example}"
     rows.append(detected_row("prefix_width", str(width), evidence, options.prefix_width is not None))
@@ -345,7 +346,7 @@ def _settings(scans: list[Scan], versions: list[Version], options: Options) -> t
         detected_row(
             "charset",
             options.charset,
-            "given as an option" if given else "nothing in the stream names it; assumed",
+            "given as an option" if given else "the stream does not give it; assumed",
             given,
         )
     )

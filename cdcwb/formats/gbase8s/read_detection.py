@@ -50,15 +50,17 @@ def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
         return _concluded("stream", "reads", "none", "records follow each other without unused bytes")
     stale = _stale(sample, np.array(starts, dtype=np.int64)) if len(starts) > 1 else 0
     if stale:
-        evidence = f"{stale} bytes at the ends of {len(starts)} {unit}s equal what earlier ones held at their place"
+        evidence = (
+            f"{stale} bytes at the ends of {len(starts)} {unit}s equal the bytes of earlier ones at the same offset"
+        )
         return _concluded("reads", "reads", "line", evidence)
     found = buffer_size(sample, framed, [entry.length for entry in stream.files])
     if found is not None:
-        evidence = f"what stands behind records equals what stood {found} bytes before it"
+        evidence = f"the bytes that follow records equal those {found} bytes earlier"
         return _concluded("reads", "buffer_size", str(found), evidence, found)
     stale = _stale(sample, None)
     if stale:
-        evidence = f"{stale} bytes behind records equal what an earlier read left at the same place of its buffer"
+        evidence = f"{stale} bytes that follow records equal those of an earlier read at the same offset of the buffer"
         return _concluded("inferred", "reads", "inferred", evidence)
     return _concluded("stream", "reads", "none", "no repeating read buffer was found")
 

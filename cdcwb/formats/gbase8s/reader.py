@@ -258,7 +258,7 @@ class SplitState:
         offset = self.text_end[index]
         self.text_end[index] = upto
         row = self._row(index, offset, upto - offset, Kind.FILLER)
-        row["headers"] = [("reason", "text between the digits of records")]
+        row["headers"] = [("reason", "text between the hex digits of records")]
         return [row]
 
     def _enter(self, index: int) -> None:

@@ -39,7 +39,7 @@ KEY: Final = 24
 """Bytes that tell records apart: the common header and the sequence number."""
 
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
-_STALE: Final = Reason(None, "equals what an earlier read left at this place of the buffer")
+_STALE: Final = Reason(None, "stale bytes of an earlier read at this offset of the buffer")
 
 Read = Callable[[int, int], Bytes]
 
@@ -219,12 +219,12 @@ class _Walk:
             self.found.add(position, last, _STALE)
             return last
         if self._is_zero(position, last):
-            self.found.add(position, last, Reason(None, "zero bytes behind the last record of the read"))
+            self.found.add(position, last, Reason(None, "zero bytes that follow the last record of the read"))
             return last
         following = self._next_strong(position + 1)
         stop = following if 0 <= following < last else last
         index = self._candidate(position)
-        sentence = "bytes that are no record and differ from what earlier reads left at this place of the buffer"
+        sentence = "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
         reason = Reason(Problem.MALFORMED, sentence)
         if index >= 0 and bool(self.strong[index]) and stop == self.length < int(self.end[index]):
             reason = length_damage(

@@ -147,27 +147,27 @@ class ErrorCode(NamedTuple):
 
 ERROR_CODES: Final[dict[int, ErrorCode]] = {
     0: ErrorCode("CDC_E_OK", "no error"),
-    -83701: ErrorCode("CDC_E_NOCDCDB", "the database syscdcv1 is not there; it is made by the script syscdcv1.sql"),
-    -83702: ErrorCode("CDC_E_APIVERS", "the server does not offer this version of the CDC interface"),
-    -83703: ErrorCode("CDC_E_NODB", "there is no such database"),
+    -83701: ErrorCode("CDC_E_NOCDCDB", "the database syscdcv1 does not exist; the script syscdcv1.sql creates it"),
+    -83702: ErrorCode("CDC_E_APIVERS", "the server does not support this version of the CDC interface"),
+    -83703: ErrorCode("CDC_E_NODB", "no such database"),
     -83704: ErrorCode("CDC_E_DBNOTLOGGED", "the database has no transaction logging"),
-    -83705: ErrorCode("CDC_E_NOTAB", "there is no such table"),
+    -83705: ErrorCode("CDC_E_NOTAB", "no such table"),
     -83706: ErrorCode(
         "CDC_E_TABPROPERTIES", "this kind of table is not captured (a view, a temporary or an unlogged table)"
     ),
-    -83707: ErrorCode("CDC_E_NOCOL", "there is no such column"),
-    -83708: ErrorCode("CDC_E_NOSESS", "there is no such CDC session"),
-    -83709: ErrorCode("CDC_E_NOREOPEN", "the session does not allow to be opened again"),
-    -83710: ErrorCode("CDC_E_TABCAPTURED", "the session captures this table already"),
+    -83707: ErrorCode("CDC_E_NOCOL", "no such column"),
+    -83708: ErrorCode("CDC_E_NOSESS", "no such CDC session"),
+    -83709: ErrorCode("CDC_E_NOREOPEN", "the session cannot be opened again"),
+    -83710: ErrorCode("CDC_E_TABCAPTURED", "the session already captures this table"),
     -83711: ErrorCode("CDC_E_TABNOTCAPTURED", "the session does not capture this table"),
-    -83712: ErrorCode("CDC_E_ARGNULL", "an argument is NULL that must not be"),
-    -83713: ErrorCode("CDC_E_LSN", "the log no longer holds, or does not hold yet, the position asked for"),
-    -83714: ErrorCode("CDC_E_DIRECTION", "the session was opened again in another direction than before"),
-    -83792: ErrorCode("CDC_E_MUSTCLOSE", "the session is past saving and has to be closed"),
-    -12242: ErrorCode("SQL -12242", "the CDC session has to be closed"),
+    -83712: ErrorCode("CDC_E_ARGNULL", "a required argument is NULL"),
+    -83713: ErrorCode("CDC_E_LSN", "the requested position is not in the log: it was removed, or is not reached yet"),
+    -83714: ErrorCode("CDC_E_DIRECTION", "the session was reopened in a different direction"),
+    -83792: ErrorCode("CDC_E_MUSTCLOSE", "the session is invalid and must be closed"),
+    -12242: ErrorCode("SQL -12242", "the CDC session must be closed"),
     -9810: ErrorCode("SQL -9810", "reading the smart large object of the session failed"),
     -19816: ErrorCode(
-        "SQL -19816", "refused while the table is captured (altering it, or switching full-row logging off)"
+        "SQL -19816", "not allowed while the table is captured (altering it, or turning off full-row logging)"
     ),
 }
 """Error numbers that a public source names (§7)."""
@@ -180,4 +180,4 @@ def explain_error(code: int) -> str:
         return f"{code} {known.name}: {known.explanation}"
     if -83802 <= code <= -83700:
         return f"{code}: an error of the CDC interface; look it up in syscdcv1:syscdcerrcodes"
-    return f"{code}: not listed among the errors of the CDC interface"
+    return f"{code}: not a documented error of the CDC interface"

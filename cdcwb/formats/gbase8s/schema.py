@@ -184,8 +184,8 @@ def _unknown_types(columns: tuple[Column, ...], decodable: int) -> list[tuple[Pr
         return []
     first = columns[decodable]
     behind = len(columns) - decodable - 1
-    rest = f" and the {_plural(behind, 'column')} behind it stay" if behind else " stays"
-    sentence = f"how column {first.ordinal} {first.name} {first.type} is encoded is not known: it{rest} undecoded"
+    rest = f" and the {_plural(behind, 'column')} after it stay" if behind else " stays"
+    sentence = f"the encoding of column {first.ordinal} {first.name} {first.type} is unknown: it{rest} undecoded"
     return [(Problem.UNKNOWN_TYPE, sentence)]
 
 
@@ -193,7 +193,7 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
     """Schema texts by label, from a file beside the capture (§5): a JSON object ``{"111": "c1 integer, …"}``, or lines
     ``111: c1 integer, …`` in which empty ones and those that begin with ``#`` do not count. UTF-8.
 
-    Raises CaptureError where the file cannot be read or a label is no 32-bit number or comes twice.
+    Raises CaptureError where the file cannot be read or a label is not a 32-bit number or comes twice.
     """
     place = os.fspath(path)
     try:
@@ -205,10 +205,10 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
         try:
             loaded = json.loads(content, object_pairs_hook=list)
         except (ValueError, RecursionError) as error:
-            raise CaptureError(f"the schema file is no JSON: {error}", path=place) from error
+            raise CaptureError(f"the schema file is not JSON: {error}", path=place) from error
         for label, text in loaded:
             if not isinstance(text, str):
-                raise CaptureError(f"the schema of label {label} is expected to be a text", path=place)
+                raise CaptureError(f"the schema of label {label} must be a text", path=place)
             pairs.append((label, text))
     else:
         for number, line in enumerate(content.splitlines(), start=1):
@@ -216,12 +216,12 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
                 continue
             label, colon, text = line.partition(":")
             if not colon:
-                raise CaptureError(f"line {number} is expected to read `label: column list`", path=place)
+                raise CaptureError(f"line {number} must read `label: column list`", path=place)
             pairs.append((label, text.strip()))
     schemas: dict[int, str] = {}
     for label, text in pairs:
         if not re.fullmatch(r"\s*-?[0-9]{1,10}\s*", label) or not -(2**31) <= int(label) < 2**31:
-            raise CaptureError(f"the label {label.strip()!r} is no 32-bit number", path=place)
+            raise CaptureError(f"the label {label.strip()!r} is not a 32-bit number", path=place)
         if int(label) in schemas:
             raise CaptureError(f"the label {int(label)} has two schemas", path=place)
         schemas[int(label)] = text

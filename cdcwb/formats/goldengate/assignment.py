@@ -208,7 +208,7 @@ def _cut(out: Assigned) -> None:
 def _unknown_types(out: Assigned) -> None:
     for index in np.flatnonzero(out.operation == _UNKNOWN).tolist():
         number = int(out.marks.io[index])
-        what = "a record of an unknown type" if number < 0 else f"IOType {number} is not known"
+        what = "a record of an unknown type" if number < 0 else f"unknown IOType {number}"
         out.problem(index, Problem.UNKNOWN_RECORD_TYPE, what)
 
 
@@ -227,7 +227,7 @@ def _same_position(out: Assigned, index: Ints) -> None:
         out.second.add(one)
         rba = int(out.records.rba[one])
         what = "the before image of the same update" if out.marks.twin[one] else "a different record before it"
-        out.problem(one, Problem.SAME_POSITION, f"RBA {rba} is also that of {what}: both are kept")
+        out.problem(one, Problem.SAME_POSITION, f"RBA {rba} is that of {what} too: both are kept")
 
 
 def _stretch(
@@ -336,7 +336,9 @@ def _conflicts(out: Assigned, index: Ints, of: Ints, first_number: int) -> None:
             there = token_text(values[int(index[at])].as_py())
             first = said[int(of[at])]
             out.problem(
-                int(index[at]), Problem.CONFLICT, f"token {what} is {there}, that of its transaction before is {first}"
+                int(index[at]),
+                Problem.CONFLICT,
+                f"token {what} is {there}, that of an earlier record of its transaction is {first}",
             )
 
 
@@ -385,7 +387,9 @@ def _gaps(out: Assigned, order: Ints, expected: int) -> None:
         if index == MISSING or out.marks.trans[index] not in _GOES_ON:
             continue
         lacks = plural(int(rba[gap] - ends[gap]), "byte")
-        sentence = f"{lacks} of the trail before this record, from RBA {int(ends[gap])} on, are not in the capture"
+        sentence = (
+            f"{lacks} of the trail that precede this record, from RBA {int(ends[gap])} on, are not in the capture"
+        )
         out.problem(index, Problem.GAP, sentence)
 
 
@@ -421,7 +425,7 @@ def _times(out: Assigned, file: FileEntry, settings: Settings) -> None:
             out.problem(
                 index,
                 Problem.TIME_ZONE,
-                f"the printed time is there twice or not at all in {settings.time_zone}: the earlier one is taken",
+                f"the printed time is ambiguous or missing in {settings.time_zone}: the earlier one is used",
             )
         out.timed = known
     elif file.shown:

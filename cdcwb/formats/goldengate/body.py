@@ -49,12 +49,14 @@ _DESCRIPTOR: Final = 4
 _INDICATOR: Final = 2
 
 
-UNKNOWN_ORDER: Final = "nothing tells the byte order of the data, so no values are read; the option byte_order names it"
+UNKNOWN_ORDER: Final = (
+    "the byte order of the data is unknown, so no values are decoded; give it with the option byte_order"
+)
 
 
 def not_columns(place: int) -> str:
     """What is wrong with data of which byte ``place`` and what follows are no columns."""
-    return f"byte {place} of the data and what follows are no columns, so none of its values are read"
+    return f"from byte {place} on the data are not columns, so none of its values are decoded"
 
 
 def odd_indicator(shown: str) -> str:

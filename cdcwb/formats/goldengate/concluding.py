@@ -60,8 +60,8 @@ def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], optio
 
 EVERY: Final = "every column"
 NULLABLE: Final = "columns that may be NULL"
-_OF_OTHERS: Final = " That of the capture's other files is taken."
-_UNKNOWN_ORDER: Final = " No values are read; the option byte_order names it."
+_OF_OTHERS: Final = " The one of the capture's other files is used."
+_UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_order."
 
 
 def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], options: Options) -> None:
@@ -75,8 +75,8 @@ def _decide_indicators(plan: Plan, entry: FileEntry, votes: Sequence[BodyVote], 
     evidence = []
     if nonstop:
         evidence.append(
-            f"{plural(nonstop, 'record')} looked at of a NonStop, as file names, TRANSID or system keys show: "
-            f"there only columns that may be NULL have one"
+            f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys): "
+            "only nullable columns have one there"
         )
     if other:
         evidence.append(
@@ -116,7 +116,7 @@ def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], option
             names = ", ".join(map(offset_name, offsets))
             evidence = f"printed times less those in UTC that header tokens hold: {names}"
             if len(offsets) > 1:
-                evidence += "; a record that shows none has that of the nearest one that does"
+                evidence += "; a record without header tokens has the zone of the nearest one that has them"
             plan.detected.append(detected_row("time_zone", names, evidence, False, entry.path))
         elif timed.get(index):
             without.append(entry)
@@ -128,9 +128,9 @@ def decide_times(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], option
 
 
 _NO_ZONE: Final = (
-    "printed times have no zone, and no header token shows one (HEADERTOKEN DETAIL); the option time_zone names it"
+    "printed times have no zone, and no header token shows one (HEADERTOKEN DETAIL); give it with the option time_zone"
 )
-_NO_ZONE_IN_EXPORTS: Final = "times of JSON and XML exports have no zone; the option time_zone names it"
+_NO_ZONE_IN_EXPORTS: Final = "times of JSON and XML exports have no zone; give it with the option time_zone"
 
 
 def find_versions(
@@ -193,8 +193,8 @@ def infer_versions(run: Run, plan: Plan, parts: Sequence[Part], scans: Sequence[
             taken.add(version.key)
             plan.versions.append(version)
     if most:
-        evidence = f"{plural(len(most), 'table')} without a definition: columns are called by their index, c0, c1 …"
-        evidence += " and values are guessed from their bytes; the option definitions names a DEFGEN file"
+        evidence = f"{plural(len(most), 'table')} without a definition: columns are named by their index, c0, c1 …"
+        evidence += " and value types are inferred from the bytes; give a DEFGEN file with the option definitions"
         plan.detected.append(detected_row("definitions", "inferred", evidence, False))
     for version in _exported(scans):
         if version.key not in taken:

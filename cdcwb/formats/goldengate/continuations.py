@@ -129,7 +129,7 @@ def _chains(head: Head, pieces: Sequence[Piece], goes_on: bool, own: Source) -> 
     if lob is not None:
         head.gaps.append(_unended(lob))
     if goes_on:
-        head.gaps.append(f"the record is continued, but the last of {1 + len(head.body)} pieces is not the end of it")
+        head.gaps.append(f"the record continues, but the last of its {1 + len(head.body)} segments is not its end")
     elif head.body:
         _count(head, [Piece(own, head.record), *head.body], "record")
     return head
@@ -137,10 +137,10 @@ def _chains(head: Head, pieces: Sequence[Piece], goes_on: bool, own: Source) -> 
 
 def _unended(lob: Sequence[Piece]) -> str:
     most = max(piece.count for piece in lob)
-    return f"a large object of {most} pieces has {len(lob)} here, and the last of them is not its end"
+    return f"a large object of {most} segments has {len(lob)} here, and the last of them is not its end"
 
 
 def _count(head: Head, pieces: Sequence[Piece], what: str) -> None:
     said = pieces[0].count
     if len(pieces) < said:
-        head.gaps.append(f"a {what} of {said} pieces has {len(pieces)} here")
+        head.gaps.append(f"a {what} of {said} segments has {len(pieces)} here")

@@ -100,7 +100,7 @@ def _definition(name: str, lines: Sequence[str], ended: bool, version: str | Non
     for number, (line, row) in enumerate(zip(rows, read, strict=True), 1):
         if row is None:
             problems.append(
-                (Problem.SCHEMA_TEXT, f"row {number} of the definition of {name} is no column: {line.strip()}")
+                (Problem.SCHEMA_TEXT, f"row {number} of the definition of {name} is not a column: {line.strip()}")
             )
             unnamed = unused_name(f"c{number - 1}", names)
             good.append((unnamed, [_NO_TYPE]))  # keeps its index, by which values name the later columns
@@ -109,9 +109,7 @@ def _definition(name: str, lines: Sequence[str], ended: bool, version: str | Non
     columns = columns_of(good)
     for column in columns:
         if column.data_type != _NO_TYPE and not is_known(column.data_type):
-            sentence = (
-                f"column {column.name} of {name} has the data type {column.data_type}, whose encoding is not known"
-            )
+            sentence = f"column {column.name} of {name} has the data type {column.data_type}, whose encoding is unknown"
             problems.append((Problem.UNKNOWN_TYPE, sentence))
     stated = _whole_number(heads.get("columns"))
     if not ended:

@@ -64,7 +64,7 @@ def detect_order(
     """
     rows = _sample(start, stop)
     if not len(rows):
-        return None, "No record shows a body."
+        return None, "No record has a body."
     forms = None if forms is None else forms[rows]
     skip = None if skip is None else skip[rows]
     fits = {}
@@ -83,12 +83,14 @@ def detect_order(
     little, big = fits["little"], fits["big"]
     ends = _votes(little.ends + little.whole * 1, big.ends + big.whole * 1)
     if ends["little"] != ends["big"]:
-        return _decided(ends, f"of {len(rows)} bodies looked at end exactly with rising column indexes")
+        return _decided(ends, f"of {len(rows)} sampled bodies end exactly, with increasing column indexes")
     for of_little, of_big in ((little.columns, big.columns), (little.cells, big.cells)):
         further = _votes(of_little, of_big)
         if further["little"] != further["big"]:
-            return _decided(further, f"of {len(rows)} bodies looked at, none of them whole, have more whole columns")
-    return None, f"None of {len(rows)} bodies looked at tells little-endian from big-endian."
+            return _decided(
+                further, f"of {len(rows)} sampled bodies, all of them incomplete, have more complete columns"
+            )
+    return None, f"None of {len(rows)} sampled bodies shows whether it is little-endian or big-endian."
 
 
 def _votes(little: Ints, big: Ints) -> dict[str, int]:
@@ -123,7 +125,7 @@ def detect_unified(
     """
     rows = _sample(start, stop)
     if not len(rows):
-        return None, "No unified update shows a body."
+        return None, "No unified update has a body."
     skip = None if skip is None else skip[rows]
     votes = {}
     for form in (Form.UNIFIED_2, Form.UNIFIED_4):
@@ -131,8 +133,8 @@ def detect_unified(
         votes[form] = _fit(buffer, start[rows], stop[rows], order, forms, skip).whole
     two = int((votes[Form.UNIFIED_2] & ~votes[Form.UNIFIED_4]).sum())
     four = int((votes[Form.UNIFIED_4] & ~votes[Form.UNIFIED_2]).sum())
-    seen = f"of {len(rows)} unified updates looked at, both images end exactly: {two} with 2 bytes, {four} with 4."
+    seen = f"of {len(rows)} sampled unified updates, both images end exactly: {two} with 2 bytes, {four} with 4."
     if two == four:
-        return None, f"The size of the length before the before image is not known; {seen}"
+        return None, f"The size of the length that precedes the before image is unknown; {seen}"
     form, width = (Form.UNIFIED_2, 2) if two > four else (Form.UNIFIED_4, 4)
-    return form, f"The length before the before image takes {width} bytes; {seen}"
+    return form, f"The length that precedes the before image has {width} bytes; {seen}"

@@ -108,13 +108,13 @@ _SECTION: Final = {
     Role.USER_TOKEN_HEX: "user tokens",
 }
 _MEANINGS: Final = {
-    "header tokens": "the tokens that the record consists of in the trail, with their lengths (HEADERTOKEN)",
-    "rule": "a line before each record",
+    "header tokens": "the tokens of the record in the trail, with their lengths (HEADERTOKEN)",
+    "rule": "a line that precedes each record",
     "header": "the record's header (GHDR)",
-    "record line": "time, operation, length of the data and place in the trail",
+    "record line": "time, operation, length of the data and RBA",
     "name": "the table, by name or by the index of its definition",
-    "image": "which image the data is",
-    "transaction id": "the transaction's id, as a NonStop names it",
+    "image": "which image the data has",
+    "transaction id": "transaction id, as on a NonStop",
     "data": "the record's data in hex",
     "metadata": "definition of a database or of a table, as text",
     "columns": "the columns of the data one by one (DETAIL)",
@@ -122,7 +122,7 @@ _MEANINGS: Final = {
     "tokens": "GoldenGate's own tokens (GGSTOKEN)",
     "user tokens": "tokens that the Extract's parameters define (USERTOKEN)",
     "blank line": "a blank line",
-    "text": "lines that are not understood",
+    "text": "lines that cannot be parsed",
 }
 
 
@@ -210,7 +210,7 @@ class _Tree(LineFields):
             name = self.by.name(column.index)
             meaning = f"{column.half} image, {column.length} bytes" if column.length >= 0 else f"{column.half} image"
             if column.fragment is not None:
-                meaning = "piece {} of {} of a large object".format(*column.fragment)
+                meaning = "segment {} of {} of a large object".format(*column.fragment)
             short = bool(len(data)) and len(data) < column.length
             problem = Problem.TRUNCATED if short else children[-1].problem
             yield group(self.record, name, begin, self._end(block), meaning, children, value, problem)

@@ -69,7 +69,7 @@ def data_fields(data: HexBytes, record: Printed, io_type: int | None, by: Decodi
         return list(_ddl(data, by))
     if io_type in _ROWS or io_type in UNIFIED:
         return _row(data, record, io_type or 0, by)
-    return [data.leaf("bytes", 0, len(data), data.data.hex(), "data that is no row")]
+    return [data.leaf("bytes", 0, len(data), data.data.hex(), "data that is not a row")]
 
 
 def _file_header(data: HexBytes) -> Iterator[Field]:
@@ -91,7 +91,7 @@ def _file_header(data: HexBytes) -> Iterator[Field]:
 
 def _ddl(data: HexBytes, by: Decoding) -> Iterator[Field]:
     for item in items_of(data.data, by.charset):
-        meaning = f"{item.code}: {DDL_ITEMS.get(item.code, 'an item that is not known')}"
+        meaning = f"{item.code}: {DDL_ITEMS.get(item.code, 'an unknown item')}"
         yield data.leaf(
             item.code, item.start, item.stop, item.value, meaning, None if item.whole else Problem.TRUNCATED
         )
@@ -146,14 +146,14 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
     fields += [_cell(data, cell, walk, by, assumed) for cell in walk.cells]
     if walk.bad >= 0:
         cut = max((cell.stop for cell in walk.cells), default=skip + width)
-        meaning, problem = "the rest of a body that was cut", Problem.TRUNCATED if short else None
+        meaning, problem = "the rest of a truncated body", Problem.TRUNCATED if short else None
         if not short:
-            meaning = "a column that goes on in the next record"
+            meaning = "a column that continues in the next record"
         fields.append(data.leaf("undecoded", cut, len(data), data.data[cut:].hex(), meaning, problem))
     return fields
 
 
-_ASSUMED: Final = " (assumed: neither BeforeAfter nor an image line says which)"
+_ASSUMED: Final = " (assumed: neither BeforeAfter nor an image line gives it)"
 
 
 def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding, assumed: str) -> Field:
@@ -174,7 +174,7 @@ def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order
     """Null indicator and value of one column."""
     raw = data.data[start:stop]
     value, meaning, problem, width = _value(raw, index, order, by)
-    indicator = {b"\0\0": "0000: there is a value", b"\xff\xff": "FFFF: NULL"}.get(raw[:2], "neither 0000 nor FFFF")
+    indicator = {b"\0\0": "0000: not NULL", b"\xff\xff": "FFFF: NULL"}.get(raw[:2], "neither 0000 nor FFFF")
     parts = []
     if width:
         parts.append(data.leaf("null indicator", start, min(start + width, stop), raw[:width].hex(), indicator))
@@ -186,7 +186,7 @@ def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order
 def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | None, str, str | None, int]:
     """Text (None: NULL), meaning and problem of a column's bytes, and how many of them are its null indicator."""
     column = by.column(index)
-    kind = f"type guessed: no definition of column {index}" if column is None else column.type
+    kind = f"inferred type: no definition of column {index}" if column is None else column.type
     if by.bare:
         found, width = nullable_value(raw, coding(column), order, by.charset)
         if found.kind is Kind.NULL:
@@ -263,7 +263,7 @@ def ghdr_fields(data: HexBytes) -> Iterator[Field]:
     """The header token, number by number."""
     order, values, moment = ghdr_order(data.data), ghdr_values(data.data), ghdr_time(data.data)
     if order is None or moment is None:
-        meaning = "too short for a header, or holds no time"
+        meaning = "too short for a header, or without a time"
         yield data.leaf("bytes", 0, len(data), data.data.hex(), meaning, Problem.TRUNCATED)
         return
     at, size = GHDR_TIME

@@ -31,18 +31,18 @@ class LineFields:
         number = self.io_type = printed.io_type
         known = IO_TYPES.get(number) if number is not None else None
         self.name = printed.operation or (known.name if known else "record")
-        self.meaning = known.meaning if known else "a record of a type that is not known"
+        self.meaning = known.meaning if known else "a record of an unknown type"
         if printed.shape is Shape.FILE_HEADER:
-            self.name, self.meaning = "FileHeader", "what the trail file is: who wrote it, when, and its place"
+            self.name, self.meaning = "FileHeader", "the trail file: its writer, its time and its sequence number"
         elif printed.shape is Shape.MALFORMED:
-            self.name, self.meaning = "malformed", "lines of a record of which nothing can be made"
+            self.name, self.meaning = "malformed", "lines of a record that cannot be parsed"
         codes = [code for code, _ in printed.problems if code in (Problem.TRUNCATED, Problem.MALFORMED)]
         self.problem = codes[0] if codes else None
 
     def unknown(self, line: Line) -> Field:
         """A line that is not understood."""
         begin, text = line_of(self.record, line[0], line[1])
-        return leaf(self.record, "text", begin, begin + len(text), text_of(text), "a line that is not understood")
+        return leaf(self.record, "text", begin, begin + len(text), text_of(text), "a line that cannot be parsed")
 
     def leaf(
         self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: str | None = None
@@ -84,10 +84,10 @@ class LineFields:
     def record_line(self, there: list[Line]) -> Iterator[Field]:
         """Time, operation, length and place."""
         meanings = (
-            ("time", "when the operation was done, in the time zone of the viewer"),
+            ("time", "time of the operation, in the time zone of the viewer"),
             ("operation", self.meaning),
             ("Len", "bytes of the record's data"),
-            ("RBA", "place of the record in the trail file, in bytes"),
+            ("RBA", "offset of the record in the trail file, in bytes"),
         )
         for begin, line, _ in self.lines_of(there, Role.RECORD):
             found = lines.RECORD.match(line)
@@ -116,7 +116,7 @@ class LineFields:
             found = lines.IMAGE.match(line)
             if found is None:
                 continue
-            meaning = f"image {'before' if found[1] == b'Before' else 'after'} the operation"
+            meaning = f"{'before' if found[1] == b'Before' else 'after'} image"
             yield self.leaf("image", begin, begin + found.end(1), text_of(found[1]), meaning)
             number = 2 if found[2] else 3
             if found[number]:

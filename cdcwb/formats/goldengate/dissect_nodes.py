@@ -50,7 +50,7 @@ def group(
 
 
 def _between(record: bytes, start: int, stop: int) -> Field:
-    return quiet(record, "layout", start, stop, None, "white space, labels, text beside hex digits")
+    return quiet(record, "layout", start, stop, None, "white space, labels and text between hex digits")
 
 
 def line_of(record: bytes, start: int, stop: int) -> tuple[int, bytes]:

@@ -61,7 +61,7 @@ _C: Final = Kind.CHANGE
 IO_TYPES: Final[dict[int, IoType]] = {
     1: IoType("Abort", "transaction aborted (NonStop)"),
     2: IoType("Commit", "transaction committed (NonStop)"),
-    3: IoType("Delete", "row deleted: the row as it was, or its key only", _C, Operation.DELETE),
+    3: IoType("Delete", "row deleted: the deleted row, or its key only", _C, Operation.DELETE),
     4: IoType("EndRollBack", "database rollback ended (NonStop)"),
     5: IoType("Insert", "row inserted", _C, Operation.INSERT),
     6: IoType("Prepared", "networked transaction prepared to commit (NonStop)"),
@@ -80,10 +80,10 @@ IO_TYPES: Final[dict[int, IoType]] = {
     17: IoType("AuxPointer", "pointer to an auxiliary audit trail (NonStop)"),
     18: IoType("NetworkCommit", "networked transaction committed (NonStop)"),
     19: IoType("NetworkAbort", "networked transaction aborted (NonStop)"),
-    20: IoType("CurrentPos", "place in the audit trail was recorded"),
+    20: IoType("CurrentPos", "recorded position in the audit trail"),
     89: IoType("SQL/MX DDL OP", "DDL of SQL/MX (NonStop)"),
     90: IoType("GGSSQLCol", "SQL table columns were added or changed"),
-    100: IoType("GGSPurgedata", "table truncated: all of its rows are gone", _C, Operation.TRUNCATE),
+    100: IoType("GGSPurgedata", "table truncated: all of its rows were deleted", _C, Operation.TRUNCATE),
     101: IoType("GGSPurge", "file purged (NonStop)", aliases=("GGSPurgeFile", "GGSPurge(File)")),
     102: IoType("GGSCreate", "file created (NonStop)", aliases=("GGSCreateFile", "GGSCreate(File)")),
     103: IoType("GGSAlter", "file altered (NonStop)", aliases=("GGSAlterFile", "GGSAlter(File)")),
@@ -92,7 +92,7 @@ IO_TYPES: Final[dict[int, IoType]] = {
     106: IoType("GGSChangeLabel", "file label changed (NonStop)", certain=False),
     107: IoType("GGSControl", "file control operation (NonStop)", certain=False),
     115: IoType("GGSPKUpdate", "key updated: the old key, then the new columns", _C, Operation.UPDATE),
-    116: IoType("LargeObject", "a piece of a large object of the record before it", Kind.FRAGMENT),
+    116: IoType("LargeObject", "a segment of a large object of the preceding record", Kind.FRAGMENT),
     132: IoType("GGSSequence", "number of a sequence", aliases=("Sequence",), certain=False),
     134: IoType(
         "GGSUnifiedUpdate", "row updated: before and after image in one record", _C, Operation.UPDATE, certain=False
@@ -100,7 +100,7 @@ IO_TYPES: Final[dict[int, IoType]] = {
     135: IoType("GGSUnifiedPKUpdate", "key updated: before and after image in one record", _C, Operation.UPDATE),
     140: IoType(
         "Upsert",
-        "row updated, or inserted where it was not there: it may be new",
+        "row updated, or inserted if it did not exist",
         _C,
         Operation.UPDATE,
         aliases=("GGSUpsert",),
@@ -108,14 +108,14 @@ IO_TYPES: Final[dict[int, IoType]] = {
     ),
     150: IoType(
         "RestartAbend",
-        "Extract restarted after an abend: the transaction that is open here is void",
+        "Extract restarted after an abend: the open transaction is rolled back",
         Kind.ROLLBACK,
         certain=False,
     ),
     151: IoType("RestartOK", "Extract restarted after a clean stop"),
     152: IoType("RecoveryEnd", "Extract's recovery ended", certain=False),
     160: IoType("DDLOP", "DDL statement", _C, Operation.DDL, aliases=("DDL",)),
-    161: IoType("RecordFragment", "the rest of a record that did not fit", Kind.FRAGMENT, certain=False),
+    161: IoType("RecordFragment", "the continuation of a record that did not fit", Kind.FRAGMENT, certain=False),
     170: IoType("Metadata", "definition of a database or of a table", Kind.SCHEMA),
     200: IoType("GGSBulkIO", "block of many rows (NonStop)", aliases=("BulkIO",), certain=False),
     201: IoType("GGSFileClose", "file closed (NonStop)", certain=False),
@@ -190,7 +190,7 @@ def token_name(number: int, printed: str | None = None) -> str:
 
 
 HEADER_TOKENS: Final[dict[str, str]] = {
-    "G": "the whole record, header and trailer tokens included; the next record's RBA is this much further on",
+    "G": "the complete record with its header and trailer tokens; this record's RBA plus this length is the next RBA",
     "H": "the record header",
     "D": "the record's data",
     "T": "GoldenGate's own tokens",
@@ -262,7 +262,7 @@ DDL_ITEMS: Final[dict[str, str]] = {
     "B3": "owner",
     "B4": "object name",
     "B5": "object type",
-    "B6": "type of DDL",
+    "B6": "type of the DDL",
     "B7": "sequence number of the DDL",
     "B8": "history table",
     "B9": "user who was logged in",
@@ -271,13 +271,13 @@ DDL_ITEMS: Final[dict[str, str]] = {
     "C6": "marker table",
     "C7": "version",
     "C8": "compatibility",
-    "C9": "valid or not",
+    "C9": "whether it is valid",
     "C10": "number of the instance",
     "C11": "name of the instance",
     "C12": "owner of the master object",
     "C13": "name of the master object",
     "C14": "object table",
-    "C15": "to be ignored or not",
+    "C15": "whether it is ignored",
     "C17": "language setting",
     "C18": "language setting",
     "C19": "language setting",
@@ -300,10 +300,10 @@ IMAGE_LETTERS: Final = b"bmes"
 """What the image line has for each TransInd (§2.3)."""
 
 PARTITION: Final[dict[int, str]] = {
-    0x00: "no compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
-    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: likewise FieldComp format",
+    0x00: "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
+    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: FieldComp format too",
     0x0C: "the row is in FieldComp format, the table is given by its TDR index",
-    0x4C: "as x0c, with a bit x40 that is not known",
+    0x4C: "as x0c, with the unknown bit x40",
 }
 """What Partition says off NonStop (§3.4); of a NonStop BulkIO record it is the source partition's number, 0 to 15."""
 
@@ -313,22 +313,22 @@ CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continue
 FIELDS: Final[dict[str, str]] = {
     "Hdr-Ind": "always E: the record was made by Extract; anything else is invalid data",
     "Partition": "form of the data; NonStop BulkIO: the source partition, 0 to 15",
-    "UndoFlag": "NonStop: 1 where the record takes back an operation of an aborted transaction that had succeeded",
-    "BeforeAfter": "B: image before the operation, A: image after it (unified records, too)",
+    "UndoFlag": "NonStop: 1 if the record undoes an operation of an aborted transaction",
+    "BeforeAfter": "B: before image, A: after image (also of unified records)",
     "RecLength": "bytes of the record's data",
-    "IO Time": "when the operation was done, in the time zone of the viewer; the trail holds UTC",
+    "IO Time": "time of the operation, in the time zone of the viewer; the trail has UTC",
     "IOType": "type of the operation",
-    "OrigNode": "NonStop: number (0 to 255) of the node of the cluster the data came from; elsewhere no node",
-    "TransInd": "place of the record in its transaction",
+    "OrigNode": "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused",
+    "TransInd": "first, middle, last or only record of its transaction",
     "FormatType": "R: read from the transaction log, F: fetched from the database",
-    "SyskeyLen": "NonStop: bytes of the system key (4 or 8) that the data begins with; 0: it has none",
+    "SyskeyLen": "NonStop: length of the system key (4 or 8 bytes) at the beginning of the data; 0: no system key",
     "Incomplete": "not in use",
-    "AuditRBA": "names the transaction log (Oracle: redo sequence number; MySQL: place in the binary log)",
-    "AuditPos": "place in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
+    "AuditRBA": "names the transaction log (Oracle: redo sequence number; MySQL: offset in the binary log)",
+    "AuditPos": "offset in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
     "DDR index": "number of the database definition",
     "TDR index": "number of the table definition; 0: none",
-    "Continued": "Y: this is a segment, its data goes on in a following record; N: the last one, or no segment",
-    "RecCount": "number of the segments that a large value was cut into",
+    "Continued": "Y: a segment that continues in a following record; N: the last segment, or an unsegmented record",
+    "RecCount": "number of segments of a large value",
 }
 """One sentence for each header field (§3.2)."""
 
@@ -336,20 +336,20 @@ _VALUES: Final[dict[str, dict[int, str]]] = {
     "Hdr-Ind": {0x45: "the record was made by Extract"},
     "UndoFlag": {
         0: "no undo",
-        1: "NonStop: takes back an operation of an aborted transaction that had succeeded; what the disk process "
-        "takes back for a violated constraint is not marked",
+        1: "NonStop: undoes an operation of an aborted transaction; what the disk process undoes for a violated "
+        "constraint is not flagged",
     },
     "BeforeAfter": {
-        0x41: "image after the operation; a unified record holds both images and is marked so",
-        0x42: "image before the operation",
+        0x41: "after image; a unified record has both images and this value",
+        0x42: "before image",
     },
     "TransInd": TRANS_IND,
     "FormatType": {0x52: "read from the transaction log", 0x46: "fetched from the database"},
     "SyskeyLen": {0: "the data does not begin with a system key"},
     "Incomplete": {0: "not in use"},
     "Continued": {
-        0: "the data does not go on in another record: the last segment, or no segment at all",
-        1: "a segment: the data goes on in a following record",
+        0: "the data does not continue in another record: the last segment, or an unsegmented record",
+        1: "a segment: the data continues in a following record",
     },
 }
 _DEFINITIONS: Final = {
@@ -370,7 +370,7 @@ def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
     """What a header field says with this value, in a record whose other fields are ``values``."""
     if name == "IOType":
         kind = IO_TYPES.get(value)
-        return f"{kind.name}: {kind.meaning}" if kind is not None else "an operation that is not known"
+        return f"{kind.name}: {kind.meaning}" if kind is not None else "an unknown operation"
     if name == "OrigNode":
         return _node(value, values.get("IOType"))
     if name == "Partition":
@@ -378,7 +378,7 @@ def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
     if name == "SyskeyLen" and value:
         return f"NonStop: the first {value} bytes of the data are the system key"
     if name == "RecCount" and value > 1:
-        return f"the value was cut into {value} segments"
+        return f"the value has {value} segments"
     return _VALUES.get(name, {}).get(value) or FIELDS.get(name, "")
 
 
@@ -395,11 +395,11 @@ def _node(value: int, io_type: int | None) -> str:
 def _partition(value: int, io_type: int | None) -> str:
     kind = IO_TYPES.get(io_type) if io_type is not None else None
     if kind is not None and kind.name == "GGSBulkIO":
-        return f"NonStop: the bulk operation was done on source partition {value}"
+        return f"NonStop: the bulk operation was on source partition {value}"
     if value in PARTITION:
         return PARTITION[value]
     parts = ["the row is in FieldComp format"] if value & 4 else []
     parts += ["the table is given by its TDR index"] if value & 8 else []
     unknown = value & ~0x0C
-    parts += [f"bits x{unknown:02x} are not known"] if unknown else []
+    parts += [f"unknown bits x{unknown:02x}"] if unknown else []
     return ", ".join(parts) or FIELDS["Partition"]

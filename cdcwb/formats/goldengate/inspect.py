@@ -40,7 +40,7 @@ _HEADER: Final = 1 << 13  # a Metadata record's lines before its text are shorte
 _LONGEST: Final = 1 << 20  # so long may a definition be
 _CHUNK: Final = 16 << 20
 _FILLER: Final = "lines that belong to no record"
-_UNDEFINED: Final = "no definition of its table was found: columns are numbered, values are guessed"
+_UNDEFINED: Final = "no definition of its table was found: columns are named by their index, value types are inferred"
 _DEFINITION: Final = b"Definition for table"
 _END: Final = b"End of definition"
 _REFERENCE: Final = b"(Ref TDR Index:"
@@ -233,5 +233,5 @@ def _note(printed: Printed, definition: Definition | None) -> str:
     if printed.shape is Shape.FILLER:
         return _FILLER
     if definition is not None:
-        return f"decoded with the definition of {_label(definition)} that stands before it in the file"
+        return f"decoded with the definition of {_label(definition)} that precedes it in the file"
     return _UNDEFINED if printed.body is not None and printed.shape is Shape.RECORD and printed.name else ""

@@ -134,8 +134,8 @@ def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8"
         return bare, 0
     if bare.problem is not None:
         return behind, _INDICATOR
-    read = "NULL" if behind.kind is Kind.NULL else f"{behind.text!r} behind a null indicator"
-    sentence = f"{raw.hex()} is {bare.text!r} or {read}; a definition of the table tells (option definitions)"
+    read = "NULL" if behind.kind is Kind.NULL else f"{behind.text!r} after a null indicator"
+    sentence = f"{raw.hex()} is {bare.text!r} or {read}; give a definition of the table (option definitions)"
     return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence), 0
 
 
@@ -162,7 +162,7 @@ def _text_value(raw: bytes, how: Coding, prefixed: bool, charset: str, order: Or
 def _wrong_length(raw: bytes, order: Order) -> str:
     if len(raw) < 2:
         return f"expected a length of 2 bytes, found {len(raw)}"
-    return f"expected {int.from_bytes(raw[:2], order)} bytes by the length before them, found {len(raw) - 2}"
+    return f"expected {int.from_bytes(raw[:2], order)} bytes by their length prefix, found {len(raw) - 2}"
 
 
 def decoded(raw: bytes, charset: str) -> str | None:
@@ -201,7 +201,7 @@ def _number_text(raw: bytes, prefixed: bool, sentence: str) -> Value:
 
 def _zoned(raw: bytes, how: Coding, prefixed: bool) -> Value:
     """A digit a byte; a sign as a character before or behind them, or as the high bit of the first or last digit."""
-    sentence = "expected a decimal of one digit a byte, found other bytes"
+    sentence = "expected a decimal of one digit per byte, found other bytes"
     if prefixed:
         return _number_text(raw, prefixed, sentence)
     digits = bytearray(raw)

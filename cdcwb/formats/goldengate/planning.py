@@ -116,5 +116,5 @@ def _facts(
     if trails:
         names = sorted({one.name for files in trails.values() for one in files if one.name})
         value = ", ".join(names) if names else "unknown" if not known else "numbered by an option"
-        evidence = "as Logdump's text or file headers name them" if names else "nothing in the text names a trail file"
+        evidence = "as Logdump's text or file headers name them" if names else "the text does not name a trail file"
         plan.detected.append(detected_row("trail_sequence", value[:200], evidence, not names and known))

@@ -58,7 +58,7 @@ def _header(printed: Printed) -> Problems:
         return
     known = IO_TYPES.get(number)
     meaning = known.name if known else "another operation"
-    yield printed.wrong("IOType", f"IOType {number} is {meaning}, the record line says {operation}")
+    yield printed.wrong("IOType", f"IOType {number} is {meaning}, the record line has {operation}")
 
 
 def _disagree(number: int, operation: str) -> bool:
@@ -75,10 +75,10 @@ def _times(printed: Printed) -> Problems:
     for name, text in (("IO Time", printed.io_time), ("time of the record line", printed.line_time)):
         moment = time_us(text) if text is not None else None
         if text is not None and moment is None:
-            yield printed.wrong(name, f"{name} is no time: {text}")
+            yield printed.wrong(name, f"{name} is not a time: {text}")
         moments.append(moment)
     if None not in moments and moments[0] != moments[1]:
-        yield printed.wrong("IO Time", f"IO Time is {printed.io_time}, the record line says {printed.line_time}")
+        yield printed.wrong("IO Time", f"IO Time is {printed.io_time}, the record line has {printed.line_time}")
 
 
 def _ghdr(printed: Printed) -> Problems:
@@ -86,7 +86,7 @@ def _ghdr(printed: Printed) -> Problems:
     for name, value in told.items():
         there = printed.values.get(name, value)
         if there != value and not (name == "AuditPos" and there & 0xFFFFFFFF == value):
-            yield printed.wrong(name, f"{name} is printed as {there}, the header token says {value}")
+            yield printed.wrong(name, f"{name} is printed as {there}, the header token has {value}")
     text = printed.io_time if printed.io_time is not None else printed.line_time
     utc, shown = ghdr_time(printed.ghdr), time_us(text) if text is not None else None
     if utc is None or shown is None:
@@ -96,7 +96,7 @@ def _ghdr(printed: Printed) -> Problems:
         seconds = zone / 10**6
         yield (
             Problem.HEADER_VALUE,
-            f"the printed time {text} is {seconds:.6f} s after that of the header token: no zone is so",
+            f"the printed time {text} is {seconds:.6f} s after that of the header token, not the offset of any zone",
         )
 
 

@@ -19,7 +19,7 @@ class Role(Enum):
     """What a line of a record is."""
 
     BLANK = "blank line"
-    UNKNOWN = "line that is not understood"
+    UNKNOWN = "line that cannot be parsed"
     RULE = "rule"
     HEADER_TOKEN = "header token"
     HEADER_TOKEN_HEX = "header token's bytes"
@@ -294,7 +294,7 @@ class Reading:
             result.text = lines.text_of(b"\n".join(self.text))
         result.shape = self._shape()
         if result.shape is Shape.MALFORMED:
-            sentence = "lines of a record without a whole header block and without its record line"
+            sentence = "lines of a record without a complete header block and without its record line"
             result.problems.append((Problem.MALFORMED, sentence))
         self._finish_tokens()
         if result.shape is not Shape.MALFORMED:

@@ -68,9 +68,9 @@ def _probed(path: str, options: Options) -> FileEntry:
 
 def refusal(path: str) -> CaptureError:
     """Why a raw trail is not read, and what to do."""
-    sentence = "this is a raw trail file, whose format is not published, so it is not read"
+    sentence = "raw trail file: its format is not published, so it cannot be read"
     advice = tuple(logdump_script(path).splitlines())
-    return CaptureError(f"{sentence}; Logdump turns it into text:", path=path, advice=advice)
+    return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
 
 
 def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:

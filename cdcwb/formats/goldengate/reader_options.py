@@ -20,13 +20,13 @@ from cdcwb.formats.zones import parse_zone
 __all__ = ["OPTIONS", "Options"]
 
 OPTIONS: Final[dict[str, str]] = {
-    "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: as header tokens show)",
-    "definitions": "DEFGEN file with definitions of tables that the capture does not define",
+    "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
+    "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
     "byte_order": "of record bodies: auto, big, little",
     "null_indicators": "in which columns of record bodies: auto, every, nullable (only in those that may be NULL)",
-    "unified_prefix": "bytes of the length before the before image of unified updates: auto, 2, 4",
+    "unified_prefix": "size in bytes of the length that precedes the before image of unified updates: auto, 2, 4",
     "charset": "character set of text columns and names (utf-8)",
-    "trail_sequence": "number of the first trail file, where the capture does not tell it",
+    "trail_sequence": "number of the first trail file, if the capture does not give it",
     "shape": "of the files: auto, logdump, json, xml",
     "split_size": "bytes of a large file that one task reads (33554432)",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
@@ -111,6 +111,6 @@ class Options:
                 raise OptionError(f"option definitions: {path!r} cannot be read ({reason})") from None
             some = parse_defgen(text)
             if not some:
-                raise OptionError(f"option definitions: {path!r} holds no `Definition for table`")
+                raise OptionError(f"option definitions: {path!r} has no `Definition for table`")
             found += some
         return found

@@ -186,7 +186,7 @@ def malformed_sentence(records: Records, index: int) -> str:
     printed = records.extras.get(index)
     if printed is not None and printed.problems:
         return printed.problems[0][1]
-    return "lines of a record of which neither header block nor record line is whole"
+    return "lines of a record with neither a complete header block nor its record line"
 
 
 def in_runs(count: int, runs: Sequence[tuple[int, int]]) -> Bools:
@@ -282,7 +282,7 @@ def _vote(text: Bytes, base: int, records: Records, marks: Marks) -> BodyVote | 
     prefix = None if form is None else 4 if form is Form.UNIFIED_4 else 2
     system = few_marks.system[index]
     if order is None and bool((system == System.NONSTOP).any()) and not (system == System.OTHER).any():
-        order, order_evidence = "big", f"{order_evidence} They are of a NonStop, which writes big-endian."
+        order, order_evidence = "big", f"{order_evidence} They are from a NonStop, which writes big-endian."
     if prefix == 4:
         forms[two] = Form.UNIFIED_4
     some = system == System.UNKNOWN

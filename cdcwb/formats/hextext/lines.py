@@ -89,7 +89,7 @@ class Text:
         self._units = data
         self._high: Bytes | None = None
         if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-            raise CaptureError("the text is in UTF-32, which is not read; save it as UTF-8")
+            raise CaptureError("the text is in UTF-32, which is not supported; save it as UTF-8")
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             little = head.startswith(codecs.BOM_UTF16_LE)
             whole = data[: data.size & ~1]

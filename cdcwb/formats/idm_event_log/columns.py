@@ -115,7 +115,7 @@ def _by_sorting(labels: Sequence[str], named: bool, sample: Sequence[Row], how: 
     chosen, score, rows = _order_of(sample, places)
     names = COLUMNS if chosen is None else chosen
     shown = joined([labels[place] for place in places])
-    told = _told(names, score, rows) if chosen is not None else "newer order, since no row tells"
+    told = _told(names, score, rows) if chosen is not None else "newer order, because no row shows it"
     evidence = f"names sorted by {how.replace('_', ' ')} ({shown}); {told}"
     return Assignment(dict(zip(names, places, strict=True)), "sorted", evidence, 1.0)
 
@@ -162,8 +162,8 @@ def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> A
         score, rows = _score(sample, REDUCED, places)
         if rows and score >= ENOUGH:
             evidence = (
-                f"six columns with {what}: {score:.0%} of the fields at the places of event_type and table_key "
-                f"hold what belongs there ({plural(rows, 'row')})"
+                f"six columns with {what}: {score:.0%} of the fields in the positions of event_type and "
+                f"table_key have valid values ({plural(rows, 'row')})"
             )
             return Assignment(dict(zip(REDUCED, places, strict=True)), "position", evidence, 0.85 * score)
     shown = f"{plural(width, 'column')} with {what}" + (f" ({joined(labels[:12])})" if named and width else "")
@@ -249,7 +249,7 @@ def _told(names: Sequence[str], score: float, rows: int) -> str:
     status, key = names.index("status") + 1, names.index("table_key") + 1
     return (
         f"{order} order, with status at {status} and table_key at {key} "
-        f"({score:.0%} of the telling fields of {plural(rows, 'row')} agree)"
+        f"({score:.0%} of the distinctive fields of {plural(rows, 'row')} agree)"
     )
 
 
@@ -274,4 +274,4 @@ def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[st
         return None
     text = max(counts, key=lambda one: counts[one])
     where = "the old_value of type 1 or the column_name of types 4 to 6"
-    return text, f"{plural(counts[text], 'row')} of the first have it as {where}, where only NULL can stand"
+    return text, f"{plural(counts[text], 'row')} of the first have it as {where}, where only NULL is valid"

@@ -50,7 +50,7 @@ def dissect(record: bytes, cells: Sequence[Cell], source: Source | None = None) 
     at = 0
     for cell in cells:
         if cell.offset > at:
-            children.append(_leaf(record, "between", at, cell.offset, None, "parts the columns", quiet=True))
+            children.append(_leaf(record, "between", at, cell.offset, None, "separates the columns", quiet=True))
         children.append(_column(record, cell, row, broken, where))
         at = max(at, cell.offset + cell.length)
     if at < len(record):
@@ -68,7 +68,7 @@ def _leaf(
 def _row_meaning(row: Row) -> str:
     what = event_type(row["event_type"])
     if what is None:
-        return "an event of a type that is not known"
+        return "an event of an unknown type"
     column = f", column {visible(row['column_name'], 60)}" if what.per_field and row["column_name"] else ""
     return f"{what.name}: {what.meaning} ({visible(row['table_name'] or 'no table', 60)}{column})"
 
@@ -110,7 +110,7 @@ def _key(text: str | None, _: EventType | None, __: Source) -> str:
 
 
 def _status(text: str | None, _: EventType | None, __: Source) -> str:
-    return STATUSES.get(text or "", "reserved, so the Publisher leaves the row alone")
+    return STATUSES.get(text or "", "reserved: the Publisher skips the row")
 
 
 def _event_type(_: str | None, what: EventType | None, __: Source) -> str:
@@ -119,11 +119,11 @@ def _event_type(_: str | None, what: EventType | None, __: Source) -> str:
 
 def _event_time(text: str | None, _: EventType | None, source: Source) -> str:
     found = moment_of(text, source.zone)
-    return "" if found is None else f"{moment(found.utc)}, written as {found.form} does"
+    return "" if found is None else f"{moment(found.utc)}, in the form of {found.form}"
 
 
 def _perpetrator(text: str | None, _: EventType | None, __: Source) -> str:
-    return "NULL, so not the driver's own user" if text is None else "loopback where it is the driver's own user"
+    return "NULL, so not the driver's own user" if text is None else "loopback if it is the driver's own user"
 
 
 def _table_name(text: str | None, _: EventType | None, source: Source) -> str:
@@ -192,14 +192,14 @@ def _key_pieces(text: str) -> list[_Piece]:
             found += [
                 _Piece("column", name, name, f"column {number} of the key"),
                 _Piece("=", "=", None, "", quiet=True),
-                _Piece("value", value, plain, "in quotes, with escapes undone" if value.startswith('"') else ""),
+                _Piece("value", value, plain, "in quotes; escapes are decoded" if value.startswith('"') else ""),
             ]
     except TableKeyError as error:
         if found:
             found.append(plus)
         at = sum(len(piece.text) for piece in found)
         good, rest = text[at : error.position], text[error.position :]
-        found += [_Piece("so far", good, good, "as the grammar has it")] if good else []
+        found += [_Piece("so far", good, good, "by the grammar")] if good else []
         found.append(_Piece("error", rest, rest, str(error), problem="table_key"))
     return found
 
@@ -227,7 +227,7 @@ def _laid(record: bytes, cell: Cell, pieces: Sequence[_Piece]) -> tuple[Field, .
     made: list[Field] = []
     if at < 0 or not cell.length:
         if cell.length:
-            made.append(_leaf(record, "text", cell.offset, stop, cell.value, "as it is written"))
+            made.append(_leaf(record, "text", cell.offset, stop, cell.value, "as written in the log"))
         made += [Field(one.name, stop, 0, b"", one.value, one.meaning, (), one.problem, one.quiet) for one in pieces]
         return tuple(made)
     if at > cell.offset:

@@ -21,8 +21,8 @@ __all__ = ["Draft"]
 
 _NAMED: Final = 3  # files that a sentence names
 _FILLED: Final = {
-    "record_id": ("record_id is the number of the row", "there is no such column; rows count from 1 in capture order"),
-    "status": ("status is N", "there is no such column; all rows are taken for new"),
+    "record_id": ("record_id is the number of the row", "no such column; rows are numbered from 1 in capture order"),
+    "status": ("status is N", "no such column; all rows are processed as new"),
 }
 
 
@@ -35,7 +35,7 @@ class Draft:
         for one in probes:
             if not one.labels and one.file.sample:
                 raise CaptureError(
-                    f"{one.assignment.evidence}; say with the option columns which column is which", path=one.file.path
+                    f"{one.assignment.evidence}; assign the columns with the option columns", path=one.file.path
                 )
 
     def entries(self) -> list[FileEntry]:
@@ -81,7 +81,12 @@ class Draft:
             rows,
             "null_text",
             (
-                (null_texts_of(one), one.null_from or "nothing says otherwise", self.options.null_text is not None, one)
+                (
+                    null_texts_of(one),
+                    one.null_from or "the default; no evidence against it",
+                    self.options.null_text is not None,
+                    one,
+                )
                 for one in self.probes
                 if one.file.kind in ("csv", "excel") or one.null_text
             ),
@@ -95,10 +100,10 @@ class Draft:
             )
             self._add(rows, setting, told)
         given = self.options.given
-        self._say(rows, "charset", self.options.charset, "nothing in the files names it; assumed", "charset" in given)
-        zone = "event_time names no zone; assumed, where a text does not bear one of its own"
+        self._say(rows, "charset", self.options.charset, "the files do not give it; assumed", "charset" in given)
+        zone = "event_time has no zone; assumed for values without one"
         self._say(rows, "time_zone", self.options.zone, zone, "time_zone" in given)
-        schema = "tables that are named without a schema have none"
+        schema = "tables without a schema in their name have none"
         self._say(rows, "schema", self.options.schema or "none", schema, "schema" in given)
         return rows
 

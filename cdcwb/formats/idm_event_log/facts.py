@@ -29,12 +29,12 @@ _I, _U, _D = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 _ALL: Final = (
     EventType(1, "insert field", "a value of a new row", "add", True, False, _I),
     EventType(2, "update field", "the old value and the new one", "modify", True, False, _U),
-    EventType(3, "update field (remove all values)", "a value for all there are", "modify", True, False, _U),
-    EventType(4, "delete row", "the row is gone", "delete", False, False, _D),
-    EventType(5, "insert row (query-back)", "a new row; the table has its values", "add", False, True, _I),
-    EventType(6, "update row (query-back)", "a changed row; the table has its values", "modify", False, True, _U),
-    EventType(7, "insert field (query-back)", "a field of a new row; the table has it", "add", True, True, _I),
-    EventType(8, "update field (query-back)", "a changed field; the table has it", "modify", True, True, _U),
+    EventType(3, "update field (remove all values)", "a value that replaces all values", "modify", True, False, _U),
+    EventType(4, "delete row", "the row was deleted", "delete", False, False, _D),
+    EventType(5, "insert row (query-back)", "a new row; its values are in the table", "add", False, True, _I),
+    EventType(6, "update row (query-back)", "a changed row; its values are in the table", "modify", False, True, _U),
+    EventType(7, "insert field (query-back)", "a field of a new row; the value is in the table", "add", True, True, _I),
+    EventType(8, "update field (query-back)", "a changed field; the value is in the table", "modify", True, True, _U),
 )
 
 EVENT_TYPES: Final = {one.number: one for one in _ALL}
@@ -53,16 +53,16 @@ PUBLISHER_NEEDS: Final = ("column_name", "old_value", "new_value")
 """Columns without which the Publisher does not start, even where no row uses them (§1.2)."""
 
 TITLES: Final = {
-    "record_id": "the row's number, and its place in the order of publication",
+    "record_id": "the number of the row, which gives the order of publication",
     "table_key": "the key of the changed row",
-    "status": "what became of the row",
+    "status": "processing state of the row",
     "event_type": "what happened",
-    "event_time": "when it takes effect",
-    "perpetrator": "the database user who did it",
-    "table_name": "the table or view where it happened",
+    "event_time": "time at which the event takes effect",
+    "perpetrator": "the database user who made the change",
+    "table_name": "the table or view that changed",
     "column_name": "the column",
-    "old_value": "the value before",
-    "new_value": "the value after",
+    "old_value": "the old value",
+    "new_value": "the new value",
 }
 """What each column is, in a few words."""
 

@@ -78,7 +78,7 @@ def _undone(value: str) -> str:
 def _wrong_name(name: str, at: int, seen: Container[str]) -> TableKeyError | None:
     if not name.strip(BLANKS):
         return TableKeyError(at, "a column name", "blanks alone")
-    return TableKeyError(at, "a column that has not been named", f"{name!r} again") if name in seen else None
+    return TableKeyError(at, "a column that is not in the key yet", f"{name!r} again") if name in seen else None
 
 
 def _wrong(text: str, at: int, seen: Container[str]) -> TableKeyError:
@@ -97,13 +97,13 @@ def _wrong(text: str, at: int, seen: Container[str]) -> TableKeyError:
     end = _behind_plain(text, value)
     if end == value:
         return _error(text, value, "a value, in double quotes if it has a special character")
-    return _error(text, end, "+ or the end, since the value has no double quotes,")
+    return _error(text, end, "+ or the end, because the value is not in double quotes,")
 
 
 def _wrong_in_quotes(text: str, at: int) -> TableKeyError:
     while at < len(text) and text[at] != '"':
         if text[at] == "\\" and text[at + 1 : at + 2] not in ('"', "\\"):
-            return _error(text, at + 1, "a double quote or \\ behind \\")
+            return _error(text, at + 1, "a double quote or \\ after \\")
         at += 2 if text[at] == "\\" else 1
     if at == len(text):
         return _error(text, at, "a closing double quote")

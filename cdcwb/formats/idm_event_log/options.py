@@ -25,16 +25,16 @@ IGNORED: Final = "-"
 OPTIONS: Final[dict[str, str]] = {
     "columns": "which column is which: auto, record_id=ID,table_key=KEY, or all ten names in the order of the source",
     "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(SORTED_BY)}",
-    "header": "do delimited files begin with a line of column names? auto, true, false",
-    "delimiter": r"between fields: auto, or the text itself (0x01, \t)",
-    "quote": "around fields: auto, none, or the character",
+    "header": "delimited files begin with a line of column names: auto, true, false",
+    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
+    "quote": "quote around fields: auto, none, or the character",
     "charset": "character set of text (utf-8)",
-    "null_text": "a text that stands for NULL, without quotes: auto, none, or the text",
+    "null_text": "the text of NULL, without quotes: auto, none, or the text",
     "sheet": "sheet of an Excel file: auto (the first), or its name",
     "sql_table": "table of an SQL dump whose rows are read: auto, or schema.table",
-    "backslash": "is a backslash in the strings of an SQL dump an escape? auto, true, false",
+    "backslash": "a backslash in the strings of an SQL dump is an escape: auto, true, false",
     "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
-    "schema": "schema of tables that are named without one",
+    "schema": "schema of tables without a schema in their name",
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: without values and bytes",
@@ -70,7 +70,7 @@ class Options:
         charset = opt.check_charset("charset", values.get("charset", "utf-8"))
         if "A,\n'".encode(charset) != b"A,\n'":
             raise OptionError(
-                f"option charset: {charset!r} is not read, since ASCII is not a part of it; save as utf-8"
+                f"option charset: {charset!r} is not supported, because it does not include ASCII; save as utf-8"
             )
         sorted_by = None
         if "sort_column_names_by" in values:
@@ -78,7 +78,7 @@ class Options:
             sorted_by = None if chosen == "none" else chosen
         columns = _columns(values["columns"]) if "columns" in values else None
         if columns is not None and sorted_by is not None:
-            raise OptionError("options columns, sort_column_names_by: only one of them can say which column is which")
+            raise OptionError("options columns, sort_column_names_by: give only one of them")
         return cls(
             columns=columns,
             sorted_by=sorted_by,
@@ -154,7 +154,7 @@ def _columns(value: Any) -> Mapping[str, str] | tuple[str, ...]:
     opt.check_names(given, COLUMNS, "columns")
     twice = sorted({one for one in given.values() if list(given.values()).count(one) > 1})
     if twice:
-        raise OptionError(f"option columns: {twice[0]!r} stands for two columns")
+        raise OptionError(f"option columns: {twice[0]!r} is given for two columns")
     return given
 
 
@@ -163,5 +163,5 @@ def _in_order(names: Sequence[str]) -> tuple[str, ...]:
     opt.check_names(chosen, COLUMNS, "columns")
     twice = sorted({name for name in chosen if chosen.count(name) > 1})
     if twice:
-        raise OptionError(f"option columns: {twice[0]!r} stands for two columns")
+        raise OptionError(f"option columns: {twice[0]!r} is given for two columns")
     return tuple(name or IGNORED for name in names)

@@ -136,7 +136,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     draft = Draft(options, [said])
     entries = draft.entries()
     if not places:
-        raise CaptureError(f"{found.evidence}; say with the option columns which is which", path=name)
+        raise CaptureError(f"{found.evidence}; assign the columns with the option columns", path=name)
     looks: list[_Look] = [pickle.loads(one) for one in run(partial(_looked, entry=entries[0]))]
     seen = Seen()
     for one in looks:

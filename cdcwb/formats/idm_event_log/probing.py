@@ -125,7 +125,7 @@ def _table_settings(found: FileProbe, options: Options) -> tuple[tuple[str, str,
         given = bool(options.tokens)
         settings.append(("delimiter", found.dialect.sentence(), found.delimiter_from, given))
         shown = "true" if found.header else "false"
-        why = "the first record is made of names" if found.header else "the first record is not made of names"
+        why = "the first record consists of names" if found.header else "the first record does not consist of names"
         is_given = options.header is not None
         settings.append(("header", shown, "given as an option" if is_given else why, is_given))
     sheets = found.settings.get("sheets")
@@ -208,7 +208,7 @@ def _of_dump(path: str, options: Options, source: Source, quick: bool) -> Probe:
         compression=source.compression, problem=source.problem if not quick else None, sample=tuple(rows[:_SAMPLE]),
     )  # fmt: skip
     given = options.backslash is not None
-    told = "given as an option" if given else "a dump of MySQL" if mysql else "nothing says that it is a dump of MySQL"
+    told = "given as an option" if given else "a dump of MySQL" if mysql else "no evidence of a dump of MySQL"
     found = (
         ("sql_table", name, "given as an option" if options.sql_table else why, options.sql_table is not None),
         ("backslash", str(backslash).lower(), told, given),
@@ -254,6 +254,6 @@ def _chosen(tables: _Tables, options: Options) -> tuple[str, Assignment, tuple[s
             raise last
         return "", Assignment({}, "nothing", "no statement has rows", 0.0), (), "no statement has rows"
     why = f"the only one with rows of {plural(len(tables), 'table')}" if len(tables) == 1 else (
-        f"its columns are those of an event log; rows stand of {joined(sorted(tables)[:8])}"
+        f"its columns are those of an event log; the dump has rows of {joined(sorted(tables)[:8])}"
     )  # fmt: skip
     return best[1], best[2], best[3], why

@@ -85,7 +85,7 @@ def _as_told(path: str, what: str, options: Options) -> Recognition:
     except CaptureError as reason:
         return Recognition(0.0, [reason.message], refusal=reason)
     score, rows = agreement(seen.file.sample, seen.assignment.places)
-    agree = f"{score:.0%} of the telling fields of {plural(rows, 'row')} agree"
+    agree = f"{score:.0%} of the distinctive fields of {plural(rows, 'row')} agree"
     sentence = f"{what} has columns {seen.assignment.evidence}; {agree}"
     return Recognition(score * SURE if score >= ENOUGH else 0.0, [sentence], seen.file.kind)
 
@@ -100,7 +100,7 @@ def _without_rows(path: str, options: Options) -> CaptureError | None:
     if found is None or (found[1] is not None and by_names(found[1]) is None):
         return None
     return CaptureError(
-        f"this SQL script has no rows: its INSERT into {found[0]} takes them from a SELECT; run it, and export the "
+        f"this SQL script has no rows: its INSERT into {found[0]} selects them; run it, and export the "
         "table as INSERT statements with VALUES or as CSV",
         path=path,
     )
@@ -122,9 +122,9 @@ def _renamed(path: str, what: str, seen: Probe) -> Recognition:
         sentence = f"this looks like an event log whose columns {lacking}"
     else:
         holds = seen.assignment.evidence
-        sentence = f"{holds}; if it is one all the same, its columns have to be named"
+        sentence = f"{holds}; if it is one, name its columns"
     refusal = CaptureError(
-        f"{sentence}; say which is which, by names or numbers from 1, and leave out what is not there:",
+        f"{sentence}; assign the columns by name or number (from 1), and leave out those that do not exist:",
         path=path,
         advice=(advice,),
     )

@@ -75,7 +75,7 @@ def no_time(text: str | None) -> str:
 
 def ambiguous_time(text: str | None, zone: str) -> str:
     """An event_time that the zone has twice or not at all."""
-    return f"event_time: expected a time that {zone} has once, found {given(text)}; the earlier moment is taken"
+    return f"event_time: expected a time that {zone} has once, found {given(text)}; the earlier one is used"
 
 
 def no_name(text: str | None, absent: bool = False) -> str:
@@ -93,7 +93,7 @@ def unfit(column: str, text: str | None) -> str:
     text = text or ""
     at = next(place for place, character in enumerate(text) if is_unfit(character))
     found = f"U+{ord(text[at]):04X} at character {at}"
-    return f"{column}: expected characters that XML 1.0 can hold, found {found}"
+    return f"{column}: expected characters that XML 1.0 allows, found {found}"
 
 
 def is_unfit(character: str) -> bool:
@@ -105,5 +105,5 @@ def is_unfit(character: str) -> bool:
 def absent_column(name: str) -> str:
     """A column that a whole source lacks."""
     if name in PUBLISHER_NEEDS:
-        return f"expected a column {name}, found none: the Publisher would not start"
+        return f"expected a column {name}, found none: the Publisher does not start without it"
     return f"expected a column {name}, found none: the event log has ten columns"

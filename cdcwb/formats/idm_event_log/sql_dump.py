@@ -137,7 +137,7 @@ class _Reader:
             yield self.gap(place, behind, None, "comments" if self._has_text(place, behind) else "white space")
             return
         if self.data[place : place + 2] == b"/*":
-            yield self._damage(place, place, "expected the end of a comment, and found none")
+            yield self._damage(place, place, "expected the end of a comment, found none")
             return
         head = self._head(place)
         if head is None:
@@ -187,7 +187,7 @@ class _Reader:
         if copied is not None:
             table = folded_name(copied[1], self.charset)
             mine = self.table is not None and is_table(table, self.table)
-            reason = "COPY is not read; dump the table as INSERT statements" if mine else f"rows of {table}"
+            reason = "COPY is not supported; dump the table as INSERT statements" if mine else f"rows of {table}"
             return self.gap(place, copied.end(), Problem.MALFORMED if mine else None, reason)
         if self.patterns.routine.match(self.data, place) is not None:
             found = self.patterns.routine_end.search(self.data, place + 1)
@@ -238,7 +238,7 @@ class _Reader:
                     end, goes_on = self._row_end(after), False
                 if end < 0:
                     shown = bytes(data[after : after + _SHOWN]).lstrip()[:12].decode(self.charset, "backslashreplace")
-                    reason = f"expected a comma or a semicolon behind the row, found {shown!r}"
+                    reason = f"expected a comma or a semicolon after the row, found {shown!r}"
                     begin, goes_on = self._resume(begin, after - 1, reason)
                     first = begin
                 else:

@@ -137,7 +137,7 @@ def value_of(token: str, backslash: bool = False) -> Value:
     if made is not None:
         return made
     shown = text if len(text) <= 60 else text[:57] + "…"
-    return Value(None, f"expected a literal, found {shown or 'nothing'}, which only the database can work out")
+    return Value(None, f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate")
 
 
 def _without_comments(token: str) -> str:

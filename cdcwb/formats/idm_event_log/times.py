@@ -68,7 +68,7 @@ class Printed(NamedTuple):
 class Times:
     """The times of many rows. ``us``: microseconds since 1970 in UTC, null where the text is NULL or no time. ``form``:
     the place of each one's form in FORMS, -1 where there is none. ``doubtful``: times that the zone has twice or not at
-    all; the earlier moment is taken."""
+    all; the earlier one is used."""
 
     us: pa.Int64Array
     form: npt.NDArray[np.int8]

@@ -105,7 +105,7 @@ def _block(file: AvroFile, block: Block, stop: int) -> _Run:
             reason = f"record {len(bounds) - 1} of the Avro block at offset {block.start} is damaged ({reason})"
         elif count == block.count and bounds[-1] < len(plain):
             left = len(plain) - bounds.pop()
-            reason = f"{left} bytes are left behind the last record of the Avro block at offset {block.start}"
+            reason = f"{left} bytes follow the last record of the Avro block at offset {block.start}"
     else:
         plain = bytes(file.data[block.start : min(block.stop, block.start + LONGEST)])
     bad = len(bounds) - 1

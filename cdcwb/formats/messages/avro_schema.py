@@ -48,14 +48,14 @@ def record_schema(text: str) -> RecordSchema:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as reason:
-        raise CaptureError(f"the Avro schema is no JSON ({reason})") from None
+        raise CaptureError(f"the Avro schema is not JSON ({reason})") from None
     is_value = _is_value(raw)
     if is_value:
         raw = {"type": "record", "name": "value", "fields": [{"name": "value", "type": raw}]}
     try:
         plain = _Plain().of(raw, "", 0)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as reason:
-        raise CaptureError(f"the Avro schema cannot be understood ({type(reason).__name__}: {reason})") from None
+        raise CaptureError(f"the Avro schema cannot be parsed ({type(reason).__name__}: {reason})") from None
     if not isinstance(plain, dict) or plain["type"] != "record":
         raise CaptureError("the Avro schema is not that of a record")
     micros = frozenset(
@@ -105,7 +105,7 @@ class _Plain:
         if kind == "array":
             items = self.of(raw["items"], space, depth + 1)
             if self.smallest(items) == 0:
-                raise CaptureError("the Avro schema has an array of items that take no bytes, which is not read")
+                raise CaptureError("the Avro schema has an array of items of zero bytes, which is not supported")
             return {"type": "array", "items": items}
         if kind == "map":
             return {"type": "map", "values": self.of(raw["values"], space, depth + 1)}
@@ -144,7 +144,7 @@ class _Plain:
             raise CaptureError(f"the Avro schema names a type that it does not define: {name!r}")
         known = self.known[full]
         if known is None:
-            raise CaptureError(f"the Avro schema has a type that contains itself ({full!r}), which is not read")
+            raise CaptureError(f"the Avro schema has a type that contains itself ({full!r}), which is not supported")
         return known
 
     def smallest(self, plain: Plain) -> int:

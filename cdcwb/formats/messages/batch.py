@@ -91,7 +91,7 @@ class Messages:
         place = f"offset {end}"
         if len(self.source[number].as_py() or b"") != self.length[number]:  # a row, or a piece of a message
             place = f"byte {len(self.value[number].as_py() or b'')} of the message"
-        return f"the JSON message is cut off at {place}, before its end; only its complete fields are shown"
+        return f"the JSON message is cut off at {place}; only its complete fields are shown"
 
 
 class Parsed(NamedTuple):

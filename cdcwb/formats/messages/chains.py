@@ -65,7 +65,7 @@ def detect_prefix(source: Source, options: Options, damaged: bool) -> Chain | No
 
 
 def _words(prefix: str, pairs: bool) -> str:
-    return f"length before them ({prefix})" + (", each behind a key with its own" if pairs else "")
+    return f"length before them ({prefix})" + (", each after a key with its own" if pairs else "")
 
 
 def _chain(framing: Framing, options: Options) -> Chain | None:

@@ -217,7 +217,7 @@ def bodies_of(
         if text is not None:
             framed.setdefault(text, []).append(number)
         elif identifier is not None:
-            found[number] = Broken(Problem.NO_REGISTRY, f"schema {identifier} is not known; name its registry")
+            found[number] = Broken(Problem.NO_REGISTRY, f"unknown schema {identifier}; give its registry")
         else:
             shown = value[:16].hex(" ") or "nothing"
             found[number] = Broken(Problem.MALFORMED, f"expected a JSON object, or 00 and a schema id, found {shown}")

@@ -34,11 +34,11 @@ PREFIXES: Final = ("be4", "le4", "be8", "le8", "varint", "zigzag")
 SPLIT_SIZE: Final = 64 << 20
 
 OPTIONS: Final[dict[str, str]] = {
-    "container": f"what holds the messages: auto, {', '.join(CONTAINERS)}",
-    "separator": r"between the properties, key and value of a console consumer's line: auto, or the text itself (\t)",
-    "encoding": f"of values in lines: auto, {', '.join(ENCODINGS)}",
-    "prefix": f"the length before each message: auto, {', '.join(PREFIXES)}",
-    "pairs": "does each length-prefixed message have a key before it? auto, true, false",
+    "container": f"container of the messages: auto, {', '.join(CONTAINERS)}",
+    "separator": r"separator of properties, key and value in a console consumer's line: auto, or the text itself (\t)",
+    "encoding": f"encoding of values in lines: auto, {', '.join(ENCODINGS)}",
+    "prefix": f"the length that precedes each message: auto, {', '.join(PREFIXES)}",
+    "pairs": "a key precedes each length-prefixed message: auto, true, false",
     "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
 }
 """Every option of this layer and what it means."""
@@ -120,4 +120,4 @@ def unescaped(name: str, text: str) -> bytes:
     try:
         return codecs.decode(text.encode("ascii", "backslashreplace"), "unicode_escape").encode()
     except UnicodeDecodeError as reason:
-        raise OptionError(f"option {name}: {text!r} has an escape that is none ({reason.reason})") from None
+        raise OptionError(f"option {name}: {text!r} has an invalid escape ({reason.reason})") from None

@@ -65,7 +65,7 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
     texts = [line for line in lines if line.strip()]
     texts = [text for text in texts if text.lstrip()[:1] == b"{" or not remark(text.strip())]
     if not texts:
-        return Detected(_given(Layout(), options), "there is no line that says anything", 0.0)
+        return Detected(_given(Layout(), options), "no line has evidence", 0.0)
     documents = [text for text in texts if text.lstrip()[:1] == b"{"]
     records = [text for text in documents if is_record(text)]
     if 2 * len(records) > len(texts):

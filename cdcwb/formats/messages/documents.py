@@ -32,7 +32,7 @@ _MARK: Final = 24  # bytes of the longest beginning of a line that counts
 _MARKS: Final = rb"CreateTime:|LogAppendTime:|NO_TIMESTAMP|Partition:|Offset:|NO_HEADERS"
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
 _BRACE: Final = ord("{")
-_TOO_LONG: Final = f"a document longer than the {LONGEST:,} bytes that a message may have"
+_TOO_LONG: Final = f"a document longer than {LONGEST:,} bytes, the maximum of a message"
 
 
 def iter_documents(source: Source, layout: Layout, margin: bytes = b"", most: int = 8192) -> Iterator[Segments]:
@@ -186,7 +186,7 @@ class _Walk:
             if goes_on - place <= _GAP and not self.source.read(place, goes_on).tobytes().strip():
                 self.document(begin, goes_on, False)
             else:
-                self.malformed(goes_on, f"a JSON document that cannot be followed to its end: {damage.reason}")
+                self.malformed(goes_on, f"a JSON document whose end cannot be found: {damage.reason}")
         else:
             goes_on = self.next_brace(place + 1)
         self.scanner = Scanner(self.margin)

@@ -46,7 +46,7 @@ def iter_lines(source: Source, start: int, stop: int, marks: Marks = (), window:
                 size = min(2 * size, LONGEST)
                 continue
             after = first_line(source, position + LONGEST, marks)
-            yield from pieces(position, after, f"a line longer than the {LONGEST:,} bytes that a message may have")
+            yield from pieces(position, after, f"a line longer than {LONGEST:,} bytes, the maximum of a message")
             position, size = after, window
             continue
         starts = np.append(0, ends[:-1])

@@ -88,7 +88,7 @@ def _probe(source: Source, options: Options) -> Container:
 def _avro(source: Source) -> Container:
     try:
         if source.read(0, len(avro.MAGIC)).tobytes() != avro.MAGIC:
-            raise CaptureError("is no Avro container: it does not begin with Obj and 1")
+            raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
         file = avro.AvroFile(source)
     except CaptureError as reason:
         return Container(source.path, "avro", "row", source.size, 1, problem=reason.message, evidence="begins with Obj")
@@ -166,8 +166,8 @@ def _prefixed(source: Source, head: bytes, options: Options) -> Container | None
         return None
     if chain is None:
         settings = {"prefix": options.prefix or "be4", "pairs": str(bool(options.pairs)).lower(), "content": "any"}
-        problem = "no kind of length prefix leads from message to message"
-        return _made(source, "prefixed", settings, "nothing tells the lengths", problem)
+        problem = "no kind of length prefix fits from message to message"
+        return _made(source, "prefixed", settings, "the lengths cannot be detected", problem)
     settings = {
         "prefix": chain.prefix,
         "pairs": str(chain.pairs).lower(),
@@ -202,7 +202,7 @@ def _raw(source: Source, head: bytes) -> Container | None:
         evidence = f"{plural(starts[start] + 1, 'line')} of the beginning start with {start.hex()}, as the file does"
         return _made(source, "lines", Layout(marks=(*marks, *_REMARKS)).to_settings(), evidence)
     what = "atMSG" if start == BINARY else f"a zero byte and the schema id {int.from_bytes(start[1:], 'big')}"
-    return _made(source, "message", {}, f"the file begins with {what}, and no other message begins behind a newline")
+    return _made(source, "message", {}, f"the file begins with {what}, and no other message begins after a newline")
 
 
 def _one(source: Source, head: bytes) -> Container | None:
@@ -213,7 +213,7 @@ def _one(source: Source, head: bytes) -> Container | None:
     lines = [line for line in map(bytes.strip, front.split(b"\n")) if line]
     if not brace or not all(map(remark, lines)):
         return None
-    evidence = f"the file begins with a JSON document that has no end{', behind notes' if lines else ''}"
+    evidence = f"the file begins with a JSON document that has no end{', after notes' if lines else ''}"
     if not lines:
         return _made(source, "message", {}, evidence)
     settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
@@ -232,7 +232,7 @@ def _lines(source: Source, head: bytes, options: Options) -> Container:
         layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
     problem = None
     if head.startswith(_UTF16):
-        problem = "the text is in UTF-16, which is not read; save it as UTF-8"
+        problem = "the text is in UTF-16, which is not supported; save it as UTF-8"
     elif any(b"\xef\xbf\xbd" in text and (BINARY in text or b"\\u0000" in text or b"\0" in text) for text in texts):
         problem = _LOST
     settings = {**layout.to_settings(), "share": str(detected.share)}

@@ -77,7 +77,7 @@ def _open(container: Container) -> Source:
 
 def _avro(source: Source) -> AvroFile:
     if source.read(0, len(MAGIC)).tobytes() != MAGIC:
-        raise CaptureError("is no Avro container: it does not begin with Obj and 1")
+        raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
     return AvroFile(source)
 
 
@@ -120,7 +120,7 @@ def locate(container: Container, offset: int) -> Messages:
                 return _messages(container, source, segments.part(at, at + 1))
     finally:
         source.close()
-    raise CaptureError("the file is shorter than it was", path=container.path, offset=offset)
+    raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
 
 
 def _layout(container: Container) -> Layout:
@@ -148,7 +148,7 @@ def _whole(source: Source) -> Segments:
     found = Found()
     length = source.length
     if length > LONGEST:
-        found.malformed(0, length, f"a message longer than the {LONGEST:,} bytes that a message may have")
+        found.malformed(0, length, f"a message longer than {LONGEST:,} bytes, the maximum")
         return found.take()
     text = source.read(0, length).tobytes()
     bare = text.removeprefix(BOM).strip(_BLANK)

@@ -143,7 +143,7 @@ def unwrap(text: bytes, encoding: str, characters: str) -> Parsed | None:
     key = _key(bytes(record.key), encoding, characters)
     failed = _text(record.payload_error)
     if failed is not None:
-        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it could not decode the value: {failed}")
+        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {failed}")
     raw = bytes(record.payload) or bytes(record.value)
     value = _value(raw, encoding, characters)
     if value is None and raw != b"null":

@@ -74,5 +74,5 @@ def _from_url(url: str, ids: Iterable[int]) -> dict[int, str]:
                 why = str(reason).replace(url, shown)
                 if parts.password:
                     why = why.replace(parts.password, "…")
-                raise CaptureError(f"the schema registry does not give schema {number} ({why})", path=shown) from None
+                raise CaptureError(f"the schema registry does not return schema {number} ({why})", path=shown) from None
     return found

@@ -6,7 +6,7 @@ documents is passed over. The scanner goes piece by piece and carries its state;
 * a newline inside a string, which JSON does not allow: a quote is missing or too many,
 * an object that begins where a line of a new document would (the margin) though the one before is open and no
   element may stand there: a brace is missing,
-* a brace that closes nothing, and objects nested deeper than any parser follows.
+* a closing brace without an opening one, and objects nested deeper than any parser follows.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class Scanner:
         wrong = np.flatnonzero((depth < 0) | (depth > DEPTH))
         if not len(wrong):
             return []
-        reason = "a brace that closes nothing" if depth[wrong[0]] < 0 else f"objects nested deeper than {DEPTH:,}"
+        reason = (
+            "a closing brace without an opening one" if depth[wrong[0]] < 0 else f"objects nested deeper than {DEPTH:,}"
+        )
         return [Damage(int(place[wrong[0]]), reason, False)]
 
     def _misplaced(self, piece: Bytes, place: Ints, kind: Bytes, step: Ints, depth: Ints) -> list[Damage]:
@@ -143,7 +145,7 @@ class Scanner:
             if before not in ((b"[", b",", b"") if array else (b":", b"")):
                 wrong.append(index)
                 break
-        reason = "another document begins before this one has ended"
+        reason = "another document begins before this one ends"
         return [Damage(int(place[index]) - len(self._before), reason, True) for index in wrong]
 
     def _in_array(self, kind: Bytes, step: Ints, at: Ints) -> Bools:

@@ -27,7 +27,7 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
     """The fields of a message; takes any bytes and never raises. ``schemas`` are those of the registry, ``bare`` that
     of a value without a frame."""
     if value is None:
-        said = "no value: a compacted topic forgets the row with this key"
+        said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     if bare is None and is_json(value):
         return _json(value, describe)
@@ -42,7 +42,7 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
             Field("schema id", 1, 4, value[1:5], str(identifier), "the schema in the registry"),
         )
     at = sum(one.length for one in frame)
-    said, code = "the schema is not known", Problem.NO_REGISTRY
+    said, code = "unknown schema", Problem.NO_REGISTRY
     rest = Field("undecoded", at, len(value) - at, value[at:], None, said, (), code)
     if schema is not None:
         rest = _meant(anatomy(parse_schema(schema), value, at), "", describe)

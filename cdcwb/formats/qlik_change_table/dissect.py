@@ -23,10 +23,10 @@ _NAMED: Final = 6
 
 _WHAT: Final = {
     "INSERT": "the new row",
-    "UPDATE": "the row after the update",
+    "UPDATE": "after image of the update",
     "DELETE": "the deleted row",
     "REFRESH": "a row of the full load",
-    "TRUNCATE": "the table was emptied",
+    "TRUNCATE": "all rows of the table were deleted",
 }
 
 
@@ -64,8 +64,8 @@ def _row_meaning(said: dict[str, Any], context: Context) -> str:
     if context.role == CONTROL:
         return f"a row of the control table {context.control}"
     if said["kind"] == "before":
-        return "the row before the update with the same change_seq"
-    return _WHAT.get(str(said["operation"]), "a row whose operation is not known")
+        return "before image of the update with the same change_seq"
+    return _WHAT.get(str(said["operation"]), "a row with an unknown operation")
 
 
 def _field(record: bytes, cell: Cell, place: int, context: Context) -> Field:
@@ -81,7 +81,7 @@ def _field(record: bytes, cell: Cell, place: int, context: Context) -> Field:
         meaning, wrong, inside = _header(record, cell, name, cell.text, context)
         problem = problem or wrong
     if cell.garbled:
-        meaning = f"{meaning}; not in the character set {context.charset}, so the hex of its bytes"
+        meaning = f"{meaning}; not in the character set {context.charset}; its bytes in hex"
     children = _around(record, cell, inside)
     raw = record[cell.start : cell.stop]
     return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning, children, problem)
@@ -91,10 +91,8 @@ def _around(record: bytes, cell: Cell, inside: tuple[Field, ...]) -> tuple[Field
     """The parts of a field with what stands before and behind its content."""
     if not inside:
         return ()
-    before = _leaf(record, "opening", cell.start, cell.inner, None, "what opens the field")
-    behind = _leaf(
-        record, "closing", cell.end, cell.stop, None, "what closes the field, and what parts it from the next"
-    )
+    before = _leaf(record, "opening", cell.start, cell.inner, None, "opening quote")
+    behind = _leaf(record, "closing", cell.end, cell.stop, None, "closing quote, and the delimiter that follows")
     return tuple(part for part in (before, *inside, behind) if part.length or part not in (before, behind))
 
 
@@ -115,13 +113,13 @@ def _data_meaning(cell: Cell, place: int, context: Context) -> str:
 # --- header columns ---------------------------------------------------------------------------------------------------
 
 _TITLES: Final = {
-    "change_seq": "order of the changes of a task",
+    "change_seq": "order of the changes of the task",
     "change_oper": "operation",
     "change_mask": "columns that changed",
-    "stream_position": "place in the source's log",
+    "stream_position": "position in the source's log",
     "operation": "operation",
     "transaction_id": "transaction of the source",
-    "timestamp": "when the change was made, UTC",
+    "timestamp": "time of the change, UTC",
     "partition_name": "period of the partition",
 }
 
@@ -130,22 +128,22 @@ _Meaning = tuple[str, Problem | None, tuple[Field, ...]]
 
 def _header(record: bytes, cell: Cell, name: str | None, text: str, context: Context) -> _Meaning:
     """What a header column means, what is wrong with it, and what is inside."""
-    title = _TITLES.get(name or "", "a header column that is not documented")
+    title = _TITLES.get(name or "", "an undocumented header column")
     if name == "change_mask":
         return _mask(record, cell, text, context)
     if name == "change_oper":
         known = LETTERS.get(text)
-        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: not documented"), None, ()
+        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: undocumented"), None, ()
     if name == "operation":
         known = OPERATIONS.get(text)
-        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: not documented"), None, ()
+        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: undocumented"), None, ()
     if name == "change_seq":
         return _sequence(record, cell, text, title)
     if name == "timestamp":
         time = time_of(text)
         wrong = None if time is not None or not text else Problem.TIME_RANGE
         if time is not None and time.year == 1970 and time.month == 1 and time.day == 1:
-            return f"{title}: not known when the row was written", None, ()
+            return f"{title}: unknown when the row was written", None, ()
         return (title if time is None else f"{title}: {moment(time)}"), wrong, ()
     if name == "partition_name":
         return _partition(record, cell, text, title)
@@ -173,12 +171,12 @@ def _parts(record: bytes, cell: Cell, pieces: Sequence[tuple[str, int, int, str,
 def _sequence(record: bytes, cell: Cell, text: str, title: str) -> _Meaning:
     time = sequence_time(text)
     if time is None:
-        return f"{title}: expected 35 digits with a time in front", Problem.VALUE if text else None, ()
+        return f"{title}: expected 35 digits that begin with a time", Problem.VALUE if text else None, ()
     shown = f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 10_000:02d}"
     number = text[16:].lstrip("0") or "0"
     pieces = [
         ("time", 0, 16, shown, "UTC on the Replicate server, usually of the commit, in hundredths of a second"),
-        ("number", 16, 35, number, "one count for the whole task; a before image has its update's"),
+        ("number", 16, 35, number, "one counter for the task; a before image has that of its update"),
     ]
     return f"{title}: {shown} and number {number}", None, _parts(record, cell, pieces)
 
@@ -205,7 +203,7 @@ def _mask(record: bytes, cell: Cell, text: str, context: Context) -> _Meaning:
     mask = None if settings is None else mask_of(text, settings)
     if settings is None or mask is None:
         return f"{title}: expected hexadecimal digits or base64", Problem.MASK if settings else None, ()
-    order = "a number: its last byte holds bits 0 to 7" if settings.order == "big" else "byte 0 holds bits 0 to 7"
+    order = "a number: its last byte has bits 0 to 7" if settings.order == "big" else "byte 0 has bits 0 to 7"
     meaning = f"{plural(len(mask.data), 'byte')}; {order}"
     digits = _leaf(record, "digits", cell.inner, cell.end, text, meaning)
     bits = _bits(mask, settings.offset, cell.end, context)

@@ -190,7 +190,7 @@ class Draft:
         if not self.prefixes:
             self._detect("prefix", self.options.prefix or PREFIX, "no file has header columns", False)
         given = "charset" in self.options.given
-        why = "given as an option" if given else "nothing in the files names it; assumed"
+        why = "given as an option" if given else "the files do not give it; assumed"
         self._detect("charset", self.options.charset, why, given)
 
     def _dialect_rows(self) -> None:
@@ -224,7 +224,7 @@ class Draft:
             decision = decided[table]
             if not decision.told and usual is not None and order is None and usual != decision.settings.order:
                 again = decide(evidence.get(table, Evidence()), header, usual, offset)
-                why = f"its masks can be read either way; those of {plural(told.count(usual), 'other table')} tell it"
+                why = f"its masks are ambiguous; those of {plural(told.count(usual), 'other table')} decide it"
                 decision = replace(again, order_evidence=why)
             self._settle(table, decision, evidence.get(table, Evidence()))
         for at, entry in enumerate(self.tables):

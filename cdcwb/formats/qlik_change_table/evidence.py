@@ -241,16 +241,16 @@ def _order_sentence(evidence: Evidence, order: str, offset: int, given: str | No
     if given:
         return "given as an option"
     if not evidence.masks:
-        return f"no mask has a bit; {_USUAL[evidence.usual_order]} is assumed"
+        return f"no mask has a bit set; {_USUAL[evidence.usual_order]} is assumed"
     if not told:
-        either = f"{plural(evidence.masks, 'mask')} can be read either way"
+        either = f"{plural(evidence.masks, 'mask')} fit either order"
         return f"{either}; {_USUAL[order]} is assumed; {_examples(evidence)}"
     other = "big" if order == "little" else "little"
     here, there = (evidence.counts[one][min(offset, _FURTHEST)] for one in (order, other))
     inside = f"{here[_INSIDE]} have bits of data columns only, in the other order {there[_INSIDE]}"
     parts = [f"of {plural(evidence.masks, 'mask')}, {inside}"]
     if evidence.compared:
-        parts.append(f"{here[_SAME]} against {there[_SAME]} of {evidence.compared} are what images or key say")
+        parts.append(f"{here[_SAME]} against {there[_SAME]} of {evidence.compared} agree with images or key")
     return f"{'; '.join(parts)}; {_examples(evidence)}"
 
 
@@ -261,14 +261,14 @@ def _offset_sentence(evidence: Evidence, order: str, offset: int, header: int, g
     if given is not None:
         return "given as an option"
     if not evidence.masks:
-        return f"there are {plural(header, 'header column')}, and no mask that tells otherwise"
+        return f"there are {plural(header, 'header column')}, and no mask contradicts that"
     counts = evidence.counts[order][min(offset, _FURTHEST)]
     found = f"{counts[_INSIDE]} of {plural(evidence.masks, 'mask')} have bits of data columns only"
     if evidence.inserts:
         found += f", {counts[_LOW]} of {plural(evidence.inserts, 'INSERT')} begin with the first of them"
         found += f" and {counts[_HIGH]} end with the last"
     if offset != header:
-        return f"the masks count more or fewer than the {plural(header, 'header column')} that are there: {found}"
+        return f"the masks do not count the {plural(header, 'header column')} that exist: {found}"
     return f"there are {plural(header, 'header column')}: {found}"
 
 
@@ -295,4 +295,4 @@ def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -
     if not places or len(places) == len(columns) or count < _SHARE * total:
         return [], ""
     names = [columns[place] for place in places]
-    return names, f"the masks of {count} of {plural(total, 'deleted row')} mark {joined(names)} only"
+    return names, f"the masks of {count} of {plural(total, 'deleted row')} have the bits of {joined(names)} only"

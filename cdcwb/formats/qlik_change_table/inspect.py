@@ -36,7 +36,7 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
     the file ends before ``offset``.
     """
     if is_side_file(path):
-        raise CaptureError("a side file describes another file; inspect that one", path=path)
+        raise CaptureError("this is a side file that describes another file; inspect that one", path=path)
     plan = plan_beginnings([path, *_beside(path)], options)
     entry = plan.files[0]
     shape = plan.shapes[entry.shape]

@@ -89,7 +89,7 @@ def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None
     if not prefixes:
         return None
     prefix, having = max(prefixes, key=lambda pair: (len(pair[1]), len(pair[0])))
-    return Prefix(having[0][: len(prefix)], f"known names behind it: {joined(having[:8])}")
+    return Prefix(having[0][: len(prefix)], f"known names that follow it: {joined(having[:8])}")
 
 
 def lay_out(names: Sequence[str], prefix: str | None) -> Layout:

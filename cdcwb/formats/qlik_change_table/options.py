@@ -24,18 +24,18 @@ _TOKENS: Final = {
 }
 
 OPTIONS: Final[dict[str, str]] = {
-    "prefix": "before the names of header columns: auto, or the text (header__)",
-    "suffix": f"behind the names of change tables ({SUFFIX})",
+    "prefix": "prefix of the names of header columns: auto, or the text (header__)",
+    "suffix": f"suffix of the names of change tables ({SUFFIX})",
     "table": "schema.table of all rows: auto (from side files, else from the names of files and folders), or the name",
     "mask_order": f"byte order of change masks: auto, {', '.join(bitmask.ORDERS)}",
     "mask_offset": "bit of the first data column in change masks: auto, or a number",
-    "mask_text": f"how texts spell change masks: auto, {bitmask.HEX}, {bitmask.BASE64}",
+    "mask_text": f"text form of change masks: auto, {bitmask.HEX}, {bitmask.BASE64}",
     "charset": "character set of text (utf-8)",
-    "header": "do delimited files begin with a line of column names? auto, true, false",
-    "delimiter": r"between fields: auto, or the text itself (0x01, \t)",
-    "record_delimiter": r"behind a record: auto, or the text itself (\n, \r\n, 0x02)",
-    "quote": "around fields: auto, none, or the character",
-    "escape": "before a quote within quotes: auto, none, or the character",
+    "header": "delimited files begin with a line of column names: auto, true, false",
+    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
+    "record_delimiter": r"delimiter of records: auto, or the text itself (\n, \r\n, 0x02)",
+    "quote": "quote around fields: auto, none, or the character",
+    "escape": "escape before a quote within quotes: auto, none, or the character",
     "null": "the text of NULL, without quotes: auto, empty, or the text",
     "split_size": f"bytes of a large file that one task reads ({_SPLIT_SIZE})",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
@@ -76,7 +76,7 @@ class Options:
         charset = opt.check_charset("charset", values.get("charset", "utf-8"))
         if "A,\n".encode(charset) != b"A,\n":
             raise OptionError(
-                f"option charset: {charset!r} is not read, since ASCII is not a part of it; save as utf-8"
+                f"option charset: {charset!r} is not supported, because it does not include ASCII; save as utf-8"
             )
         return cls(
             prefix=_text(values, "prefix"),

@@ -48,7 +48,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     """
     data = [path for path in paths if not is_side_file(path)]
     if not data:
-        raise CaptureError("there are side files only, and no data files that they describe", path=paths[0])
+        raise CaptureError("there are only side files, without the data files that they describe", path=paths[0])
     probes: list[Probe] = run(probe, [(path, options) for path in data])
     draft = Draft(options)
     for index, found in enumerate(probes):
@@ -84,7 +84,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     """The plan of a table of rows that is called ``name``. Raises CaptureError for one without columns."""
     columns = [one for one in schema if one.name != ROW]
     if not columns:
-        raise CaptureError("a table without columns is no change table", path=name)
+        raise CaptureError("a table without columns is not a change table", path=name)
     described = tuple(column_of(place, one) for place, one in enumerate(columns, 1))
     text = pa.schema(columns).to_string(show_field_metadata=False, show_schema_metadata=False)
     found = Probe(name, "rows", described, True, heading=text)

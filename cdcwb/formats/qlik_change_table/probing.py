@@ -172,7 +172,7 @@ def _csv(path: str, head: Bytes, whole: bool, side: SideFile | None, options: Op
         header, first = False, mark
         columns = columns or tuple(Column(place, f"column_{place}") for place in range(1, len(fields) + 1))
     known = any(column.type is not None for column in columns)
-    dialect_from = "the side file" if described else "nothing says otherwise"
+    dialect_from = "the side file" if described else "the default; no evidence against it"
     return Probe(
         path,
         "csv",

@@ -49,7 +49,7 @@ def unknown_letter(letter: str, operation: str) -> Finding:
     """A letter that is not documented, beside an operation that is."""
     return (
         Problem.VALUE,
-        f"change_oper: expected I, U, D or B, found {visible(letter, 20)!r}; operation says {operation}",
+        f"change_oper: expected I, U, D or B, found {visible(letter, 20)!r}; operation is {operation}",
     )
 
 
@@ -97,7 +97,7 @@ def refused(table: str, statement: str | None, error: str | None) -> Finding:
     """A change that the target rejected."""
     why = visible(error or "no error is given", 300)
     what = f"; the statement was {visible(statement, 300)}" if statement else ""
-    return Problem.APPLY_EXCEPTION, f"the target refused a change of {visible(table, 120)}: {why}{what}"
+    return Problem.APPLY_EXCEPTION, f"the target rejected a change of {visible(table, 120)}: {why}{what}"
 
 
 def _short(digits: str) -> str:

@@ -78,7 +78,7 @@ class Versions:
         version.file_index, version.offset, version.length = ddl.file_index, ddl.offset, ddl.length
         version.position = ddl.position
         if before is None and ddl.kind != "CREATE_TABLE":
-            sentence = f"table version {version.key}: the version before is not known; only what changed is listed"
+            sentence = f"table version {version.key}: the preceding version is unknown; only the changes are listed"
             return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
         return None
 
@@ -159,4 +159,4 @@ def count_problem(entry: FileEntry, expected: int | None) -> dict[str, Any] | No
     if expected is None or entry.rows is None or entry.rows == expected:
         return None
     code = Problem.TRUNCATED if entry.rows < expected else Problem.SCHEMA_MISMATCH
-    return problem_row(code, f"expected {expected} rows, as the side file says, found {entry.rows}", file=entry.path)
+    return problem_row(code, f"expected {expected} rows by the side file, found {entry.rows}", file=entry.path)

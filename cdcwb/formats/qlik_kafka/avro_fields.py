@@ -121,14 +121,14 @@ def framed(value: bytes, resolve: Resolve | None, order: str, columns: Columns) 
     text = None if resolve is None else resolve(number)
     meaning, problem = "big-endian: the schema's id in the registry", None
     if text is None:
-        meaning, problem = f"{meaning}, which is not known", Problem.NO_REGISTRY
+        meaning, problem = f"{meaning}, which is unknown", Problem.NO_REGISTRY
         rest = value[FRAME:]
         inside = [Field("record", FRAME, len(rest), rest, None, "cannot be read without its schema")]
         operation = ""
     else:
         inside, operation = _record(value, FRAME, text, order, columns)
     frame = (
-        Field("magic byte", 0, 1, value[:1], "0", "marks Confluent's framing"),
+        Field("magic byte", 0, 1, value[:1], "0", "first byte of Confluent's framing"),
         Field("schema id", 1, 4, value[1:FRAME], number, meaning, (), problem),
     )
     said = f"a data message as Avro in Confluent's framing{operation}"
@@ -221,7 +221,7 @@ class _Record:
             said = row_meaning(self.row.operation, field.name, _is_null(field))
             return self.put(field, (said, None), self.column)
         if field.name == "headers":
-            return self.put(field, ("what is said of the change", None), self.header)
+            return self.put(field, ("header fields of the change", None), self.header)
         if field.name in METADATA:
             return self.put(field, (METADATA[field.name], None), self.metadata)
         return self.put(field, header(field.name, field.value))
@@ -269,7 +269,7 @@ class _Record:
     def mask_part(self, part: Field) -> Field:
         if part.name != "bytes":
             return part
-        which = "the last byte holds bits 0 to 7" if self.order == "big" else "the first byte holds bits 0 to 7"
+        which = "the last byte has bits 0 to 7" if self.order == "big" else "the first byte has bits 0 to 7"
         return replace(part, meaning=which)
 
     def metadata(self, field: Field) -> Field:

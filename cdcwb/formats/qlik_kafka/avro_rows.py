@@ -138,7 +138,7 @@ def _groups(
 
 def _metadata(parsed: Parsed, number: int, schema_id: str | None, text: str | None, payload: bytes) -> None:
     if text is None:
-        parsed.bad.append((number, "a metadata message in Avro without the schema it was written with"))
+        parsed.bad.append((number, "a metadata message in Avro without its writer schema"))
         return
     outer = {"magic": MAGIC, "type": "MD", "messageSchemaId": schema_id}
     try:

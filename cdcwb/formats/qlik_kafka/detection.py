@@ -77,7 +77,7 @@ def mask_order_row(votes: Sequence[tuple[Votes, Votes]]) -> tuple[str, dict[str,
     order = "little" if little > big else "big"
     if little + big == 0:
         evidence = (
-            "no mask of an Avro message tells; the order of the JSON text, most significant byte first, is assumed"
+            "no mask of an Avro message shows it; the order of the JSON text, most significant byte first, is assumed"
         )
         return order, detected_row("mask_order", order, evidence, False)
     sentences = []
@@ -85,7 +85,7 @@ def mask_order_row(votes: Sequence[tuple[Votes, Votes]]) -> tuple[str, dict[str,
         if found.little + found.big:
             example = f" ({found.example})" if found.example else ""
             sentences.append(
-                f"{what} fit little-endian only in {found.little} rows, big-endian only in {found.big}{example}"
+                f"{what} fit as little-endian only in {found.little} rows, as big-endian only in {found.big}{example}"
             )
     return order, detected_row("mask_order", order, "; ".join(sentences), False)
 
@@ -127,7 +127,7 @@ def _doubt(shapes: Sequence[Shape], place: str) -> str:
             return f"rows under {shape.table.label} have different columns ({there} … and {here} …)"
     alike = {frozenset(shape.names) for shape in shapes}
     if place != "topic" and len(first) > len(alike):
-        return f"{len(first)} different values with {len(alike)} sets of columns: they are data, not names of tables"
+        return f"{len(first)} different values with {len(alike)} sets of columns: they are data, not table names"
     return ""
 
 
@@ -137,14 +137,14 @@ def table_rows(versions: Sequence[Version]) -> list[dict[str, Any]]:
     for version in versions:
         place = version.lineage.get("table named by")
         if place and version.full_name:
-            evidence = f"table version {version.table_version}: the name stands in the {_SPELLED.get(place, place)}"
+            evidence = f"table version {version.table_version}: the name is in the {_SPELLED.get(place, place)}"
             row = detected_row("table_from", place, evidence, False, version.full_name)
             rows.setdefault((version.full_name, place), row)
     return list(rows.values())
 
 
 _SPELLED: Final = {
-    "message": "message, beside its data",
+    "message": "message, next to its data",
     "headers": "message's headers",
     "record_headers": "headers of the Kafka record",
     "column": "row, in an added column",

@@ -40,7 +40,7 @@ def dissect(
     The bits of a mask are leaves without bytes. ``problem`` marks the field that is wrong. Never raises.
     """
     if value is None:
-        said = "no value: a compacted topic forgets the row with this key; nothing else is said about the row"
+        said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     known = None if columns is None else [(one, None) if isinstance(one, str) else one for one in columns]
     if value.lstrip(_BLANK)[:1] == b"{":

@@ -123,7 +123,7 @@ def _enveloped(document: dict[str, Any]) -> Document:
     kind, body = document.get("type"), document.get("message")
     if kind not in ("DT", "MD"):
         raise ValueError(f"expected the message type DT or MD, found {kind!r:.60}")
-    if isinstance(body, str):  # a message that was put into its envelope as text or as Base64
+    if isinstance(body, str):  # a message stored in its envelope as text or as Base64
         body = _unpacked(body)
     if not isinstance(body, dict):
         raise ValueError(f"expected the envelope's message as an object, found {type(body).__name__}")

@@ -84,7 +84,7 @@ def _inspect(container: Container, messages: Messages, plan: Plan) -> tuple[Insp
     if version is not None:
         note = f"decoded with table version {version.table_version} ({version.origin})"
     elif waits:
-        note = "the metadata message of its schema was not found here; the option metadata names where it is"
+        note = "the metadata message of its schema was not found; give its location with the option metadata"
     else:
         note = ""
     return Inspection(container.path, offset, length, value or b"", field, event, note), waits

@@ -62,9 +62,9 @@ _LEGACY: Final = {
     "task_name": "the replication task",
     "schema": "schema of the table",
     "table": "name of the table",
-    "data": "the row; after the change, if there is one before",
-    "bu_data": "the row before",
-    "beforeData": "the row before",
+    "data": "the row; the after image if there is a before image",
+    "bu_data": "the before image",
+    "beforeData": "the before image",
 }
 _RENAMED: Final = {"stream_position": "streamPosition", "change_seq": "changeSequence", "ts": "timestamp"}
 _LETTERS: Final = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
@@ -72,7 +72,7 @@ _KINDS: Final = {
     "record": "a data message",
     "metadata": "a metadata message, one version of a table's structure,",
     "legacy": "a data message of Attunity 5",
-    "text": "a message that was put into its envelope as text",
+    "text": "a message stored in its envelope as text",
 }
 
 
@@ -124,7 +124,7 @@ class _Tree:
             said, code = damage.sentence, Problem.TRUNCATED if is_cut_off(self.value) else Problem.MALFORMED
             children.append(Field("unreadable", self.parsed.rest, len(rest), rest, None, said, (), code))
         elif rest:
-            said = "the rest, which is not taken apart: there are too many fields"
+            said = "the rest, which is not dissected: too many fields"
             children.append(Field("rest", self.parsed.rest, len(rest), rest, None, said))
         problem = Problem.MALFORMED if form.wrong is not None and damage is None else None
         lacks = _lacks(form.body) if form.section == "metadata" and not self.broken else None
@@ -163,14 +163,14 @@ class _Tree:
         if self.broken:
             problem = None
         elif not element.followed:
-            meaning, problem = f"{meaning}; a comma is behind it, but no other field or item", Problem.JSON_SYNTAX
+            meaning, problem = f"{meaning}; a comma follows, but no other field or item", Problem.JSON_SYNTAX
         if section == "pair" and value == "NULL":
             value = None
         raw = self.value[element.start : element.stop]
         made = Field(name, element.start, len(raw), raw, value, meaning, tuple(children), problem)
         if counts:
             return made
-        return replace(_without_problems(made), meaning=f"{meaning}; a later field of this name counts")
+        return replace(_without_problems(made), meaning=f"{meaning}; a later field of this name is used")
 
     def parts(self, element: Element, name: str) -> list[Field]:
         """What is inside a header: time and number of a change sequence, the bits of a mask."""
@@ -181,7 +181,7 @@ class _Tree:
         elif name in MASKS:
             mask = _mask(element)
             if mask is not None:
-                said = "a hexadecimal number, most significant digit first: the last digit holds bits 0 to 3"
+                said = "a hexadecimal number, most significant digit first: the last digit has bits 0 to 3"
                 digits = self.leaf("digits", element.inner, element.end, text, (said, None))
                 found = (digits, *mask_children(name, mask, element.end, self.row))
         if not found:
@@ -220,20 +220,20 @@ class _Tree:
         if element is self.form.body:
             return self.form.section, (ENVELOPE.get(name, "the message"), None)
         if element.kind == "object" and name == "payload":
-            return "envelope", ("the message behind the schema of Kafka Connect", None)
+            return "envelope", ("the message that follows the schema of Kafka Connect", None)
         if name == "messageSchemaId" and not self.text(element):
             return "unknown", ("no metadata message describes this message", None)
         if name == "messageSchemaId" and self.unresolved:
             return "unknown", ("the metadata message of this schema is not in the capture", Problem.NO_SCHEMA)
-        return "unknown", (ENVELOPE.get(name, "a field that is not known"), None)
+        return "unknown", (ENVELOPE.get(name, "an unknown field"), None)
 
     def part_of_record(self, element: Element, name: str) -> tuple[str, Meaning]:
         if name in IMAGES:
             return "image", (row_meaning(self.row.operation, name, element.kind == "null"), None)
         if name == "headers" and element.get("operation") is None:
-            return "headers", ("what is said of the change; no operation is among it", Problem.VALUE)
+            return "headers", ("header fields of the change, without an operation", Problem.VALUE)
         if name == "headers":
-            return "headers", ("what is said of the change", None)
+            return "headers", ("header fields of the change", None)
         return "unknown", header(name, self.text(element))
 
     def header(self, element: Element, name: str) -> Meaning:
@@ -249,7 +249,7 @@ class _Tree:
             return f"expected a text, found {called(element)}", Problem.SCHEMA_TEXT
         if name in ("tableStructure", "tableColumns") and element.kind != "object":
             return f"expected an object, found {called(element)}", Problem.SCHEMA_TEXT
-        return METADATA.get(name, "a field that is not known"), None
+        return METADATA.get(name, "an unknown field"), None
 
     def of_column(self, element: Element) -> Meaning:
         if element.kind != "object":
@@ -264,21 +264,21 @@ class _Tree:
             digits = (element.text or "") if element.kind == "number" else ""
             if not digits.isdigit() or len(digits) > 5 or not 0 < int(digits) < 1 << 16:
                 return f"expected an ordinal from 1 on, found {visible(element.text, 20)!r}", Problem.SCHEMA_TEXT
-        return COLUMN_FACTS.get(name, "a field that is not known"), None
+        return COLUMN_FACTS.get(name, "an unknown field"), None
 
     def of_legacy(self, element: Element, name: str, section: str) -> tuple[str, Meaning]:
         if section != "legacy":
             if element.kind == "object" and element.name is None:
                 return "pair", ("one column", None)
             is_null = element.text is None or element.text == "NULL"
-            return "value", ("NULL, which this form writes as text" if is_null else "a column of the row", None)
+            return "value", ("NULL, written as text in this form" if is_null else "a column of the row", None)
         if name in ("data", "bu_data", "beforeData"):
             return ("pairs" if element.kind == "array" else "pair"), (_LEGACY[name], None)
         if name == "op":
             return "unknown", header("operation", _LETTERS.get(element.text or "", element.text))
         if name in _RENAMED:
             return "unknown", header(_RENAMED[name], self.text(element))
-        return "unknown", (_LEGACY.get(name, "a field that is not known"), None)
+        return "unknown", (_LEGACY.get(name, "an unknown field"), None)
 
 
 def _without_problems(field: Field) -> Field:

@@ -64,7 +64,7 @@ def _enveloped(root: Element) -> Form:
 
 
 def _packed(kind: str, text: bytes) -> str | None:
-    """Why a message that was put into its envelope as text or as Base64 is none; None where it is one."""
+    """Why a message stored in its envelope as text or as Base64 is none; None where it is one."""
     if text.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
         try:
             text = base64.b64decode(text, validate=True)

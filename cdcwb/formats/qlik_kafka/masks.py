@@ -89,7 +89,7 @@ def _absent(
     wrong = missing & valued
     for row in np.flatnonzero(wrong.any(axis=1)).tolist():
         names = ", ".join(columns[bit] for bit in np.flatnonzero(wrong[row])[:5].tolist())
-        report(row, Problem.MASK_IMAGES, f"columnMask says that {names} was not captured, but the row has a value")
+        report(row, Problem.MASK_IMAGES, f"by columnMask {names} was not captured, but the row has a value")
     found: Bools = missing & ~valued
     return found
 

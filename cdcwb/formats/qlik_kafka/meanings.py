@@ -25,7 +25,7 @@ _OPERATIONS: Final = {
     "INSERT": "a row was inserted",
     "UPDATE": "a row was updated",
     "DELETE": "a row was deleted",
-    "REFRESH": "a row of the full load; nothing changed",
+    "REFRESH": "a row of the full load; not a change",
 }
 
 
@@ -41,7 +41,7 @@ def _found(text: str | None) -> str:
 
 def _sequence(text: str | None) -> Meaning:
     if not text:
-        return "no place in the order of changes, as in a full load", None
+        return "no position in the order of changes, as in a full load", None
     if _sequence_time(text) is None:
         return f"expected 16 digits of time and 19 more, found {_found(text)}", Problem.VALUE
     return "order of all changes of the task: time and number", None
@@ -60,18 +60,18 @@ def _sequence_time(text: str) -> dt.datetime | None:
 
 def _timestamp(text: str | None) -> Meaning:
     if not text:
-        return "when the change was made is not known", None
+        return "the time of the change is unknown", None
     at = moment(text)
     if at is None:
         return f"expected an ISO 8601 time, found {_found(text)}", Problem.VALUE
     if at < UNKNOWN_UNTIL:
-        return "a placeholder: when the change was made was not known before its commit", None
-    return "when the change was made, UTC", None
+        return "a placeholder: the time of the change was unknown before its commit", None
+    return "time of the change, UTC", None
 
 
 def _counter(text: str | None) -> Meaning:
     if not text:
-        return "no place in a transaction is given", None
+        return "no number in a transaction is given", None
     if not re.fullmatch(r"-?[0-9]{1,19}", text) or not -(1 << 63) <= int(text) < 1 << 63:
         return f"expected a whole number, found {_found(text)}", Problem.VALUE
     return f"event {int(text)} of its transaction", None
@@ -79,7 +79,7 @@ def _counter(text: str | None) -> Meaning:
 
 def _last(text: str | None) -> Meaning:
     if not text:
-        return "whether the transaction goes on is not said", None
+        return "whether the transaction continues is not given", None
     if text.lower() not in ("true", "false"):
         return f"expected true or false, found {_found(text)}", Problem.VALUE
     ends = text.lower() == "true"
@@ -94,11 +94,13 @@ _HEADERS: Final[dict[str, Callable[[str | None], Meaning]]] = {
     "operation": _operation,
     "changeSequence": _sequence,
     "timestamp": _timestamp,
-    "streamPosition": _or_empty("place in the source's log, in the source's own form", "no place in the source's log"),
+    "streamPosition": _or_empty(
+        "position in the source's log, in the source's own form", "no position in the source's log"
+    ),
     "transactionId": _or_empty("the transaction that the change belongs to", "no transaction, as in a full load"),
     "transactionEventCounter": _counter,
     "transactionLastEvent": _last,
-    "externalSchemaId": _or_empty("changes whenever the table's structure does", "not given"),
+    "externalSchemaId": _or_empty("changes when the structure of the table changes", "not given"),
     "schema": _or_empty("schema of the table", "not given"),
     "table": _or_empty("name of the table", "not given"),
 }
@@ -107,7 +109,7 @@ _HEADERS: Final[dict[str, Callable[[str | None], Meaning]]] = {
 def header(name: str, text: str | None) -> Meaning:
     """What a header of a data message says (§4.2); masks are not among them."""
     say = _HEADERS.get(name)
-    return ("a field that is not known", None) if say is None else say(text)
+    return ("an unknown field", None) if say is None else say(text)
 
 
 def sequence_children(text: str, at: int, raw: bytes) -> tuple[Field, ...]:
@@ -127,9 +129,9 @@ def sequence_children(text: str, at: int, raw: bytes) -> tuple[Field, ...]:
 # --- envelope and metadata --------------------------------------------------------------------------------------------
 
 ENVELOPE: Final = {
-    "magic": "marks Qlik's envelope",
+    "magic": "magic bytes of Qlik's envelope",
     "type": "DT: a data message, MD: a metadata message",
-    "headers": "for later use; nothing is known that stands here",
+    "headers": "reserved; no known content",
     "messageSchemaId": "the schema of the message: schemaId of a metadata message",
     "messageSchema": "the Avro schema of the message itself",
     "message": "the message in its envelope",
@@ -152,12 +154,12 @@ METADATA: Final = {
 """What the fields of a metadata message are (§3.1)."""
 
 COLUMN_FACTS: Final = {
-    "ordinal": "place of the column, from 1: bit ordinal - 1 of the masks",
+    "ordinal": "ordinal of the column, from 1: bit ordinal - 1 of the masks",
     "type": "Replicate's type",
     "length": "the most bytes a value takes; 0 where that does not apply",
     "precision": "digits of a NUMERIC",
-    "scale": "digits behind the point of a NUMERIC",
-    "primaryKeyPosition": "place in the primary key or unique index, from 1; 0: not in it",
+    "scale": "digits after the decimal point of a NUMERIC",
+    "primaryKeyPosition": "position in the primary key or unique index, from 1; 0: not in it",
     "nullable": "may it be NULL?",
 }
 """What a metadata message says of a column (§3.2)."""

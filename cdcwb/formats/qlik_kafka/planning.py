@@ -44,7 +44,7 @@ OPTIONS: Final[dict[str, str]] = {
     "metadata": "files or a folder with metadata messages that are not in the capture",
     "avro_schema": "file with the Avro schema of messages that name none",
     "mask_order": "byte order of masks in Avro messages: auto, big, little",
-    "table_from": f"where a table's name stands if no metadata tells it: auto, {', '.join(PLACES)}",
+    "table_from": f"location of the table name if no metadata gives it: auto, {', '.join(PLACES)}",
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",

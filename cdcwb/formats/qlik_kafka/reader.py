@@ -134,7 +134,7 @@ def _not_messages(batch: EventBatch, messages: Messages) -> None:
         if code is None:
             continue
         for number in index.tolist():
-            batch.problem(number, code, messages.reasons.get(number, "bytes that are no message"))
+            batch.problem(number, code, messages.reasons.get(number, "bytes that are not a message"))
 
 
 def _not_understood(
@@ -248,7 +248,7 @@ def _operation(batch: EventBatch, rows: Rows, complete: bool) -> pa.StringArray:
     if found is None:
         if complete and (rows.version is not None or rows.data is not None):
             for number in rows.index.tolist():
-                batch.problem(number, Problem.VALUE, "the headers name no operation")
+                batch.problem(number, Problem.VALUE, "the headers have no operation")
         return pa.nulls(rows.count, pa.string())
     known = pc.is_in(found, value_set=_OPERATIONS)
     if not pc.all(known).as_py():

@@ -100,18 +100,18 @@ def flags(bits: int | None, count: int) -> list[bool] | None:
 
 _ROWS: Final = {
     ("INSERT", "data"): "the new row",
-    ("UPDATE", "data"): "the row after",
-    ("UPDATE", "beforeData"): "the row before",
+    ("UPDATE", "data"): "the after image",
+    ("UPDATE", "beforeData"): "the before image",
     ("DELETE", "data"): "the deleted row",
     ("DELETE", "beforeData"): "the deleted row",
-    ("REFRESH", "data"): "the row as it was loaded",
+    ("REFRESH", "data"): "the loaded row",
 }
 
 
 def row_meaning(operation: str | None, name: str, is_null: bool) -> str:
     """What an image (``data`` or ``beforeData``) of a message is (§4.3)."""
     if is_null:
-        return "no row after" if name == "data" else "no row before"
+        return "no after image" if name == "data" else "no before image"
     return _ROWS.get((operation or "", name), "a row")
 
 
@@ -156,7 +156,7 @@ _NAMED: Final = 6
 def mask_meaning(name: str, bits: int | None, row: Row) -> str:
     """Which columns a mask names; ``bits`` None: there is no mask."""
     if bits is None:
-        return f"{_PLURALS[name]}: not said"
+        return f"{_PLURALS[name]}: not given"
     marked = flags(bits, len(row.columns)) or ()
     found = [
         column or f"bit {bit}"

@@ -40,7 +40,7 @@ def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> 
         if quoted:
             content, behind = _quoted(record, at, dialect)
             if behind < 0:
-                return f"{name} begins with a quote that nothing closes"
+                return f"{name} begins with a quote that is not closed"
         else:
             behind = _plain(record, at, dialect)
             content = record[at:behind]
@@ -61,7 +61,7 @@ def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> 
             at = stop
             continue
         if stop < len(record):
-            return f"expected a delimiter behind {name}, found {record[behind : behind + 8]!r}"
+            return f"expected a delimiter after {name}, found {record[behind : behind + 8]!r}"
         break
     if len(cells) != len(names):
         return f"expected {len(names)} fields, found {len(cells)}"

@@ -44,13 +44,13 @@ def find_dialect(tokens: Mapping[str, bytes], body: Bytes, whole: bool) -> tuple
         widths = _widths(body, dialect, whole)
         usual, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
         score = (usual - 1) * count / len(widths) if widths else 0.0
-        evidence = f"a {word} parts {count} of the first {plural(len(widths), 'record')} into {usual} fields"
+        evidence = f"a {word} splits {count} of the first {plural(len(widths), 'record')} into {usual} fields"
         tried.append((score, dialect, evidence, widths))
     if not tried:
-        raise OptionError(f"options {', '.join(tokens)}: no delimiter is left; give one")
+        raise OptionError(f"options {', '.join(tokens)}: no delimiter remains; give one")
     score, dialect, evidence, widths = max(tried, key=lambda one: one[0])
     if score <= 0:
-        return tried[0][1], "nothing parts the records; assumed", tried[0][3]
+        return tried[0][1], "no record delimiter was found; assumed", tried[0][3]
     return dialect, evidence, widths
 
 

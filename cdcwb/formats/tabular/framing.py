@@ -378,7 +378,7 @@ class _Framer:
                     if more:
                         return False
                     if behind > size:
-                        what = "the file ends" if self.whole else f"nothing closes within {LONGEST} bytes"
+                        what = "the file ends" if self.whole else f"it is not closed within {LONGEST} bytes"
                         return self._bad(begin, f"field {len(delimiters) + 1} begins with a quote and {what}")
                 place = behind
             else:
@@ -394,7 +394,7 @@ class _Framer:
             line = patterns.record.match(buffer, place)
             if line is None and place < size:
                 found_there = bytes(buffer[place : place + 8])
-                where = f"behind the closing quote of field {len(delimiters) + 1}"
+                where = f"after the closing quote of field {len(delimiters) + 1}"
                 return self._bad(begin, f"expected a delimiter {where}, found {found_there!r}")
             end = size if line is None else line.end()
             if line is None and not self.whole:

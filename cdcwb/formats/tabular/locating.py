@@ -49,7 +49,7 @@ def find_part(
         behind = part.offset + part.length
         if len(behind) and int(behind[-1]) > offset:
             return part, int(np.searchsorted(behind, offset, side="right"))
-    raise CaptureError("the file is shorter than it was", path=file.path, offset=offset)
+    raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
 
 
 def _near(file: FileProbe, layout: L, offset: int) -> Iterator[Part[L]]:

@@ -157,7 +157,7 @@ def _excel(ask: _Question) -> FileProbe:
     if "xl/workbook.bin" in inside:
         return _broken(ask.path, "an Excel workbook of the binary form (.xlsb); save it as .xlsx")
     if not any(name.endswith("workbook.xml") for name in inside):
-        return _broken(ask.path, "a zip archive that is no Excel workbook")
+        return _broken(ask.path, "a zip archive that is not an Excel workbook")
     try:
         with Workbook(ask.path) as book:
             title = book.choose(ask.sheet)

@@ -148,7 +148,7 @@ def _container(path: str, options: Mapping[str, Any], head: bytes, limit: int | 
     given = {name: value for name, value in options.items() if name in OPTIONS}
     if str(given.get("container", "auto")) in ("auto", "lines", "") and _in_literals(head):
         found = containers.probe(path, {"container": "lines", "encoding": "text"}, limit)
-        evidence = "lines in which Python bytes literals with JSON objects stand"
+        evidence = "lines of Python bytes literals with JSON objects"
         return replace(found, settings={"encoding": "text"}, evidence=evidence), True
     found = containers.probe(path, given, limit)
     if str(given.get("container", "auto")) in ("auto", "") and _SEAM.search(head):
@@ -160,7 +160,7 @@ def _with_joined(found: Container, given: Mapping[str, Any], head: bytes, limit:
     """The container of a file in whose lines objects stand one behind the other: the first of them may have been taken
     for a key, or what stands before them for no part of the lines."""
     if found.kind == "lines" and "fields" in found.settings:
-        evidence = "lines in which JSON objects stand one behind the other"
+        evidence = "lines of consecutive JSON objects"
         bare = replace(found, settings={"encoding": "text"}, evidence=evidence)
         good, looked = _first(bare, False)
         return bare if good == looked > 0 else found
@@ -338,4 +338,4 @@ def record_at(file: ExportFile, file_index: int, offset: int, settings: Settings
             at = pc.sum(pc.less_equal(ends, offset)).as_py() or 0
             row = events.slice(at, 1).to_pylist()[0]
             return row["raw"] or b"", row
-    raise CaptureError("the file is shorter than it was", path=file.path, offset=offset)
+    raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)

@@ -58,7 +58,7 @@ def _message(record: bytes, value: bytes, places: Ints) -> Field:
         code = Problem.TRUNCATED if is_cut_off(value) else Problem.MALFORMED
         children.append(Field("unreadable", rest, len(raw), raw, None, parsed.damage.sentence, (), code))
     elif rest < last:
-        children.append(Field("rest", rest, last - rest, record[rest:last], None, "the rest, which is not taken apart"))
+        children.append(Field("rest", rest, last - rest, record[rest:last], None, "the rest, which is not dissected"))
     said = field_meaning("op_type", tree.operation) if tree.operation is not None else "a message"
     return Field("message", first, last - first, record[first:last], None, said, tuple(children))
 
@@ -106,7 +106,7 @@ class _Tree:
             meaning = token_meaning(name)
         made = self.leaf(name, element.start, element.stop, element.text, meaning)
         if not element.followed:
-            sentence = f"{meaning}; a comma is behind it, but no other field or item".removeprefix("; ")
+            sentence = f"{meaning}; a comma follows, but no other field or item".removeprefix("; ")
             made = replace(made, meaning=sentence, problem=Problem.JSON_SYNTAX)
         if element.kind in ("object", "array") and element.text is None:
             return replace(made, children=tuple(self.inside(element, below)))
@@ -115,5 +115,5 @@ class _Tree:
 
 def _column(name: str, names: set[str], where: str) -> str:
     if is_companion(name, names):
-        return f"true: {name[: -len(MISSING)]} is not in the record; false: it is, and null means NULL"
+        return f"true: {name[: -len(MISSING)]} is not in the record; false: it is in the record, and null means NULL"
     return f"a column of {where}"

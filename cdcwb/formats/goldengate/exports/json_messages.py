@@ -181,7 +181,7 @@ def unfold(messages: Messages) -> Messages:
         reasons.pop(number, None)
         if not found.closed and not is_cut_off(found.value):
             state[number], values[number] = MALFORMED, None
-            reasons[number] = "a bytes literal without its closing quote"
+            reasons[number] = "a bytes literal without a closing quote"
     return Messages(
         messages.offset,
         messages.length,
@@ -272,7 +272,7 @@ def _wrong(messages: Messages, parsed: Json) -> dict[int, tuple[Problem, str]]:
     }
     for state, code in ((MALFORMED, Problem.MALFORMED), (TRUNCATED, Problem.TRUNCATED)):
         for number in np.flatnonzero(messages.state == state).tolist():
-            wrong[number] = code, messages.reasons.get(number, "bytes that are no message")
+            wrong[number] = code, messages.reasons.get(number, "bytes that are not a message")
     return wrong
 
 

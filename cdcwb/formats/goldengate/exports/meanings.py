@@ -9,18 +9,18 @@ from cdcwb.formats.goldengate.exports.names import OPERATIONS, role_of, role_of_
 __all__ = ["field_meaning", "token_meaning"]
 
 _ROLES: Final = {
-    "table": "the table, with its schema before the last dot where it has one",
-    "current": "when the exporting process made the message",
-    "keys": "names of the key columns; all columns where the table has no key",
+    "table": "the table; its schema, if it has one, is the part up to the last dot",
+    "current": "time at which the exporting process created the message",
+    "keys": "names of the key columns; all columns if the table has no key",
     "tokens": "tokens of the trail record, by name",
     "xid": "id of the transaction",
     "csn": "commit sequence number of the transaction",
     "seqno": "sequence number of the trail file",
-    "rba": "place of the record in the trail file, in bytes",
+    "rba": "offset of the record in the trail file, in bytes",
     "rowid": "row id of the row in the source database",
-    "opseqno": "place of the operation in its transaction",
-    "before": "the row before the change; null, empty or absent where there is no such image",
-    "after": "the row after the change; null, empty or absent where there is no such image",
+    "opseqno": "number of the operation in its transaction",
+    "before": "the before image; null, empty or absent if there is none",
+    "after": "the after image; null, empty or absent if there is none",
 }
 _XML: Final = {
     "type": "operation",
@@ -28,12 +28,12 @@ _XML: Final = {
     "timestamp": "time",
 }
 _OTHERS: Final = {
-    "numCols": "how many columns the record lists",
-    "image": "before: the row before an update; the row after it follows",
-    "index": "place of the column in the table, from 0",
+    "numCols": "number of columns in the record",
+    "image": "before: the before image of an update; the after image follows",
+    "index": "index of the column in the table, from 0",
     "key": "true: the column is part of the key",
     "status": "null: the value is NULL",
-    "missing": "true: the column is not in the record, which is not the same as NULL",
+    "missing": "true: the column is not in the record (not the same as NULL)",
     "isNull": "true: the value is NULL",
     "schema": "Kafka Connect's schema of what is in payload",
     "payload": "the message that Kafka Connect wrapped",
@@ -51,16 +51,16 @@ def field_meaning(name: str, value: str | None) -> str:
     role = role_of(name) or _XML.get(name)
     if role == "operation":
         known = OPERATIONS.get((value or "").upper())
-        return f"the operation: {known}" if known else "the operation, none that is known"
+        return f"the operation: {known}" if known else "the operation, an unknown one"
     if role == "time":
-        return "when the change was made; the time has no zone unless one stands behind it"
+        return "time of the change; without a zone unless one follows the time"
     if role == "position":
         if value is not None and value.isascii() and value.isdigit() and len(value) <= 20:
             digits = value.zfill(20)
-            return f"place in the trail: file {int(digits[:10])}, byte {int(digits[10:])}"
-        return "place in the trail: sequence number of its file and byte in it"
+            return f"trail file {int(digits[:10])}, byte {int(digits[10:])}"
+        return "trail sequence number and RBA"
     if role == "txind":
-        return _PLACES.get(trans_ind(value) or "", "place of the record in its transaction")
+        return _PLACES.get(trans_ind(value) or "", "first, middle, last or only record of its transaction")
     return _ROLES.get(role or "") or _OTHERS.get(name, "")
 
 

@@ -150,7 +150,7 @@ def _operation(batch: EventBatch, group: Group, index: Ints, complete: bool) -> 
     operation = known
     if known is None:
         kind = Kind.CONTROL
-        sentence = "the record names no operation"
+        sentence = "the record has no operation"
         if text is not None:
             operation = f"UNKNOWN({text})"
             sentence = f"expected the operation I, U, D or T, found {text!r:.60}"
@@ -171,7 +171,7 @@ def _times(batch: EventBatch, fields: _Fields, index: Ints, to_utc: ToUtc | None
     for at in np.flatnonzero(found.wrong).tolist():
         batch.problem(int(index[at]), Problem.VALUE, f"expected a time, found {texts[at].as_py()!r:.60}")
     for at in found.doubtful.tolist():
-        sentence = f"{texts[at].as_py()} is ambiguous or missing in its time zone; the earlier moment is taken"
+        sentence = f"{texts[at].as_py()} is ambiguous or missing in its time zone; the earlier one is used"
         batch.problem(int(index[at]), Problem.TIME_ZONE, sentence)
 
 

@@ -57,7 +57,7 @@ def parse_element(text: bytes, complete: bool = True) -> Element:
 
 
 def _refuse(*_: Any) -> None:
-    raise _Refused("a document type or an entity is declared, which no export does")
+    raise _Refused("a document type or an entity is declared, which exports do not do")
 
 
 class _Builder:

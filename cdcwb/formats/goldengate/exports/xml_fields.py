@@ -73,7 +73,7 @@ class _Tree:
             at = self.piece(at)
             count += 1
         if at < len(record):
-            self.leaf("rest", at, len(record), "the rest, which is not taken apart")
+            self.leaf("rest", at, len(record), "the rest, which is not dissected")
         while len(self.stack) > 1:
             self.close(len(record), Problem.MALFORMED)
         whole = self.stack[0]
@@ -92,11 +92,13 @@ class _Tree:
             raw = found["text"]
             self.text(at, end, _plain(raw), "blank space" if not raw.strip() else "text")
         elif found is not None and found["comment"] is not None:
-            self.leaf("declaration", at, end, "a declaration or a comment, which says nothing of a change")
+            self.leaf("declaration", at, end, "a declaration or a comment, not part of a change")
         elif found is not None and found["name"] is not None:
             self.tag(found, found["name"].decode("utf-8", "replace"), bool(found["slash"]))
         else:
-            self.leaf("unreadable", at, end, "expected a tag, found a bracket that begins none", Problem.MALFORMED)
+            self.leaf(
+                "unreadable", at, end, "expected a tag, found a bracket that does not begin one", Problem.MALFORMED
+            )
         return end
 
     def tag(self, found: re.Match[bytes], name: str, closing: bool) -> None:

@@ -173,7 +173,7 @@ class _Framer:
 
     def element_ends(self, name: bytes, last: int, stop: int) -> None:
         if self.open is None or self.open[0] != name:
-            self.malformed(stop, f"the end of an element ({_spelled(name)}) whose begin is missing")
+            self.malformed(stop, f"the end tag of an element ({_spelled(name)}) without its start tag")
             self.open = None
             return
         begin, self.open = self.open[1], None
@@ -211,7 +211,7 @@ class _Framer:
             self.held.stop = self.mark = stop
             self.held.ends = self.held.transaction is one
         else:
-            self.malformed(stop, "something that is no record, before the end of a transaction")
+            self.malformed(stop, "something other than a record inside a transaction")
 
     # --- pieces
 
@@ -231,7 +231,7 @@ class _Framer:
             name, begin = self.open
             self.open = None
             sentence = f"the element {_spelled(name)} that begins at offset {begin} is cut off at offset {stop}"
-            self.malformed(stop, f"{sentence}, before its end; only its complete fields are shown", True, begin)
+            self.malformed(stop, f"{sentence}; only its complete fields are shown", True, begin)
 
     def leave(self, stop: int) -> None:
         """Leaves a transaction that has no end."""
