@@ -106,7 +106,7 @@ def generate(
         raise CaptureError("is not a folder", path=str(target))
     there = [name for name in _PARTS if (target / name).exists()]
     if there and not chosen.overwrite:
-        why = f"already holds {there[0]}; not overwritten. Name another folder, or replace it with the option overwrite=true"
+        why = f"already holds {there[0]}; not overwritten. Name another folder, or replace it: overwrite=true"
         raise CaptureError(why, path=str(target))
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as place, _rare_collections():
