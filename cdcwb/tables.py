@@ -28,6 +28,11 @@ _OF_CHANGES: Final = [name for name in model.EVENTS.names if name != "raw"]
 """What changes are made of: all but the bytes, which are most of a record."""
 
 
+_OF_TIMES: Final = ("position", "transaction_id", "changed_at")
+
+BROADCAST_AT_MOST: Final = 1_000_000
+"""Of captures with so many records at most, every task has the ends of all transactions."""
+
 _OF_PROBLEMS: Final = (
     *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
     *("raw", "problems"),
@@ -123,6 +128,8 @@ class Live:
 
         if self.assembles_in_splits:
             return self._changes_of_splits(images)
+        if self.delivers_changes:
+            return self._delivered(images)
 
         def assembled(events: DataFrame) -> DataFrame:
             return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
@@ -138,6 +145,30 @@ class Live:
     def assembles_in_splits(self) -> bool:
         """Are changes and transactions put together in the splits (:mod:`cdcwb.formats.assembly`)?"""
         return type(self) is Live and isinstance(self.format, Assembling)
+
+    @property
+    def delivers_changes(self) -> bool:
+        """Are changes, and parts of transactions, put together in the splits (:mod:`cdcwb.formats.delivered`)?"""
+        return type(self) is Live and self.format.pairing is Pairing.NONE and not self.format.commits
+
+    def _delivered(self, images: bool) -> DataFrame:
+        from cdcwb.spark.assemble import finish
+        from cdcwb.spark.committed import add_ends
+        from cdcwb.spark.packing import unpack
+
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        made = unpack(self._read(part="delivered", packed="true", **options), rows=model.CHANGES)
+        ends = self._read(part="ends", images="false", mode=self.mode)
+        few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
+        return finish(add_ends(made, ends, few), self.keys, self.format)
+
+    def _summarised(self) -> DataFrame:
+        """The transactions of a stream of committed work, with what counts their events."""
+        from cdcwb.spark import committed
+
+        if not self.delivers_changes:
+            return committed.summarise(committed.counted(self.events(False)))
+        return committed.summarise(committed.merged(self._read(part="counted", images="false", mode=self.mode)))
 
     @cached_property
     def _something_crosses(self) -> bool:
@@ -166,8 +197,10 @@ class Live:
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        from cdcwb.spark.assemble import assemble_changes, assemble_transactions
+        from cdcwb.spark.assemble import assemble_changes, assemble_transactions, conform
 
+        if self.delivers_changes:
+            return conform(self._summarised(), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), self.changes(False), self.format)
         whole = self._read(part="transactions", images="false", mode=self.mode)
@@ -202,7 +235,9 @@ class Live:
         events = self._events_with_problems()
         # halves that are joined by position are compared with their masks
         changes = self.changes(self.format.pairing is Pairing.POSITION)
-        return assemble_problems(events, changes, self.events(False), self.transactions(), beside, self.format)
+        ends = self.transactions() if self.format.commits else self._summarised()
+        headers = self.events(False, columns=_OF_TIMES if self.delivers_changes else None)
+        return assemble_problems(events, changes, headers, ends, beside, self.format)
 
     def _events_with_problems(self) -> DataFrame:
         """The events that have problems, with what of them is told; those of an event log are all looked at again. What

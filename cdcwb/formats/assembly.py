@@ -22,9 +22,21 @@ from cdcwb import model
 from cdcwb.formats.base import Wanted
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
-__all__ = ["CHANGES", "read_changes", "read_crossing", "read_transactions"]
+__all__ = [
+    "CHANGES",
+    "Became",
+    "Halves",
+    "Read",
+    "assembled",
+    "distinct",
+    "read_changes",
+    "read_crossing",
+    "read_transactions",
+]
 
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
+"""Reads the events of a split."""
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -55,7 +67,7 @@ def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Halves:
+class Halves:
     """Of each change event: ``partner``, the number of the other half of its update among them, -1 for none; ``alone``:
     is it a half without its other one?"""
 
@@ -115,7 +127,7 @@ class _Headers:
         )
         return np.where(begins & commits, 0, np.where(begins & rolls_back, 1, 2))
 
-    def halves(self) -> _Halves:
+    def halves(self) -> Halves:
         """Halves of one transaction and table that follow each other, with no other change of that table between them,
         make a run that alternates. They are paired from its start; in an odd run that begins with an after half the
         first stands alone."""
@@ -141,7 +153,7 @@ class _Headers:
         partner[order[at]], partner[order[at + 1]] = order[at + 1], order[at]
         alone = np.zeros(count, np.bool_)
         alone[order] = half & ~first & ~second
-        return _Halves(partner, alone)
+        return Halves(partner, alone)
 
     def undone(self) -> Bools:
         """Which changes an undo behind them takes back: one with their position, or a lower one."""
@@ -166,7 +178,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
     headers = _Headers(read, wanted, crossing)
     if not len(headers.change):
         return
-    halves, became = headers.halves(), _Became.of(headers)
+    halves, became = headers.halves(), Became.of(headers)
     offsets = headers.column("offset").to_numpy()[headers.change]
     first = 0  # of the changes that are decoded next
     seen = 0  # of all changes of the split
@@ -185,7 +197,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
         done = np.flatnonzero(partner < places)
         if len(done):
             other = np.where(partner[done] >= 0, np.searchsorted(places, partner[done]), -1)
-            yield _assembled(rows, done, other, halves, became, places[done])
+            yield assembled(rows, done, other, halves, became, places[done])
         waits = np.flatnonzero(partner >= end)
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
@@ -244,14 +256,14 @@ def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:
     label = pc.binary_join_element_wise(headers.column("schema_name").take(pa.array(rows)), name, ".")
     label = pc.coalesce(label, name)
     number = headers.number[rows]
-    texts, offsets, times = _distinct(number, operation, len(headers.names))
+    texts, offsets, times = distinct(number, operation, len(headers.names))
     counts = pa.MapArray.from_arrays(offsets, texts, pa.array(times))
     named = np.asarray(pc.is_valid(label).to_numpy(zero_copy_only=False))
-    texts, offsets, _ = _distinct(number[named], label.filter(pa.array(named)), len(headers.names))
+    texts, offsets, _ = distinct(number[named], label.filter(pa.array(named)), len(headers.names))
     return counts, pa.ListArray.from_arrays(offsets, texts)
 
 
-def _distinct(number: Ints, texts: pa.Array, count: int) -> tuple[pa.Array, pa.Array, Ints]:
+def distinct(number: Ints, texts: pa.Array, count: int) -> tuple[pa.Array, pa.Array, Ints]:
     """The different texts of each of ``count`` groups in name order, as texts and offsets; and how often each is
     there."""
     coded = texts.dictionary_encode()
@@ -264,7 +276,7 @@ def _distinct(number: Ints, texts: pa.Array, count: int) -> tuple[pa.Array, pa.A
 
 
 @dataclass(frozen=True, slots=True)
-class _Became:
+class Became:
     """What became of each change."""
 
     outcome: pa.Array
@@ -272,7 +284,8 @@ class _Became:
     committed_at: pa.Array
 
     @classmethod
-    def of(cls, headers: _Headers) -> _Became:
+    def of(cls, headers: _Headers) -> Became:
+        """Of the changes among headers."""
         number = headers.number[headers.change]
         outcome = _OUTCOMES.take(pa.array(headers.outcomes()[number]))
         undone = headers.undone()
@@ -285,8 +298,8 @@ class _Became:
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def _assembled(
-    rows: pa.RecordBatch, done: Ints, other: Ints, halves: _Halves, became: _Became, places: Ints
+def assembled(
+    rows: pa.RecordBatch, done: Ints, other: Ints, halves: Halves, became: Became, places: Ints
 ) -> pa.RecordBatch:
     """The changes whose last records are the rows ``done``, and whose other halves are the rows ``other``, -1 for
     none; ``places`` are the numbers of ``done`` among the changes."""

@@ -152,7 +152,7 @@ def assemble_transactions(headers: DataFrame, changes: DataFrame, form: Format) 
     if form.pairing is Pairing.OBJECT:  # an event log has none
         headers = headers.filter(F.lit(False))
         changes = changes.filter(F.lit(False))
-    whole = _ended(headers) if form.commits else committed.summarise(headers)
+    whole = _ended(headers) if form.commits else committed.summarise(committed.counted(headers))
     counts = (
         changes.filter(F.col("operation").isNotNull() & F.col("transaction_id").isNotNull())
         .groupBy("transaction_id", "operation")
@@ -208,7 +208,8 @@ def assemble_problems(
     form: Format,
 ) -> DataFrame:
     """``problems``: those of events, those that only assembly sees, transactions that are not whole, and the given rows
-    ``beside`` (of the capture, its files and schemas). ``headers`` are events without images."""
+    ``beside`` (of the capture, its files and schemas). ``headers`` are events without images; ``transactions`` those of
+    the model, or, of a stream of committed work, of :func:`cdcwb.spark.committed.summarise`."""
     severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     placed = of_events.select(*_PLACED)
@@ -235,7 +236,7 @@ def assemble_problems(
         return found.unionByName(beside)
     if form.commits:
         return found.unionByName(_unplaced(_open_ones(transactions), severity)).unionByName(beside)
-    missing = _unplaced(committed.missing_events(headers), severity)
+    missing = _unplaced(committed.missing_events(transactions), severity)
     clock = committed.frozen_times(headers).withColumn("tables", F.lit(None).cast("array<string>"))
     return found.unionByName(missing).unionByName(_unplaced(clock, severity)).unionByName(beside)
 

@@ -19,7 +19,16 @@ from cdcwb.spark.pairing import table_label
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["add_outcome", "frozen_times", "missing_events", "sequence_time", "summarise"]
+__all__ = [
+    "add_ends",
+    "add_outcome",
+    "counted",
+    "frozen_times",
+    "merged",
+    "missing_events",
+    "sequence_time",
+    "summarise",
+]
 
 _SEQUENCE = r"^[0-9]{35}$"
 _FIRST = ("0", "3")  # TransInd of a transaction's first record
@@ -58,13 +67,81 @@ def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
     )
 
 
+def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
+    """Changes of splits (:mod:`cdcwb.formats.delivered`) with what the ends of their transactions tell. ``few``: there
+    are so few that each task can have all of them."""
+    whole = ends.groupBy(F.col("transaction_id").alias("_transaction")).agg(
+        F.max("commit_position").alias("_commit_position"),
+        F.max("committed_at").alias("_committed_at"),
+        F.max("rolls_back").alias("_rolls_back"),
+    )
+    joined = changes.join(
+        F.broadcast(whole) if few else whole, F.col("transaction_id") == F.col("_transaction"), "left"
+    )
+    return joined.withColumns(
+        {
+            "outcome": F.when(F.col("_rolls_back"), str(Outcome.ROLLED_BACK)).otherwise(F.col("outcome")),
+            "commit_position": F.col("_commit_position"),
+            "committed_at": F.coalesce("committed_at", "_committed_at"),
+        }
+    )
+
+
+def merged(parts: DataFrame) -> DataFrame:
+    """One row for each transaction, from what splits say of it (:data:`cdcwb.formats.delivered.PARTS`): that of
+    :func:`counted`, and ``changes`` and ``tables``."""
+    whole = parts.groupBy("transaction_id").agg(
+        F.min("begin_position").alias("begin_position"),
+        F.max("highest").alias("_highest"),
+        F.max("commit_position").alias("_commit_position"),
+        F.min("began_at").alias("began_at"),
+        F.max("ended_at").alias("ended_at"),
+        F.sum("bytes").alias("bytes"),
+        F.array_sort(F.flatten(F.collect_list("numbers"))).alias("_numbers"),
+        F.max("last").alias("_last"),
+        F.max("says_last").alias("_says_last"),
+        F.lit(None).cast("boolean").alias("_begins"),
+        F.max("gaps").alias("_gaps"),
+        F.max("rolls_back").alias("_rolls_back"),
+        F.max("rolled_back_at").alias("_rolled_back_at"),
+        F.array_distinct(F.flatten(F.collect_list("labels"))).alias("_tables"),
+        F.flatten(F.collect_list(F.map_entries("changes"))).alias("_changes"),
+        F.array_sort(F.array_distinct(F.flatten(F.collect_list("tables")))).alias("tables"),
+    )
+    operations = F.array_sort(F.array_distinct(F.transform("_changes", lambda one: one["key"])))
+    nothing = F.struct(F.lit(_LEAST).alias("last"), F.lit(0).cast("long").alias("seen"))
+    return whole.withColumns(
+        {
+            "_seen": F.aggregate("_numbers", nothing, _next, lambda upto: upto["seen"]),
+            "_lowest_no": F.array_min(F.transform("_numbers", lambda one: one["first"])),
+            "_highest_no": F.array_max(F.transform("_numbers", lambda one: one["last"])),
+            "changes": F.map_from_arrays(operations, F.transform(operations, _times)),
+        }
+    )
+
+
+_LEAST = -(1 << 62)
+
+
+def _next(upto: Column, one: Column) -> Column:
+    """The last number, and how many there are, with a range of numbers that begins no earlier than those before it."""
+    fresh = F.greatest(F.lit(0).cast("long"), one["last"] - F.greatest(upto["last"] + 1, one["first"]) + 1)
+    return F.struct(F.greatest(upto["last"], one["last"]).alias("last"), (upto["seen"] + fresh).alias("seen"))
+
+
+def _times(operation: Column) -> Column:
+    """How many changes there are with an operation."""
+    mine = F.filter("_changes", lambda one: one["key"] == operation)
+    return F.aggregate(mine, F.lit(0).cast("long"), lambda total, one: total + one["value"])
+
+
 def _commit_time() -> Column:
     """The time of a commit record (Debezium's END), or of a transaction's last record in a trail; null for others."""
     last_of_trail = F.col("last_in_transaction") & F.col("headers")["TransInd"].isNotNull()
     return F.when(last_of_trail | (F.col("kind") == str(Kind.COMMIT)), F.col("changed_at"))
 
 
-def _counted(headers: DataFrame) -> DataFrame:
+def counted(headers: DataFrame) -> DataFrame:
     """One row for each transaction, with what its counters tell."""
     events = headers.filter(F.col("transaction_id").isNotNull())
     rolls_back = F.col("kind") == str(Kind.ROLLBACK)
@@ -89,8 +166,9 @@ def _counted(headers: DataFrame) -> DataFrame:
     )
 
 
-def summarise(headers: DataFrame) -> DataFrame:
-    """What the events tell of each transaction, with the names of :data:`cdcwb.model.TRANSACTIONS`."""
+def summarise(transactions: DataFrame) -> DataFrame:
+    """What the counters of transactions (:func:`counted`, :func:`merged`) tell, with the names of
+    :data:`cdcwb.model.TRANSACTIONS`."""
     numbered = F.col("_seen") > 0
     knows = (numbered | F.col("_begins").isNotNull()) & F.col("_says_last")
     lacks = F.col("_highest_no") - F.col("_lowest_no") + 1 > F.col("_seen")
@@ -101,7 +179,7 @@ def summarise(headers: DataFrame) -> DataFrame:
         .when(F.coalesce(lacks, F.lit(False)) | F.col("_gaps"), str(Completeness.GAPS))
         .otherwise(str(Completeness.COMPLETE))
     )
-    return _counted(headers).withColumns(
+    return transactions.withColumns(
         {
             "completeness": completeness,
             "end_position": F.coalesce("_commit_position", "_rolled_back_at", F.when(~knows, F.col("_highest"))),
@@ -111,9 +189,9 @@ def summarise(headers: DataFrame) -> DataFrame:
     )
 
 
-def missing_events(headers: DataFrame) -> DataFrame:
-    """The incomplete transactions as problems: code, sentence, transaction_id, tables."""
-    counted = summarise(headers).filter(
+def missing_events(transactions: DataFrame) -> DataFrame:
+    """The incomplete transactions, of :func:`summarise`, as problems: code, sentence, transaction_id, tables."""
+    incomplete = transactions.filter(
         F.col("completeness").isin(str(Completeness.NO_BEGIN), str(Completeness.NO_END), str(Completeness.GAPS))
     )
     lowest, highest = F.col("_lowest_no").cast("string"), F.col("_highest_no").cast("string")
@@ -141,7 +219,7 @@ def missing_events(headers: DataFrame) -> DataFrame:
         .when(F.col("completeness") == str(Completeness.NO_END), str(Problem.OPEN_TRANSACTION))
         .otherwise(str(Problem.GAP))
     )
-    named = counted.withColumns({"code": code, "sentence": F.concat_ws("; ", begin, gaps, end)})
+    named = incomplete.withColumns({"code": code, "sentence": F.concat_ws("; ", begin, gaps, end)})
     told = named.filter(F.col("sentence") != "")  # gaps in a trail are problems of the events around them
     return told.select("code", "sentence", "transaction_id", F.col("_tables").alias("tables"))
 

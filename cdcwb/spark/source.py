@@ -17,6 +17,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.assembly import read_changes, read_crossing, read_transactions
 from cdcwb.formats.base import Assembling, Format, Plan, TableRequest, Wanted
+from cdcwb.formats.delivered import ENDS, PARTS, read_delivered, read_ends, read_parts
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.spark.packing import pack, packed_schema
@@ -45,9 +46,17 @@ READER_OPTIONS = (
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); with
 ``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`; ``part`` is what of a split is read, if
 not its events: those with ``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of
-those ``crossing`` it (:mod:`cdcwb.formats.assembly`)."""
-_PARTS: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
-_MODELS: Final = {"changes": model.CHANGES, "transactions": model.TRANSACTIONS}
+those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the ``ends`` of
+transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`)."""
+_ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
+_DELIVERED: Final = {"delivered": read_delivered, "ends": read_ends, "counted": read_parts}
+_MODELS: Final = {
+    "changes": model.CHANGES,
+    "transactions": model.TRANSACTIONS,
+    "delivered": model.CHANGES,
+    "ends": ENDS,
+    "counted": PARTS,
+}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
 
 
@@ -113,9 +122,11 @@ class _Reader(DataSourceReader):
         part = self.options.get("part")
         if part == "problems":
             return (found for batch in read(self.wanted) if (found := with_problems(batch)).num_rows)
-        if part is None or not isinstance(fmt, Assembling):
-            return read(self.wanted)
-        return _PARTS[part](read, self.wanted, fmt.crossing(plan, split))
+        if part in _DELIVERED:
+            return _DELIVERED[part](read, self.wanted)
+        if part in _ASSEMBLED and isinstance(fmt, Assembling):
+            return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
+        return read(self.wanted)
 
     def partitions(self) -> list[InputPartition]:
         plan = self.plan()

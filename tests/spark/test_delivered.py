@@ -1,0 +1,75 @@
+"""Changes, transactions and problems of streams of committed work are the same, whether readers put them together or
+Spark does of all events, wherever the borders of splits lie."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcwb
+import cdcwb_synth as synth
+from cdcwb import Capture
+from cdcwb.tables import Live
+
+DATA = Path(__file__).parents[2] / "data"
+FORMATS = ("qlik-kafka", "debezium")
+TABLES = ("changes", "transactions", "problems")
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def disorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lines that are missing, that are there twice, in another order, and cut."""
+    folder = tmp_path_factory.mktemp("made")
+    synth.generate(request.param, changes=400, seed=11, to=folder)
+    chance = random.Random(5)
+    for file in sorted(path for path in (folder / "capture").rglob("*") if path.is_file()):
+        lines = file.read_bytes().splitlines(keepends=True)
+        if len(lines) < 10:
+            continue
+        lines = [line for line in lines for _ in range(chance.choice([0, 1, 1, 1, 1, 1, 1, 1, 1, 2]))]
+        for number in chance.sample(range(len(lines) - 1), len(lines) // 10):
+            lines[number], lines[number + 1] = lines[number + 1], lines[number]
+        lines[3] = lines[3][:40] + b"\n"
+        file.write_bytes(b"".join(lines))
+    return folder / "capture"
+
+
+def rows(capture: Capture, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = getattr(capture, name).toArrow().to_pylist()
+    return sorted(
+        found, key=lambda row: repr([row.get(key) for key in ("file", "offset", "transaction_id", "sentence")])
+    )
+
+
+def by_spark(path: Path, name: str) -> list[dict[str, Any]]:
+    """What Spark puts together of all events."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Live, "delivers_changes", False)
+        return rows(cdcwb.load(path), name)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_capture_in_disorder(disorder: Path, name: str) -> None:
+    expected = by_spark(disorder, name)
+    assert len(expected) > 5
+    for size in (40_000, 1 << 25):
+        assert rows(cdcwb.load(disorder, split_size=size), name) == expected, size
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_data_of_the_project(format: str, name: str) -> None:
+    assert rows(cdcwb.load(DATA / format, split_size=30_000), name) == by_spark(DATA / format, name)
+
+
+@pytest.mark.parametrize("few", [0, 1_000_000])
+def test_ends_of_many_transactions_are_joined_as_those_of_few(
+    disorder: Path, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cdcwb.tables, "BROADCAST_AT_MOST", few)
+    assert rows(cdcwb.load(disorder), "changes") == by_spark(disorder, "changes")
