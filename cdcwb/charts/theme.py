@@ -7,6 +7,7 @@ and hover text, so a table called ``<b>x`` would otherwise be drawn in bold.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -156,9 +157,16 @@ def label(text: object, limit: int = 60) -> str:
 
 
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[str] | None:
-    """The ids of points that lead to a record: its number, or nothing where a row has none; None where no row has."""
+    """The ids of points that lead to a record: its number, or nothing where a row has none, and after ``~`` how many
+    points before it lead there: of points with the same id Plotly draws one. None where no row has a record."""
     found = [row.get("record") for row in rows]
-    return None if all(one is None for one in found) else ["" if one is None else str(one) for one in found]
+    if all(one is None for one in found):
+        return None
+    ids, seen = [], Counter[Any]()
+    for one in found:
+        ids.append(f"{'' if one is None else one}" + (f"~{seen[one]}" if seen[one] else ""))
+        seen[one] += 1
+    return ids
 
 
 def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Figure:

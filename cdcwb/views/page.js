@@ -113,7 +113,7 @@ function listen() {
     const capture = chart?.layout?.meta?.capture;
     if (!capture || !chart._ev || bound.has(chart._ev)) return;
     bound.add(chart._ev);
-    chart.on("plotly_click", (clicked) => lead(capture, clicked.points[0].id));
+    chart.on("plotly_click", (clicked) => lead(capture, String(clicked.points[0].id ?? "").split("~")[0])); // what follows makes ids unique
   });
 }
 

@@ -31,7 +31,8 @@ from cdcwb.views.pages.sheet import Sheet
 rows = capture.view.transactions.transactions().answers()["transactions"].rows[:5]
 sheet = Sheet("A page that Spark answered", capture.view.bench)
 sheet.table([{"position": row["first_position"]} for row in rows], {"position": "position"})
-about = {"operation": "UPDATE", "outcome": "committed", "taken_back": False, "differences": []}
+differences = [{"column": name, "told": "a -> b"} for name in ("state", "total")]
+about = {"operation": "UPDATE", "outcome": "committed", "taken_back": False, "differences": differences}
 lives = [{"at": row["began_at"], "transaction_id": row["transaction_id"], **about} for row in rows]
 sheet.chart(charts.row_life(sheet.lead(lives)), "")
 sheet""",
@@ -238,6 +239,8 @@ def test_rows_and_points_that_a_cell_put_on_the_page_lead_to_their_record(page: 
     assert page.chrome.find_elements("css selector", ".jupyterlab-sidecar .cdcwb-explorer")
     first = "[...document.querySelectorAll('.jp-Notebook .js-plotly-plot')].find(one => one.layout.meta?.capture)"
     wanted = int(page.chrome.execute_script(f"return {first}.data[0].ids[2]"))
+    drawn = page.chrome.execute_script(f"return {first}.querySelectorAll('.point').length")
+    assert drawn == 2 * len(rows), "each change wrote two columns"
     page.chrome.execute_script(f"{first}.scrollIntoView({{block: 'center'}})")
 
     def clicked(chrome: Chrome) -> bool:

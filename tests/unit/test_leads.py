@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from cdcwb import charts
+from cdcwb.charts import theme
 from cdcwb.index.source import Source, open_source
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
@@ -103,3 +104,9 @@ def test_points_of_a_chart_name_their_records_only_where_somebody_can_click(benc
     assert drawn.data[0].ids == (str(bench.changes.record[3]),)
     assert printed.data[0].ids is None
     assert "capture" not in (printed.layout.meta or {})
+
+
+def test_every_point_has_an_id_of_its_own() -> None:
+    ids = theme.records_of([{"record": 7}, {"record": None}, {"record": 7}, {"record": None}, {"record": 8}, {}])
+    assert ids == ["7", "", "7~1", "~1", "8", "~2"]
+    assert theme.records_of([{}, {"record": None}]) is None
