@@ -44,7 +44,7 @@ class Options(Choices):
     concurrency: int = option(4, "how many transactions are open at once, at most", 1, 10_000)
     reuse_ids: bool = option(True, "ids of ended transactions are given out again")
     open_transactions: int = option(1, "transactions without an end", 0, 10_000)
-    missing_begins: int = option(0, "transactions whose begin lies before the capture", 0, 10_000)
+    missing_begins: int = option(0, "transactions whose begin precedes the capture", 0, 10_000)
     schema_changes: int = option(1, "times a table gets other columns", 0, 10_000)
     repeat_schemas: int = option(0, "times all table schemas are sent again, unchanged", 0, 10_000)
     truncates: int = option(1, "truncated tables", 0, 10_000_000)

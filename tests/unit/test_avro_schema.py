@@ -188,7 +188,10 @@ def test_each_type_has_its_arrow_type(kind: Any, arrow: pa.DataType) -> None:
         ('{"type": "record", "fields": []}', "top: expected a name of the record, found None"),
         ('{"type": "record", "name": "R", "fields": 5}', "top: expected a list of fields, found 5"),
         ('{"type": "record", "name": "R", "fields": [{"type": "int"}]}', "top: expected a field with a name"),
-        (json.dumps(record("R", ("a", record("S", ("b", "int"), ("c", "T"))))), "a.c: expected a type that is known"),
+        (
+            json.dumps(record("R", ("a", record("S", ("b", "int"), ("c", "T"))))),
+            "a.c: expected a type that is already defined",
+        ),
         (json.dumps(record("R", ("a", {"type": "array"}))), r"a\[\]: expected a type, found None"),
         (json.dumps(record("R", ("a", {"type": "map", "values": 1}))), "a{}: expected a type, found 1"),
         ('{"type": "fixed", "name": "F", "size": -1}', "top: expected a number of bytes, found -1"),

@@ -357,8 +357,8 @@ def test_wanted_fields_are_named_with_or_without_dots() -> None:
     for name, said in {
         "dat": "no field 'dat'. Did you mean 'data'?",
         "data.c": "no field 'data.c'",
-        "many.a": "many is no record",
-        "with.dot.x": "with.dot is no record",
+        "many.a": "many is not a record",
+        "with.dot.x": "with.dot is not a record",
     }.items():
         with pytest.raises(OptionError, match=said.replace(".", r"\.").replace("?", r"\?")):
             Decoder(schema, (name,))

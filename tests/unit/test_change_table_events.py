@@ -426,7 +426,7 @@ def test_fail_fast_names_the_first_bytes_that_are_no_row(tmp_path: Path) -> None
 
 def test_side_files_alone_are_no_capture(tmp_path: Path) -> None:
     (tmp_path / "1.dfm").write_text("{}")
-    with pytest.raises(CaptureError, match="no data files"):
+    with pytest.raises(CaptureError, match="without the data files"):
         plan_of(tmp_path, FORMAT)
 
 

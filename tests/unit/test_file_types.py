@@ -177,7 +177,7 @@ def test_an_insert_from_a_select_is_said_to_have_no_rows(tmp_path: Path, text: s
     found = identify(file)
     assert (found.format, found.shape) == ("idm-event-log", "sql")
     said = found.evidence[-1]
-    assert said.startswith("this SQL script has no rows: its INSERT into app.log_process takes them from a SELECT")
+    assert said.startswith("this SQL script has no rows: its INSERT into app.log_process selects them")
     assert "columns" not in said
 
 

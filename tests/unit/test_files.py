@@ -144,7 +144,7 @@ def test_what_cannot_be_listed_is_said_in_one_sentence(tmp_path: Path) -> None:
         list_files([])
     with pytest.raises(CaptureError, match="the path is empty"):
         list_files("")
-    with pytest.raises(CaptureError, match="s3a:// is not read; copy the files here or mount"):
+    with pytest.raises(CaptureError, match="s3a:// is not supported; copy the files here or mount"):
         list_files("s3a://bucket/capture")
 
 
@@ -315,7 +315,7 @@ def test_a_file_that_is_gone_is_said_so(tmp_path: Path) -> None:
 def test_a_text_without_hex_is_taken_as_it_is(tmp_path: Path, prose: bytes) -> None:
     source = opened(tmp_path, prose)
     assert (source.shape, source.data_share, content(source)) == ("binary", 0.0, prose)
-    assert source.evidence.startswith("a text without a capture in hex digits")
+    assert source.evidence.startswith("text without a capture in hex digits")
 
 
 def test_a_capture_of_mostly_text_is_binary_all_the_same(tmp_path: Path) -> None:

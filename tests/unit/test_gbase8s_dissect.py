@@ -36,7 +36,9 @@ def schema_for(
 ROW = "0000001C00AA5050 00000019 00000007 00000000"  # LSN 28:0xaa5050, transaction 25, label 7, no flags
 ONE_VARCHAR = schema_for("id integer, name varchar(20,0)")
 TWO_VARIABLE = schema_for("id integer, name varchar(20,0), note lvarchar(50)")
-DOC_IS_UNKNOWN = "table schema 7@2: the encoding of column 2 doc json is unknown: it stays undecoded"
+DOC_IS_UNKNOWN = (
+    "table schema 7@2: the encoding of column 2 doc json is unknown: it and the 1 column after it stay undecoded"
+)
 COMMON = ("header_size", "payload_size", "packetization_scheme", "record_number")
 
 
@@ -185,7 +187,7 @@ def test_a_row_s_nulls_and_empty_texts_are_told_apart() -> None:
         (
             record(202, "00000000 FFFEB8FF"),
             "source_error",
-            f"{explain_error(-83713)}; the session goes on",
+            f"{explain_error(-83713)}; the session continues",
         ),
         (
             record(200, "00000007 00000000 00000004 00000002 00000000", "696420696E7400"),

@@ -68,8 +68,8 @@ ELM, OAK = {"n": "3", "goods": "elm"}, {"n": "4", "goods": "oak"}
     [
         ({"charst": "gbk"}, "unknown option 'charst' for gbase8s. Did you mean 'charset'?"),
         ({"chraset": "gbk", "lables": "1=a"}, "unknown option 'lables' for gbase8s. Did you mean 'labels'?"),
-        ({"charset": "utf-9"}, "option charset: 'utf-9' is no character set"),
-        ({"charset": "hex"}, "option charset: 'hex' is no character set"),
+        ({"charset": "utf-9"}, "option charset: unknown character set 'utf-9'"),
+        ({"charset": "hex"}, "option charset: unknown character set 'hex'"),
         ({"byte_order": "middle"}, "option byte_order: expected one of auto, little, big, found 'middle'"),
         ({"prefix_width": 3}, "option prefix_width: expected one of auto, 1, 2, found 3"),
         ({"shape": "hexdmp"}, "found 'hexdmp'. Did you mean 'hexdump'?"),
@@ -399,7 +399,11 @@ def test_records_go_on_in_the_next_files(tmp_path: Path) -> None:
         ([*ROWS, wire.begin(6, 0x300), wire.begin(7, 0x200)], "0000000C00000200", "lowest begin"),
         ([wire.begin(6, 0x300), wire.rollback(6, 0x340)], None, "no transaction was seen"),
         ([wire.goods()], None, "no transaction was seen"),
-        ([wire.insert(9, 0x20, 1, "elm"), *ROWS, wire.begin(6, 0x300)], None, "begin lies before the capture"),
+        (
+            [wire.insert(9, 0x20, 1, "elm"), *ROWS, wire.begin(6, 0x300)],
+            None,
+            "begin of an open transaction precedes the capture",
+        ),
     ],
     ids=["nothing open", "two open", "rolled back", "no transactions", "open since before"],
 )

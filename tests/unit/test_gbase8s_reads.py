@@ -265,7 +265,7 @@ def test_the_size_of_a_buffer_is_found_and_can_be_given(tmp_path: Path, size: in
     assert ledger(table) == {str(file): size * len(STREAM)}
     value, evidence, overridden = detected(file)["buffer_size"]
     assert (value, overridden) == (str(size), False)
-    assert f"{size} bytes before" in evidence
+    assert f"those {size} bytes earlier" in evidence
     assert kinds(read(file, buffer_size=size)) == EXPECTED
     assert detected(file, buffer_size=size)["buffer_size"] == (str(size), "given as an option", True)
 

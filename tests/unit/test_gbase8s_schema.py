@@ -329,7 +329,7 @@ def test_columns_are_decodable_up_to_the_first_type_that_is_not_known(
     if says is None:
         assert [code for code, _ in found.problems] == [Problem.SCHEMA_MISMATCH]
     else:
-        assert found.problems == ((Problem.UNKNOWN_TYPE, f"how {says} undecoded"),)
+        assert found.problems == ((Problem.UNKNOWN_TYPE, f"{says} undecoded"),)
 
 
 def test_the_header_says_on_which_side_a_type_that_is_not_known_stands() -> None:
@@ -397,7 +397,7 @@ def test_a_side_file_gives_schema_texts_by_label(tmp_path: Path, content: str) -
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b'{"1": ', "the schema file is no JSON"),
+        (b'{"1": ', "the schema file is not JSON"),
         (b'{"1": 5}', "the schema of label 1 must be a text"),
         (b'{"t1": "a int"}', "the label 't1' is not a 32-bit number"),
         (b"4294967296: a int", "the label '4294967296' is not a 32-bit number"),

@@ -190,14 +190,14 @@ def test_the_byte_order_is_that_in_which_bodies_end_exactly(order: Order) -> Non
     bodies = [column(0, text("a" * k, order), order) + column(2, b"\0\0\0\1", order) for k in range(1, 40)]
     found, evidence = detect_order(*laid(bodies))
     assert found == order
-    assert evidence.startswith(f"Read {order}-endian, 39 of 39 bodies looked at end exactly")
+    assert evidence.startswith(f"Read {order}-endian, 39 of 39 sampled bodies end exactly")
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_bodies_without_null_indicators_tell_the_byte_order_by_their_ends(order: Order) -> None:
     bodies = [column(0, b"a" * k, order, b"") + column(2, b"\0\0\0\1", order, b"") for k in range(1, 40)]
     found, evidence = detect_order(*laid(bodies))
-    assert (found, evidence.startswith(f"Read {order}-endian, 39 of 39 bodies")) == (order, True)
+    assert (found, evidence.startswith(f"Read {order}-endian, 39 of 39 sampled bodies")) == (order, True)
     assert detect_indicators(*laid(bodies), order) == (0, 39)
     assert detect_indicators(*laid([column(0, b"a", order), bodies[0], b"x"]), order) == (1, 1)
 
@@ -206,7 +206,7 @@ def test_bodies_without_null_indicators_tell_the_byte_order_by_their_ends(order:
 def test_bodies_that_are_all_cut_tell_the_byte_order_by_their_whole_columns(order: Order) -> None:
     body = (column(0, text("first", order), order) + column(1, text("second", order), order))[:-3]
     found, evidence = detect_order(*laid([body] * 3))
-    assert (found, "have more whole columns" in evidence) == (order, True)
+    assert (found, "have more complete columns" in evidence) == (order, True)
 
 
 def test_nothing_to_tell_the_byte_order_by_is_said() -> None:
@@ -223,7 +223,7 @@ def test_the_length_before_a_before_image_is_found(order: Order, form: Form, wid
     bodies = [len(before).to_bytes(width, order) + before + after] * 5
     found, evidence = detect_unified(*laid(bodies), order)
     assert found is form
-    assert f"takes {width} bytes" in evidence
+    assert f"has {width} bytes" in evidence
     assert detect_order(*laid(bodies), np.full(5, Form.UNIFIED_2, dtype=np.int64))[0] == order
 
 

@@ -155,7 +155,7 @@ def test_without_a_definition_columns_are_numbered_and_values_guessed() -> None:
         ("c0", "7"),
         ("c1", "apples"),
     ]
-    assert "guessed" in named(field, "c1").meaning
+    assert "inferred type" in named(field, "c1").meaning
 
 
 def test_columns_line_by_line() -> None:

@@ -60,7 +60,7 @@ def test_every_record_type_is_found_by_its_names_in_any_case() -> None:
 def test_an_upsert_is_an_update_of_a_row_that_may_be_new() -> None:
     assert (io_type_of("Upsert"), io_type_of("GGSUpsert")) == (140, 140)
     assert (IO_TYPES[140].kind, IO_TYPES[140].operation) == ("change", "UPDATE")
-    assert "may be new" in IO_TYPES[140].meaning
+    assert "inserted if it did not exist" in IO_TYPES[140].meaning
 
 
 def test_every_header_field_has_a_meaning() -> None:
@@ -80,11 +80,11 @@ def test_every_header_field_has_a_meaning() -> None:
         ("Partition", 0x24, 5, "bits x20"),
         ("Partition", 7, 200, "source partition 7"),
         ("SyskeyLen", 8, 5, "first 8 bytes of the data are the system key"),
-        ("UndoFlag", 1, 5, "takes back"),
+        ("UndoFlag", 1, 5, "undoes"),
         ("RecCount", 4, 116, "4 segments"),
         ("IOType", 116, 116, "LargeObject"),
-        ("IOType", 199, 199, "not known"),
-        ("Continued", 1, 5, "goes on"),
+        ("IOType", 199, 199, "unknown"),
+        ("Continued", 1, 5, "continues"),
         ("FormatType", 0x46, 5, "fetched from the database"),
         ("TransInd", 1, 5, "neither first nor last"),
     ],

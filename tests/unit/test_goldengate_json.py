@@ -494,7 +494,7 @@ def test_a_message_that_is_cut_off_has_its_complete_fields_and_is_no_change(
         *_, row = rows(put(tmp_path, text + "\n" + text[:length] + behind))
         check_cut(row, whole)
         end = row["offset"] + row["length"]
-        assert f"is cut off at offset {end}, before its end" in row["problems"][0]["detail"]
+        assert f"is cut off at offset {end}; only" in row["problems"][0]["detail"]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -577,7 +577,7 @@ def test_json_that_is_none_of_goldengates_is_not_taken_for_it(tmp_path: Path, te
     assert exports.recognise(path, {}).confidence == 0
     row = rows(path)[0]
     assert row["kind"] == "malformed"
-    assert "none of GoldenGate's" in row["problems"][0]["detail"]
+    assert "not one of GoldenGate's" in row["problems"][0]["detail"]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "Logdump 12 >n\n", "id,name\n1,a\n", "\x00\x01\x02" * 20])

@@ -126,7 +126,7 @@ def test_bodies_without_null_indicators_are_read_in_the_layout_that_fits(tmp_pat
     found = detected(tmp_path)
     assert found["byte_order"][0] == order
     assert found["null_indicators"][0] == "columns that may be NULL"
-    assert ("of a NonStop" in found["null_indicators"][1]) == ("$" in name)
+    assert ("from a NonStop" in found["null_indicators"][1]) == ("$" in name)
 
 
 @pytest.mark.samples
@@ -209,7 +209,7 @@ def test_a_body_that_fits_in_both_byte_orders_has_no_values(tmp_path: Path) -> N
     assert (found["after"], codes(found)) == (None, ["row_size"])
     assert "option byte_order" in found["problems"][0]["detail"]
     value, evidence = detected(tmp_path)["byte_order"]
-    assert (value, "No values are read" in evidence) == ("unknown", True)
+    assert (value, "No values are decoded" in evidence) == ("unknown", True)
     (found,) = events(tmp_path, record(body, name="SHOP.STOCK"), byte_order="little")
     assert dict(found["after"]) == {"c0": "a" * 0x0101, "c514": "b" * 0x0202}
 

@@ -445,7 +445,7 @@ def test_values_without_a_definition_are_said_to_be_guesses(tmp_path: Path) -> N
     assert (version.key, version.origin) == (row["table_version"], "inferred")
     (said,) = [one for one in plan.detected if one["setting"] == "definitions"]
     assert said["value"] == "inferred"
-    assert "values are guessed from their bytes" in said["evidence"]
+    assert "value types are inferred from the bytes" in said["evidence"]
 
 
 def test_a_restart_that_gave_up_rolls_back_what_is_open(tmp_path: Path) -> None:

@@ -230,9 +230,9 @@ def test_a_column_that_may_be_null_is_read_in_the_one_way_that_fits(
 @pytest.mark.parametrize(
     ("raw", "how", "sentence"),
     [
-        (b"\0\0\xf0\0", GUESS_FIXED, "0000f000 is '61440' or '-4096' after a null indicator; a definition"),
-        (b"\xff\xff\xff\xff", GUESS_FIXED, "ffffffff is '-1' or NULL; a definition of the table tells"),
-        (b"\xff\xff", Coding(How.INTEGER, 2), "ffff is '-1' or NULL; a definition of the table tells"),
+        (b"\0\0\xf0\0", GUESS_FIXED, "0000f000 is '61440' or '-4096' after a null indicator; give a definition"),
+        (b"\xff\xff\xff\xff", GUESS_FIXED, "ffffffff is '-1' or NULL; give a definition of the table"),
+        (b"\xff\xff", Coding(How.INTEGER, 2), "ffff is '-1' or NULL; give a definition of the table"),
         (b"\1\2\3", GUESS_FIXED, "expected text, a date or an integer of 2, 4 or 8 bytes, found 010203"),
         (b"abcde", Coding(How.FIXED_TEXT, 4), "expected"),
     ],

@@ -373,7 +373,7 @@ def test_an_operation_that_is_cut_off_has_what_is_complete_and_is_no_change(tmp_
             check_cut(row, whole)
             assert (row["table_name"], row["record_type"]) == ("T", "U")
             begin = len(PROLOG)
-            sentence = f"the element <operation> that begins at offset {begin} is cut off at offset {begin + length},"
+            sentence = f"the element <operation> that begins at offset {begin} is cut off at offset {begin + length};"
             assert row["problems"][0]["detail"].startswith(sentence)
     row = rows(put(tmp_path, data[: data.index(b"</operation")]))[0]
     assert (row["before"], row["after"], row["headers"]["csn"]) == (whole["before"], whole["after"], "88")

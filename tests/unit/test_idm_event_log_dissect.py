@@ -83,7 +83,7 @@ def test_a_row_says_what_it_is() -> None:
         ),
         ("perpetrator", None, "the database user who made the change: NULL, so not the driver's own user"),
         ("table_name", "lawson.idview", "the table or view that changed: idview of schema lawson"),
-        ("old_value", None, "the value before: NULL"),
+        ("old_value", None, "the old value: NULL"),
         ("new_value", "John", "the new value"),
     ],
 )

@@ -199,7 +199,7 @@ def test_a_zone_is_assumed_and_can_be_given(tmp_path: Path) -> None:
     path = write(tmp_path, "csv", rows(1))
     value, evidence, given = detected(plan_of(path, FORMAT))["time_zone"]
     assert (value, given) == ("UTC", False)
-    assert "names no zone" in evidence
+    assert "has no zone" in evidence
     first, other = read(path, format=FORMAT), read(path, format=FORMAT, time_zone="+02:00")
     times = [table.column("changed_at")[-1].as_py() for table in (first, other)]
     assert (times[0] - times[1]).total_seconds() == 7200

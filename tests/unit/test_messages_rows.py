@@ -232,7 +232,7 @@ NOTHING: Any = {"type": "record", "name": "N", "fields": [{"name": "a", "type": 
             {"type": "record", "name": "N", "fields": [{"name": "a", "type": "M"}]},
             "names a type that it does not define",
         ),
-        ({"type": "record", "name": "N"}, "the Avro schema cannot be understood"),
+        ({"type": "record", "name": "N"}, "the Avro schema cannot be parsed"),
         ("int", "the Avro schema is not that of a record"),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_field_that_contradicts_says_what_was_expected_and_found(
 
 def test_a_time_of_1970_is_a_placeholder() -> None:
     tree = dissect(compact(changed(timestamp="1970-01-01T00:00:00.000")))
-    assert find(tree, "headers", "timestamp").meaning.startswith("a placeholder: when the change was made")
+    assert find(tree, "headers", "timestamp").meaning.startswith("a placeholder: the time of the change")
     assert problems(tree) == []
 
 
@@ -321,7 +321,9 @@ def test_a_metadata_message_says_what_each_column_is() -> None:
         ("id", "column 1, INT4"),
         ("name", "column 2, STRING"),
     ]
-    assert find(columns[0], "primaryKeyPosition").meaning.startswith("place in the primary key or unique index, from 1")
+    assert find(columns[0], "primaryKeyPosition").meaning.startswith(
+        "position in the primary key or unique index, from 1"
+    )
     assert problems(tree) == []
 
 

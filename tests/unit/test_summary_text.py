@@ -170,7 +170,7 @@ def test_files_that_are_counted_in_rows_have_no_ledger_of_bytes() -> None:
     assert lines[4:7] == [
         "bytes             1,200 (1.2 kB)",
         "rows              6, as many events",
-        "accounted for     every byte",
+        "accounted for     every row",
     ]
     assert "  a.parquet  900 bytes, 6 rows, 6 events, all accounted for" in lines
     assert "  b.parquet  300 bytes, no rows, no events, all accounted for" in lines

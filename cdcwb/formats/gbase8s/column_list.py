@@ -119,7 +119,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
         if not rest:
             raise SchemaTextError(f"the column {name.text} has no type", offset=name.end)
         if rest[0].kind not in _NAMES:
-            raise SchemaTextError(f"expected a type after {name.text}, not {rest[0].text!r}", offset=rest[0].start)
+            raise SchemaTextError(f"expected a type after {name.text}, found {rest[0].text!r}", offset=rest[0].start)
         depth, until = 0, len(rest)
         for place, token in enumerate(rest):
             depth += (token.kind == "(") - (token.kind == ")")
