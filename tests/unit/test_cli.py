@@ -335,6 +335,10 @@ def test_synth_writes_what_generate_writes(capsys: pytest.CaptureFixture[str], t
     made, wanted = (sorted((tmp_path / name / "capture").iterdir()) for name in ("a", "b"))
     assert [path.read_bytes() for path in made] == [path.read_bytes() for path in wanted]
     assert len(made) == 2
+    code, out, err = run(capsys, "synth", "gbase8s", *given)
+    assert (code, out) == (2, "")
+    assert "a: already holds capture; not overwritten. Name another folder, or replace it: overwrite=true" in err
+    assert run(capsys, "synth", "gbase8s", *given, "-o", "overwrite=true")[0] == 0
 
 
 @pytest.mark.parametrize(("healthy", "strict", "code"), [(True, True, 0), (False, True, 1), (False, False, 0)])

@@ -228,6 +228,8 @@ def test_a_broken_threshold_is_exit_code_4_with_the_reports_written(
         "cdcwb: threshold broken: problems >= 2: it is 2 (change_masks)",
     ]
     assert "transactions.html: One is open\n" in out
+    answers = [line.partition(": ")[2] for line in out.splitlines()]
+    assert len(answers) == len(set(answers)) == 3  # of each report its own, and the number of reports
     assert f"{tmp_path / 'out'}: 2 reports, index.html" in out
     assert (tmp_path / "out" / "transactions.html").is_file()
 

@@ -1,0 +1,89 @@
+"""Sentences that a user reads have the words of the field: those of Debezium, Kafka, Spark and Wireshark."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+from cdcwb import model
+from cdcwb.cli.app import cli
+
+ROOT: Final = Path(__file__).parents[2]
+NOT_OURS: Final = re.compile(
+    r"""\b(?:
+        (?:stands?|stood)\s+(?:in|at|behind|before|there|of|as|for|still)\b
+      | bears?\s+(?:a|no|an|the)\b
+      | told\s+by\b | tells\s+(?:it|which|whether)\b
+      | (?<!there\s)(?:is|are|was|were)\s+no\s+
+        (?:record|row|change|option|column|event|file|folder|table|capture|transaction|parameter|message|time|JSON)\b
+      | (?:is|are)\s+none\s+of\b | that\s+(?:is|are)\s+none\b
+      | not\s+whole\b
+      | behind\s+(?:the|it|a|its|them|each|records?)\b
+      | (?:is|are|was|were)\s+taken\s+apart\b | takes?\s+apart\b
+      | (?:goes|go|went)\s+on\b
+      | parted\s+by\b | hands?\s+over\b | guessed\b | in\s+silence\b
+      | ledger\s+(?:closes|is\s+open)\b
+      | needs?\s+a\s+look\b | steps?\s+back\b | stands?\s+twice\b
+      | whole\s+or\s+not\s+at\s+all\b
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Words and forms that are not used for these meanings; what may be meant otherwise is not among them."""
+
+
+def sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a module that are more than a word; docstrings, and what is given to ``re.compile``, aside."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    patterns = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and ast.unparse(one.func) == "re.compile"]
+    aside |= {id(part) for call in patterns for part in ast.walk(call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and id(node) not in aside:
+            parts = [part.value if isinstance(part, ast.Constant) else "x" for part in node.values]
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (inner | aside):
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize(
+    "folder", [path.name for path in sorted((ROOT / "cdcwb").iterdir()) if path.suffix != ".typed"]
+)
+def test_sentences_of_the_package_have_the_words_of_the_field(folder: str) -> None:
+    place = ROOT / "cdcwb" / folder
+    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {wrong[0]!r} in {text[:120]!r}"
+        for path in files
+        if path.suffix == ".py"
+        for line, text in sentences(path)
+        for wrong in NOT_OURS.finditer(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in cli.commands)], ids=" ".join)
+def test_help_has_the_words_of_the_field(command: tuple[str, ...]) -> None:
+    shown = " ".join(CliRunner().invoke(cli, [*command, "--help"], terminal_width=200).output.split())
+    assert [wrong[0] for wrong in NOT_OURS.finditer(shown)] == []
+
+
+def test_columns_and_problems_have_the_words_of_the_field() -> None:
+    columns = [model.describe(table) for table in model.TABLES]
+    headings = [problem.heading for problem in model.Problem]
+    assert [wrong[0] for text in (*columns, *headings) for wrong in NOT_OURS.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+)
+def test_documents_have_the_words_of_the_field(document: str) -> None:
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
+    found = [(number, wrong[0]) for number, line in enumerate(lines, 1) for wrong in NOT_OURS.finditer(line)]
+    assert found == []
