@@ -247,9 +247,9 @@ def full_load(lesson: Lesson) -> str | None:
 def written_otherwise(lesson: Lesson) -> str | None:
     """Values that their type makes something else of."""
     event = lesson.chosen()
-    sign = "a column, written as "
+    sign = "a column, stored as "
     found = [] if event is None else [one for one in lesson.inspect(event).field.walk() if sign in one.meaning]
-    parts = [f"{one.name} is written as {one.meaning.partition(sign)[2]} and means {one.value}" for one in found[:2]]
+    parts = [f"{one.name} is stored as {one.meaning.partition(sign)[2]} and means {one.value}" for one in found[:2]]
     return f"{lesson.place(event)}: {joined(parts)}." if event is not None and parts else None
 
 

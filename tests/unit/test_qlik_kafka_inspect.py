@@ -133,7 +133,7 @@ def test_metadata_in_another_file_of_the_folder_is_found(tmp_path: Path) -> None
     message = avro_envelope(avro_record(STOCK, AFTER, BEFORE))
     path = write(tmp_path, message)
     alone = at(path, 20, **WRITTEN)
-    assert alone.note.startswith("the metadata message of its schema was not found here; the option metadata names")
+    assert alone.note.startswith("the metadata message of its schema was not found; give its location with")
     assert [problem["code"] for problem in alone.event["problems"]] == ["no_schema"]
     (tmp_path / "elsewhere").mkdir()
     elsewhere = tmp_path / "elsewhere" / "metadata.json"
@@ -159,7 +159,7 @@ def test_files_beside_that_cannot_be_read_do_no_harm(tmp_path: Path, monkeypatch
     assert at(path, 20).event["table_name"] == "stock"
     assert at(path, 20, mode="FAILFAST").event["table_name"] == "stock"
     monkeypatch.setattr(inspect_module, "_NEAR", 10)
-    assert at(path, 20).note.startswith("the metadata message of its schema was not found here")
+    assert at(path, 20).note.startswith("the metadata message of its schema was not found")
 
 
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:

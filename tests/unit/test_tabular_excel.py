@@ -208,7 +208,7 @@ def test_a_workbook_that_is_cut_off_is_broken(tmp_path: Path) -> None:
 
 
 def test_other_archives_are_told_from_workbooks(tmp_path: Path) -> None:
-    for name, reason in (("xl/workbook.bin", ".xlsb"), ("content.xml", "no Excel workbook")):
+    for name, reason in (("xl/workbook.bin", ".xlsb"), ("content.xml", "not an Excel workbook")):
         path = tmp_path / "a.zip"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr(name, b"x")
