@@ -88,8 +88,8 @@ def test_a_record_number_that_is_not_known_keeps_its_number_in_its_name() -> Non
         (-83792, "-83792 CDC_E_MUSTCLOSE: "),
         (-19816, "-19816 SQL -19816: "),
         (-83750, "-83750: an error of the CDC interface"),
-        (-83803, "-83803: not listed"),
-        (7, "7: not listed"),
+        (-83803, "-83803: not a documented"),
+        (7, "7: not a documented"),
     ],
 )
 def test_an_error_code_is_explained_as_far_as_it_is_known(code: int, starts: str) -> None:
