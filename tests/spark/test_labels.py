@@ -81,6 +81,6 @@ def test_the_command_line_names_the_tables_and_says_where_the_names_are_from(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["summary", str(folder), "--table", "shop.orders"]) == 0
-    assert f"labels = {folder}.labels.json  (a file of this name is beside" in capsys.readouterr().out
+    assert f"labels = {folder}.labels.json  (the labels file of the capture" in capsys.readouterr().out
     assert main(["summary", str(folder), "-o", "labels=none", "--table", "102"]) == 0
     assert "labels = none  (given as an option)" in capsys.readouterr().out

@@ -43,7 +43,7 @@ def selections(source: Source) -> list[dict[str, Any]]:
         {"tables": [table]},
         {"tables": [table.partition(".")[2] or table], "operations": operations[:1]},
         {"operations": operations[1:], "columns": [column]},
-        {"outcomes": changes.texts["outcome"][:2] or ["none"]},
+        {"outcomes": changes.texts["outcome"][:2] or ["open"]},
         {"users": users[:2]} if users else {"users": ["nobody"]},
         {"transactions": ids[1:4]} if ids else {"transactions": ["none"]},
         {"time_from": quarter},
