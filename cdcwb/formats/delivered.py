@@ -21,7 +21,7 @@ from cdcwb import model
 from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, distinct
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.qlik.times import sequence_times
+from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Kind, Operation, Outcome, Problem
 
 __all__ = ["ENDS", "PARTS", "read_delivered", "read_ends", "read_parts"]
