@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import Assembling, Format, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.base import OF_CHANGES, Assembling, Format, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.continued import Stamps, divide, marks_of
 from cdcwb.standard_input import is_spool
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from cdcwb.spark.rows import RowsOf
 
 __all__ = ["Continued", "Decoded", "Live", "LiveRows", "Origin", "Saved", "plain"]
-
-_OF_CHANGES: Final = [name for name in model.EVENTS.names if name != "raw"]
-"""What changes are made of: all but the bytes, which are most of a record."""
-
 
 _OF_TIMES: Final = ("position", "transaction_id", "changed_at")
 
@@ -134,12 +130,12 @@ class Live:
         def assembled(events: DataFrame) -> DataFrame:
             return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
 
-        made = assembled(self.events(images, columns=_OF_CHANGES))
+        made = assembled(self.events(images, columns=OF_CHANGES))
         if not self.plan.facts.get("undo_records"):
             return made
         from cdcwb.spark.undo import mark
 
-        return mark(made, made if images else assembled(self.events(True, columns=_OF_CHANGES)))
+        return mark(made, made if images else assembled(self.events(True, columns=OF_CHANGES)))
 
     @property
     def assembles_in_splits(self) -> bool:
@@ -180,8 +176,8 @@ class Live:
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        read = self._read(part="crossing", packed="true", columns=",".join(_OF_CHANGES), **options)
-        return unpack(read, columns=_OF_CHANGES)
+        read = self._read(part="crossing", packed="true", columns=",".join(OF_CHANGES), **options)
+        return unpack(read, columns=OF_CHANGES)
 
     def _changes_of_splits(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes, finish

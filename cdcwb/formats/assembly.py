@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Read",
     "assembled",
     "distinct",
+    "labels",
     "read_changes",
     "read_crossing",
     "read_transactions",
@@ -48,7 +49,6 @@ _NARROW: Final = (
     *("schema_name", "table_name"),
 )
 _NARROW_ROWS: Final = pa.schema([*(model.EVENTS.field(name) for name in _NARROW), ("user", pa.string())])
-_OF_CHANGES: Final = frozenset(name for name in model.EVENTS.names if name != "raw")
 _OUTCOMES: Final = pa.array([str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN)])
 _UNDONE: Final = pa.array([str(Outcome.UNDONE)])
 
@@ -184,7 +184,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
     seen = 0  # of all changes of the split
     waiting: pa.RecordBatch | None = None
     places = np.empty(0, np.int64)
-    for batch in read(replace(wanted, kinds=frozenset(CHANGES), columns=_OF_CHANGES)):
+    for batch in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
         mine = ~headers.crosses[seen : seen + batch.num_rows]
         seen += batch.num_rows
         rows = batch if mine.all() else batch.filter(pa.array(mine))
@@ -252,15 +252,18 @@ def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:
     operation = headers.column("operation").take(pa.array(rows))
     known = np.asarray(pc.is_valid(operation).to_numpy(zero_copy_only=False))
     rows, operation = rows[known], operation.filter(pa.array(known))
-    name = headers.column("table_name").take(pa.array(rows))
-    label = pc.binary_join_element_wise(headers.column("schema_name").take(pa.array(rows)), name, ".")
-    label = pc.coalesce(label, name)
+    label = labels(*(headers.column(name).take(pa.array(rows)) for name in ("schema_name", "table_name")))
     number = headers.number[rows]
     texts, offsets, times = distinct(number, operation, len(headers.names))
     counts = pa.MapArray.from_arrays(offsets, texts, pa.array(times))
     named = np.asarray(pc.is_valid(label).to_numpy(zero_copy_only=False))
     texts, offsets, _ = distinct(number[named], label.filter(pa.array(named)), len(headers.names))
     return counts, pa.ListArray.from_arrays(offsets, texts)
+
+
+def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
+    """``schema.table``, or ``table`` where there is no schema; null where there is no table."""
+    return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
 
 
 def distinct(number: Ints, texts: pa.Array, count: int) -> tuple[pa.Array, pa.Array, Ints]:

@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol, runtime_checkable
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.model import Kind
+from cdcwb.model import EVENTS, Kind
 
 __all__ = [
     "EVERYTHING",
+    "OF_CHANGES",
     "Assembling",
     "Field",
     "Format",
@@ -140,6 +141,9 @@ class Wanted:
         table, schema = row["table_name"], row["schema_name"]
         return table in self.tables or f"{schema}.{table}" in self.tables
 
+
+OF_CHANGES: Final = tuple(name for name in EVENTS.names if name != "raw")
+"""The columns of events that changes are made of: all but the bytes, which are most of a record."""
 
 EVERYTHING: Final = Wanted()
 """All events, with their images."""

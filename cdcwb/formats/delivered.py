@@ -1,9 +1,9 @@
-"""Changes, and parts of transactions, put together where the records are, of a stream that hands over committed work
-in whole changes (Qlik's messages, Debezium's).
+"""Changes, and parts of transactions, put together where the records are, of a stream that delivers committed work
+as complete changes (Qlik's messages, Debezium's).
 
-Such a stream has no halves of updates, and bears no begins; where a transaction ends, and its numbers, may stand in
-another file or partition. So a reader gives its changes whole but for what the end of their transaction tells, and of
-each transaction one row with what its own records tell. Few rows are left to be joined (:mod:`cdcwb.spark.committed`).
+Such a stream has no halves of updates and no begin records; the end of a transaction, and some of its events, may be in
+another file or partition. So a reader gives changes that lack only what the end of their transaction says, and of
+each transaction one row with what its own records say. Few rows are left to be joined (:mod:`cdcwb.spark.committed`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, distinct
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, distinct, labels
+from cdcwb.formats.base import OF_CHANGES, Wanted
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Kind, Operation, Outcome, Problem
@@ -62,7 +62,6 @@ PARTS: Final = pa.schema(
 )
 """What a split says of a transaction: one row for each that has a record there."""
 
-_OF_CHANGES: Final = frozenset(name for name in model.EVENTS.names if name != "raw")
 _OF_ENDS: Final = ("kind", "transaction_id", "commit_position", "last_in_transaction", "changed_at")
 _OF_PARTS: Final = (
     *_OF_ENDS,
@@ -73,9 +72,9 @@ _NO_TEXT: Final = pa.scalar(None, pa.string())
 
 def read_delivered(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The changes of a split in capture order, as batches of :data:`cdcwb.model.CHANGES` in which ``commit_position``
-    is null, ``committed_at`` is what the position says of it, and a rollback behind them is not yet told. A full load
+    is null, ``committed_at`` is the time in the position, and a later rollback is not known yet. A full load
     (REFRESH) is part of no transaction, and has no outcome. ``read`` reads the events of the split."""
-    for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=_OF_CHANGES)):
+    for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
         every = np.arange(rows.num_rows)
         alone = Halves(np.full(rows.num_rows, -1), np.zeros(rows.num_rows, np.bool_))
         loaded = pc.fill_null(pc.equal(rows["operation"], str(Operation.REFRESH)), True)
@@ -88,7 +87,9 @@ def read_ends(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """What the records of a split say of the ends of transactions, as a batch of :data:`ENDS`."""
     records = _records(read, wanted, _OF_ENDS)
     rolls_back = pc.equal(records["kind"], str(Kind.ROLLBACK))
-    marks = pc.or_(pc.or_(pc.is_valid(records["commit_position"]), rolls_back), _true(records["last_in_transaction"]))
+    marks = pc.or_(
+        pc.or_(pc.is_valid(records["commit_position"]), rolls_back), pc.fill_null(records["last_in_transaction"], False)
+    )
     records = records.filter(marks)
     groups = _Groups(records)
     if not len(groups):
@@ -113,8 +114,7 @@ def read_parts(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     position, last = groups.column("position"), groups.column("last_in_transaction")
     rolls_back = groups.are(Kind.ROLLBACK)
     ends = pc.coalesce(sequence_times(position)[0], groups.column("changed_at", groups.are(Kind.COMMIT, Kind.ROLLBACK)))
-    label = pc.binary_join_element_wise(groups.column("schema_name"), groups.column("table_name"), ".")
-    label = pc.coalesce(label, groups.column("table_name"))
+    label = labels(groups.column("schema_name"), groups.column("table_name"))
     operation = groups.column("operation", groups.are(*CHANGES))
     counted = pc.is_valid(operation).to_numpy(zero_copy_only=False)
     operations, offsets, times = groups.distinct(operation)
@@ -147,10 +147,6 @@ def _records(read: Read, wanted: Wanted, columns: tuple[str, ...]) -> pa.Table:
     return records.filter(pc.is_valid(records["transaction_id"]))
 
 
-def _true(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.fill_null(values, False)
-
-
 def _array(values: pa.Array) -> Bools:
     found: Bools = values.to_numpy(zero_copy_only=False)
     return found
@@ -161,7 +157,7 @@ def _swapped(found: tuple[pa.Array, pa.Array, Ints]) -> tuple[pa.Array, pa.Array
 
 
 def _with_gap(problems: pa.Array) -> Bools:
-    """Which records are told to have others missing beside them."""
+    """Which records have a problem that says that events are missing."""
     found = np.zeros(len(problems), np.bool_)
     for row in np.flatnonzero(_array(pc.is_valid(problems))).tolist():
         found[row] = any(one["code"] == Problem.GAP for one in problems[row].as_py())

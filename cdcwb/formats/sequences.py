@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Final
 
 import numpy as np
@@ -12,10 +13,13 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays.texts import from_matrix
 from cdcwb.formats.moments import moments
 
-__all__ = ["SEQUENCE", "sequence_times"]
+__all__ = ["SEQUENCE", "UNKNOWN_UNTIL", "sequence_times"]
 
 SEQUENCE: Final = 35
 """Digits of a change sequence: 16 of time (YYYYMMDDHHmmSShh) and 19 of a number (docs/formats/qlik-kafka.md §5)."""
+
+UNKNOWN_UNTIL: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
+"""Times before this are PostgreSQL's default, shown until the commit is known: no time of a change."""
 
 
 def sequence_times(sequences: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:

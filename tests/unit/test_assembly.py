@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats.assembly import read_changes, read_crossing, read_transactions
 from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.selecting import select
+from tests.event_reader import reader
 
 Row = dict[str, Any]
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -56,19 +56,6 @@ def events_of(drawn: list[tuple[Any, ...]]) -> list[Row]:
             row["changed_at"] = EPOCH + dt.timedelta(seconds=number)
         found.append(row)
     return found
-
-
-def reader(rows: list[Row], size: int) -> Callable[[Wanted], Iterator[pa.RecordBatch]]:
-    """Reads events in batches of ``size``."""
-
-    def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        for first in range(0, len(rows), size):
-            some = rows[first : first + size]
-            if not wanted.images:
-                some = [{**row, "before": None, "after": None} for row in some]
-            yield from select(pa.RecordBatch.from_pylist(some, model.EVENTS), wanted)
-
-    return read
 
 
 # --- the plain loop ---------------------------------------------------------------------------------------------------

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.base import EVERYTHING
 from cdcwb.formats.delivered import read_delivered, read_ends, read_parts
-from cdcwb.formats.selecting import select
+from tests.event_reader import reader
 
 Row = dict[str, Any]
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -43,17 +41,6 @@ def events_of(drawn: list[Row]) -> list[Row]:
     empty: Row = dict.fromkeys(model.EVENTS.names)
     place = {"format": "qlik-kafka", "file": "a.json", "file_index": 0, "length": 10}
     return [{**empty, **place, "offset": 10 * number, **row} for number, row in enumerate(drawn)]
-
-
-def reader(rows: list[Row], size: int) -> Callable[[Wanted], Iterator[pa.RecordBatch]]:
-    def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        for first in range(0, len(rows), size):
-            some = rows[first : first + size]
-            if not wanted.images:
-                some = [{**row, "before": None, "after": None} for row in some]
-            yield from select(pa.RecordBatch.from_pylist(some, model.EVENTS), wanted)
-
-    return read
 
 
 def sequence_time(row: Row) -> dt.datetime | None:

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.moments import MICROSECONDS, moments
-from cdcwb.formats.qlik.times import UNKNOWN_UNTIL
 from cdcwb.formats.qlik_change_table import sentences
 from cdcwb.formats.qlik_change_table.facts import HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
 from cdcwb.formats.qlik_change_table.layout import Rows
-from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["Findings", "Headers", "Operations", "read_headers", "read_operations"]

@@ -9,7 +9,7 @@ from typing import Final
 
 from cdcwb.formats.base import Field
 from cdcwb.formats.moments import moment
-from cdcwb.formats.qlik.times import UNKNOWN_UNTIL
+from cdcwb.formats.sequences import UNKNOWN_UNTIL
 from cdcwb.model import Problem
 from cdcwb.words import visible
 
