@@ -7,15 +7,16 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
+LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests with Spark run in two processes, a file in one of them, each with a JVM of its own.
 IN_TWO := --numprocesses 2 --dist loadfile
 # What tells nothing more of an older PySpark: pages' examples, and whole ways whose steps have tests of their own.
-ON_NEWEST := docs_cli cli row incremental analysis_truth report_suite together
+ON_NEWEST := docs_cli cli delivered row incremental analysis_truth report_suite together
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test test-full test-oldest lint lab bench clean java browser
+.PHONY: help env report test test-full test-oldest test-live lint lab bench clean java browser
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +32,17 @@ test: env java browser lint ## check the code, then run every test at its normal
 
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full
+	$(MAKE) test-live ONLY="--full -m full"
 
 test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without what only repeats it
 	@scripts/ensure.sh $(OLDEST)/bin/python java
 	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark $(ON_NEWEST:%=--ignore tests/spark/test_%.py)
+
+# On the oldest PySpark, whose Kafka connector resolves wherever its jars do.
+test-live: $(OLDEST)/.ready ## run the tests against a Kafka broker, which they start; its jars come from Maven
+	@scripts/ensure.sh $(OLDEST)/bin/python java
+	@scripts/live_jars.sh $(LIVE_JARS)
+	CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) $(ONLY) tests/live
 
 lint: env ## check style, formatting and types
 	$(BIN)/ruff check

@@ -21,7 +21,14 @@ __all__ = ["CHANGES", "FORMATS", "PROMISES", "TABLES", "measure"]
 CHANGES = 200_000
 FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log")
 TABLES = ("events", "changes", "transactions", "problems")
-PROMISES = {("gbase8s", "changes"): 1.5, ("gbase8s", "transactions"): 0.8, ("gbase8s", "problems"): 1.5}
+PROMISES = {
+    ("gbase8s", "changes"): 1.5,
+    ("gbase8s", "transactions"): 0.8,
+    ("gbase8s", "problems"): 1.5,
+    ("qlik-kafka", "changes"): 2.0,
+    ("qlik-change-table", "changes"): 1.5,
+    ("idm-event-log", "changes"): 2.0,
+}
 """How many times what ``events`` cost a table of a format costs at most."""
 
 _MASTER = "local[2]"

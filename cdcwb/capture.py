@@ -10,22 +10,25 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats import Common, Paths, check_options, choose, choose_rows
+from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format
 from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
+from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import check_condition, event_columns, nearest
+from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.saved import SAVED, VERSION, read_description, saved_among
 from cdcwb.spark.names import with_names
 from cdcwb.standard_input import named
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
+from cdcwb.words import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +41,7 @@ __all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "regis
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
+_LOOKED_AT: Final = 256  # messages of topics, to detect the format
 _MOST_NAMED: Final = 1000  # transactions that a filter names one by one
 
 
@@ -52,7 +56,8 @@ def load(
     path: Paths | DataFrame, format: str = "auto", *, spark: SparkSession | None = None, **options: Any
 ) -> Capture:
     """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, a
-    folder that :meth:`Capture.save` wrote, or a Spark DataFrame (a topic as Spark reads it, a change table).
+    folder that :meth:`Capture.save` wrote, topics of a Kafka cluster (``kafka://host:9092/topic``), or a Spark
+    DataFrame (a topic as Spark reads it, a change table).
 
     If one of the paths is a saved capture, new files are appended to it incrementally; files that it already has may be
     among them. The result equals loading all files at once, row for row in every table. The files that it was saved
@@ -63,19 +68,24 @@ def load(
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
-    to use; None: the running one, or a new local one. A DataFrame is a capture of rows: ``name`` is its name, and
-    ``order_by`` (columns, separated by commas) the order of the rows, if they have one.
+    to use; None: the running one, or a new local one. Of topics, ``start`` and ``end`` are where to begin and where to
+    end (``earliest``, ``latest``, an offset, a time, or a dictionary of offsets by topic and partition), resolved to
+    offsets now; ``client_config`` is a file with the client's configuration (see docs/live.md). A DataFrame is a
+    capture of rows: ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of the rows, if
+    they have one.
 
     Files and options are checked before a session is started. A first pass over the files runs in Spark before this
     returns; the DataFrames are read when they are used.
 
-    Raises CaptureError if the files cannot be read or are not recognised, if files cannot be appended to a saved
+    Raises CaptureError if the files cannot be read or are not recognised, SourceDownError if a cluster does not answer,
+    CaptureError if files cannot be appended to a saved
     capture, if an option is wrong, or (FAILFAST) for the first bytes that cannot be parsed; MissingDependencyError
     without a usable Java.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
-    return open_checked(check_capture(path, format, options), spark or _session())
+    checked = check_capture(path, format, options)
+    return open_checked(checked, spark or _session(checked.packages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +103,34 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicReading:
+    """How topics are read: the offsets of each partition, the client's configuration, and format and options as they
+    were given."""
+
+    topics: Topics
+    ranges: list[Range]
+    points: tuple[Point, Point]
+    settings: dict[str, str] = field(repr=False)
+    given: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A capture that can be opened: the files to read (None: none), and the saved capture that they are appended to
-    with its description (None: none)."""
+    with its description (None: none); or topics."""
 
     reading: Reading | None
     saved: Path | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    topics: TopicReading | None = None
+
+    @property
+    def packages(self) -> list[str]:
+        """What a Spark session needs to read it, as Maven coordinates."""
+        from cdcwb.live.frames import connector
+
+        return [] if self.topics is None else [connector()]
 
 
 def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Checked:
@@ -108,7 +139,12 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
 
     Raises CaptureError as :func:`load` does.
     """
-    given = {name: value for name, value in (options or {}).items() if value is not None}
+    given = without_login({name: value for name, value in (options or {}).items() if value is not None})
+    places = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if len(places) == 1 and is_kafka(places[0]):
+        return Checked(None, topics=_check_topics(str(places[0]), format, given))
+    if any(map(is_kafka, places)):
+        raise OptionError("topics are opened without other paths; one URL can name several topics")
     saved, others = saved_among(path)
     if saved is None:
         return Checked(_check_files(list_files(path), format, given))
@@ -121,6 +157,8 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
 
 def open_checked(checked: Checked, spark: SparkSession) -> Capture:
     """The capture that :func:`check_capture` looked at."""
+    if checked.topics is not None:
+        return _open_topics(checked.topics, spark)
     live = None if checked.reading is None else _open_files(checked.reading, spark)
     if checked.saved is None:
         assert live is not None
@@ -128,6 +166,52 @@ def open_checked(checked: Checked, spark: SparkSession) -> Capture:
     if live is None:
         return Capture(Saved(spark, checked.saved, checked.about))
     return Capture(Continued(live, checked.saved, checked.about["files"], checked.about["continue"]["splits"]))
+
+
+def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReading:
+    from cdcwb.live.kafka import as_point, connected, kafka_settings, partitions, ranges
+
+    topics = Topics.parse(url)
+    settings = kafka_settings(options.pop("client_config", None))
+    points = as_point(options.pop("start", "earliest"), "start"), as_point(options.pop("end", "latest"), "end")
+    if format != "auto":
+        check_options(get_format(format), options)
+    with connected(topics, settings) as client:
+        _, found = partitions(client)
+        return TopicReading(topics, ranges(client, found, *points), points, settings, format, options)
+
+
+def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
+    """The tables of a capture of topics. A format that is not given is detected from their first messages."""
+    from cdcwb.live.frames import detected_offsets, messages
+
+    frame = messages(session, reading.topics, reading.ranges, reading.settings)
+    seen = None
+    if reading.given == "auto":
+        fmt, seen = _recognised(frame, reading)
+        check_options(fmt, reading.options)
+    name = reading.given if seen is None else fmt.name
+    offsets = detected_offsets(reading.ranges, *reading.points)
+    return _open_rows(frame, name, {**reading.options, "name": reading.topics.url}, seen, offsets)
+
+
+def _recognised(frame: DataFrame, reading: TopicReading) -> tuple[Format, Recognition]:
+    """What the first messages of topics are, told as if they were in a file."""
+    import pyarrow.parquet as pq
+
+    some = frame.limit(_LOOKED_AT).toArrow()
+    url = reading.topics.url
+    if not some.num_rows:
+        raise CaptureError("there is no message in this range, so the format cannot be detected: name it", path=url)
+    with tempfile.TemporaryDirectory(prefix="cdcwb-") as folder:
+        path = str(Path(folder, "messages.parquet"))
+        pq.write_table(some, path)
+        try:
+            fmt, seen = choose([path], "auto", reading.options)
+        except CaptureError as reason:
+            reason.path = url if reason.path == path else reason.path
+            raise
+        return fmt, replace(seen, evidence=[one.replace(path, url) for one in seen.evidence])
 
 
 def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Reading:
@@ -161,6 +245,7 @@ def _check_continued(saved: Path, others: list[Any], format: str, options: dict[
     if "not" in given:
         advice = "load all files at once"
         raise CaptureError(f"files cannot be appended to this saved capture: {given['not']}; {advice}", path=str(saved))
+    given = {**given, "options": without_login(given["options"])}  # earlier versions stored it
     _check_same(about["format"], given, format, options)
     for path in given["files"]:
         if not Path(path).is_file():
@@ -206,19 +291,26 @@ def _detected(fmt: Format, recognition: Recognition, format: str, plan: Plan) ->
     return [row, *plan.detected]
 
 
-def _open_rows(frame: DataFrame, format: str, options: dict[str, Any]) -> Capture:
-    """A capture from a Spark DataFrame."""
+def _open_rows(
+    frame: DataFrame,
+    format: str,
+    options: dict[str, Any],
+    seen: Recognition | None = None,
+    more: Sequence[dict[str, Any]] = (),
+) -> Capture:
+    """A capture from a Spark DataFrame. ``seen``: why it is of this format, if that was not given; ``more``: rows for
+    ``detected``."""
     from cdcwb.spark.rows import RowsOf
 
-    given = {name: value for name, value in options.items() if value is not None}
+    given = without_login({name: value for name, value in options.items() if value is not None})
     name = str(given.pop("name", "rows"))
     rows = RowsOf(frame, given.pop("order_by", None))
     fmt, recognition = choose_rows(rows.schema, format, given)
     common = check_options(fmt, given)
     plan = fmt.plan_rows(name, rows.schema, rows.run, given)
     _check_keys(fmt, plan, common.keys)
-    detected = _detected(fmt, recognition, format, plan)
-    return Capture(LiveRows(rows, fmt, plan, detected, common.images, common.mode, common.keys))
+    detected = [*_detected(fmt, seen or recognition, "auto" if seen else format, plan), *more]
+    return Capture(LiveRows(rows, name, fmt, plan, detected, common.images, common.mode, common.keys))
 
 
 def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
@@ -236,10 +328,10 @@ def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
                 )
 
 
-def _session() -> SparkSession:
+def _session(packages: Sequence[str] = ()) -> SparkSession:
     from cdcwb.spark.session import get_spark
 
-    return get_spark()
+    return get_spark(packages=packages)
 
 
 class _Filters:
@@ -530,9 +622,11 @@ class Capture:
             decoded = self.decoded(beside / ("events" if whole else _DECODED))
             if whole and decoded is self:
                 with_names(self._tables.numbered()).write.parquet(str(beside / "events"))
+            in_splits = whole and isinstance(self._tables, Live) and self._tables.in_splits
             for name in model.TABLES:
                 if not (whole and name == "events"):
-                    with_names(getattr(decoded, name)).write.mode("overwrite").parquet(str(beside / name))
+                    source = self if in_splits and name != "table_versions" else decoded
+                    with_names(getattr(source, name)).write.mode("overwrite").parquet(str(beside / name))
             shutil.rmtree(beside / _DECODED, ignore_errors=True)
             facts = {
                 "version": VERSION,
@@ -576,9 +670,9 @@ class Capture:
 
     @cached_property
     def description(self) -> str:
-        """Format and files in a few words."""
-        count = len(self.files)
-        return f"{self.format} capture of {count} file{'s' if count != 1 else ''}"
+        """Format and files, or what its rows are called, in a few words."""
+        name = getattr(self._tables, "name", None)
+        return f"{self.format} capture of {name or plural(len(self.files), 'file')}"
 
     def __repr__(self) -> str:
         return f"<{self.description}>"

@@ -5,7 +5,8 @@
     ├── OptionError                 an option is unknown or its value unusable (names the nearest match)
     ├── MalformedRecordError        a record cannot be understood and the mode is FAILFAST
     │   └── TruncatedRecordError    the bytes end inside a record (also an EOFError)
-    └── MissingDependencyError      something outside Python is missing (Java, Chromium); says what to install
+    ├── SourceDownError             a live source does not answer; the next run may succeed
+    └── MissingDependencyError      something is missing (Java, Chromium, a client); says what to install
 
 All of them pickle, so they survive the way from a worker process. Where a place is known it is carried as attributes:
 ``path`` (file), ``offset`` (bytes into the decompressed file), ``needed`` and ``available`` (bytes).
@@ -18,6 +19,7 @@ __all__ = [
     "MalformedRecordError",
     "MissingDependencyError",
     "OptionError",
+    "SourceDownError",
     "TruncatedRecordError",
     "UnknownFormatError",
 ]
@@ -105,5 +107,9 @@ class TruncatedRecordError(MalformedRecordError, EOFError):
     """The bytes end inside a record."""
 
 
+class SourceDownError(CaptureError):
+    """A live source does not answer; nothing is wrong with what was asked for."""
+
+
 class MissingDependencyError(CaptureError):
-    """Something outside Python is missing; the message says what to install."""
+    """Something that pip or a package manager installs is missing; the message says what."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import OF_CHANGES, Assembling, Format, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.base import OF_CHANGES, Assembling, Format, Halving, Joining, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.continued import Stamps, divide, marks_of
 from cdcwb.standard_input import is_spool
 
@@ -52,6 +52,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return [plain(one) for one in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_SPELT: Final = (*(name for name in _OF_PROBLEMS if name != "problems"), "position", "key", "headers")
 
 
 class Live:
@@ -123,9 +126,13 @@ class Live:
         from cdcwb.spark.assemble import assemble_changes
 
         if self.assembles_in_splits:
-            return self._changes_of_splits(images)
-        if self.delivers_changes:
-            return self._delivered(images)
+            return self._put_together("changes", images)
+        if self.joins_rows:
+            return self._put_together("joined", images)
+        if self.delivers_changes:  # change tables do not say where a transaction ends
+            return (
+                self._put_together("delivered", images) if isinstance(self.format, Halving) else self._delivered(images)
+            )
 
         def assembled(events: DataFrame) -> DataFrame:
             return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
@@ -138,6 +145,11 @@ class Live:
         return mark(made, made if images else assembled(self.events(True, columns=OF_CHANGES)))
 
     @property
+    def in_splits(self) -> bool:
+        """Are changes put together in the splits, so that it costs more to do so from events that are decoded?"""
+        return self.assembles_in_splits or self.delivers_changes or self.joins_rows
+
+    @property
     def assembles_in_splits(self) -> bool:
         """Are changes and transactions put together in the splits (:mod:`cdcwb.formats.assembly`)?"""
         return type(self) is Live and isinstance(self.format, Assembling)
@@ -145,66 +157,94 @@ class Live:
     @property
     def delivers_changes(self) -> bool:
         """Are changes, and parts of transactions, put together in the splits (:mod:`cdcwb.formats.delivered`)?"""
-        return type(self) is Live and self.format.pairing is Pairing.NONE and not self.format.commits
+        if self.format.commits:
+            return False
+        if self.format.pairing is Pairing.NONE:
+            return type(self) in (Live, LiveRows)
+        return type(self) is Live and isinstance(self.format, Halving)
 
-    def _delivered(self, images: bool) -> DataFrame:
-        from cdcwb.spark.assemble import finish
-        from cdcwb.spark.committed import add_ends
+    @property
+    def joins_rows(self) -> bool:
+        """Are rows that follow each other joined in the splits?"""
+        return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
+
+    def _made(self, part: str, images: bool) -> DataFrame:
+        """The changes that splits give whole."""
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        made = unpack(self._read(part="delivered", packed="true", **options), rows=model.CHANGES)
+        return unpack(self._read(part=part, packed="true", **options), rows=model.CHANGES)
+
+    def _put_together(self, part: str, images: bool) -> DataFrame:
+        """The changes that splits give whole, and those of what crosses their borders."""
+        from cdcwb.spark.assemble import finish
+
+        whole = finish(self._made(part, images), self.keys, self.format)
+        return whole.unionByName(self._changes_of(*self._crossing(images))) if self._something_crosses else whole
+
+    def _delivered(self, images: bool) -> DataFrame:
+        """The changes of messages, with what the ends of their transactions tell."""
+        from cdcwb.spark.assemble import finish
+        from cdcwb.spark.committed import add_ends
+
         ends = self._read(part="ends", images="false", mode=self.mode)
         few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
-        return finish(add_ends(made, ends, few), self.keys, self.format)
+        return finish(add_ends(self._made("delivered", images), ends, few), self.keys, self.format)
 
-    def _summarised(self) -> DataFrame:
-        """The transactions of a stream of committed work, with what counts their events."""
+    def _summaries(self, counts: bool) -> DataFrame:
+        """The transactions of a stream of committed work, and what is missing in them; with ``counts``, what they
+        changed."""
         from cdcwb.spark import committed
+        from cdcwb.spark.assemble import summaries_of
 
         if not self.delivers_changes:
-            return committed.summarise(committed.counted(self.events(False)))
-        return committed.summarise(committed.merged(self._read(part="counted", images="false", mode=self.mode)))
+            return summaries_of(self.events(False), self.changes(False) if counts else None, self.format)
+        parts = self._read(part="counted", images="false", mode=self.mode)
+        if counts and isinstance(self.format, Halving) and self._something_crosses:
+            return committed.summaries(parts, committed.parts_of(self._changes_of(*self._crossing(False))))
+        return committed.summaries(parts)
 
     @cached_property
     def _something_crosses(self) -> bool:
         form, splits = self.format, range(len(self.plan.splits))
+        if isinstance(form, Halving):
+            return any(form.halved(self.plan, split).shared for split in splits)
+        if isinstance(form, Joining):
+            return False
         return not isinstance(form, Assembling) or any(form.crossing(self.plan, split) for split in splits)
 
-    def _crossing(self, images: bool) -> DataFrame:
-        """The events of the transactions that cross borders of splits."""
+    def _crossing(self, images: bool) -> tuple[DataFrame, DataFrame]:
+        """The events of what crosses borders of splits, halves of updates or transactions; and of these the headers."""
         from cdcwb.spark.packing import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        read = self._read(part="crossing", packed="true", columns=",".join(OF_CHANGES), **options)
-        return unpack(read, columns=OF_CHANGES)
+        def read(part: str, images: bool) -> DataFrame:
+            options = {"images": str(images).lower(), "mode": self.mode, "columns": ",".join(OF_CHANGES)}
+            return unpack(self._read(part=part, packed="true", **options), columns=OF_CHANGES)
 
-    def _changes_of_splits(self, images: bool) -> DataFrame:
-        from cdcwb.spark.assemble import assemble_changes, finish
-        from cdcwb.spark.packing import unpack
+        images = images and self.with_images
+        if isinstance(self.format, Halving):
+            events = read("elsewhere", images)
+            return events, events.limit(0)  # they do not say where a transaction ends
+        return read("crossing", images), read("crossing", False)
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        made = unpack(self._read(part="changes", packed="true", **options), rows=model.CHANGES)
-        whole = finish(made, self.keys, self.format)
-        if not self._something_crosses:
-            return whole
-        events = self._crossing(images), self._crossing(False)
-        return whole.unionByName(assemble_changes(*events, self.keys, self.format, self.plan.facts))
+    def _changes_of(self, events: DataFrame, headers: DataFrame) -> DataFrame:
+        from cdcwb.spark.assemble import assemble_changes
+
+        return assemble_changes(events, headers, self.keys, self.format, self.plan.facts)
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        from cdcwb.spark.assemble import assemble_changes, assemble_transactions, conform
+        from cdcwb.spark.assemble import assemble_transactions, conform
 
         if self.delivers_changes:
-            return conform(self._summarised(), "transactions")
+            return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
             return assemble_transactions(self.events(False), self.changes(False), self.format)
         whole = self._read(part="transactions", images="false", mode=self.mode)
         if not self._something_crosses:
             return whole
-        events = self._crossing(False)
-        changes = assemble_changes(events, events, self.keys, self.format, self.plan.facts)
-        return whole.unionByName(assemble_transactions(events, changes, self.format))
+        events, headers = self._crossing(False)
+        return whole.unionByName(assemble_transactions(headers, self._changes_of(events, headers), self.format))
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
@@ -229,22 +269,37 @@ class Live:
 
         beside = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
         events = self._events_with_problems()
+        if self.format.pairing is Pairing.OBJECT:
+            if not self.joins_rows:
+                return assemble_problems(events, events, events, None, beside, self.format)
+            return assemble_problems(events, None, self._part("spellings", _SPELT), None, beside, self.format)
         # halves that are joined by position are compared with their masks
-        changes = self.changes(self.format.pairing is Pairing.POSITION)
-        ends = self.transactions() if self.format.commits else self._summarised()
+        by_position = self.format.pairing is Pairing.POSITION
+        if by_position and self.delivers_changes:  # readers tell what is wrong with those that lie in one split
+            changes = self._changes_of(*self._crossing(True)) if self._something_crosses else None
+        else:
+            changes = self.changes(by_position)
+        ends = None
+        if not isinstance(self.format, Halving):  # change tables do not say where a transaction ends
+            ends = self.transactions() if self.format.commits else self._summaries(counts=False)
         headers = self.events(False, columns=_OF_TIMES if self.delivers_changes else None)
         return assemble_problems(events, changes, headers, ends, beside, self.format)
 
     def _events_with_problems(self) -> DataFrame:
-        """The events that have problems, with what of them is told; those of an event log are all looked at again. What
-        DROPMALFORMED drops leaves its problems."""
+        """The events that have problems, with what of them is told; those of an event log in no order are all looked at
+        again. What DROPMALFORMED drops leaves its problems."""
+        in_parts = type(self) is Live or (type(self) is LiveRows and self.format.pairing is not Pairing.OBJECT)
+        if not in_parts or (self.format.pairing is Pairing.OBJECT and not self.joins_rows):
+            return self.events(True, mode="PERMISSIVE")
+        is_checked = self.joins_rows or (self.delivers_changes and isinstance(self.format, Halving))
+        return self._part("checked" if is_checked else "problems", _OF_PROBLEMS)
+
+    def _part(self, part: str, columns: Sequence[str]) -> DataFrame:
+        """Some of the events of splits, as problems have them."""
         from cdcwb.spark.packing import unpack
 
-        if type(self) is not Live or self.format.pairing is Pairing.OBJECT:
-            return self.events(True, mode="PERMISSIVE")
-        options = {"images": str(self.with_images).lower(), "columns": ",".join(_OF_PROBLEMS)}
-        read = self._read(part="problems", packed="true", mode="PERMISSIVE", **options)
-        return unpack(read, columns=_OF_PROBLEMS)
+        options = {"images": str(self.with_images).lower(), "columns": ",".join(columns)}
+        return unpack(self._read(part=part, packed="true", mode="PERMISSIVE", **options), columns=columns)
 
     def detected(self) -> DataFrame:
         """What was concluded before anything was decoded."""
@@ -273,11 +328,12 @@ class Live:
 
 
 class LiveRows(Live):
-    """The tables of a capture that is read from a DataFrame."""
+    """The tables of a capture that is read from a DataFrame; ``name`` is what it is called."""
 
     def __init__(
         self,
         rows: RowsOf,
+        name: str,
         fmt: RowFormat,
         plan: Plan,
         detected: list[dict[str, Any]],
@@ -286,26 +342,16 @@ class LiveRows(Live):
         keys: dict[str, list[str]],
     ) -> None:
         super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
-        self.rows = rows
+        self.rows, self.name = rows, name
 
-    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
-        """One row per wire record."""
-        from cdcwb.spark.rows import read_events
+    def _read(self, **options: str) -> DataFrame:
+        from cdcwb.spark.rows import read_rows
 
-        return read_events(
-            self.rows, self.format.name, self.text, images and self.with_images, mode or self.mode, columns
-        )
+        return read_rows(self.rows, self.format.name, {"plan": self.text, **options})
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
         return self.events(True, mode)  # its rows are in no splits
-
-    def table(self, request: TableRequest) -> DataFrame:
-        """One table's row records with real types."""
-        from cdcwb.spark.rows import read_table
-
-        schema = self.format.table_schema(self.plan, request)
-        return read_table(self.rows, self.format.name, self.text, request, schema)
 
 
 class Decoded(Live):

@@ -25,7 +25,12 @@ time.tzset()
 refuse_doubtful_groups("cdcwb")
 
 HERE = Path(__file__).parent
-MARKS_BY_FOLDER = {"spark": pytest.mark.spark, "notebooks": pytest.mark.notebook, "browser": pytest.mark.browser}
+MARKS_BY_FOLDER = {
+    "spark": pytest.mark.spark,
+    "notebooks": pytest.mark.notebook,
+    "browser": pytest.mark.browser,
+    "live": pytest.mark.live,
+}
 
 # The same examples on every run and machine, and no limit on the time of one: the machine may be busy.
 settings.register_profile("normal", deadline=None, derandomize=True, print_blob=True)
@@ -46,6 +51,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         left_out.append("left out: tests marked full (--full runs them)")
     if samples_folder() is None:
         left_out.append("left out: tests marked samples (CDCWB_SAMPLES names no folder)")
+    if "CDCWB_LIVE_JARS" not in os.environ:
+        left_out.append("left out: tests marked live (make test-live runs them)")
     return left_out
 
 
@@ -55,6 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out.add("full")
     if samples_folder() is None:
         left_out.add("samples")
+    if "CDCWB_LIVE_JARS" not in os.environ:
+        left_out.add("live")
     chosen, dropped = [], []
     for item in items:
         mark = MARKS_BY_FOLDER.get(item.path.relative_to(HERE).parts[0])

@@ -4,27 +4,48 @@ A transaction is open from its begin until just before its end, so one that begi
 it. One that begins and ends at the same time is open at no time, and counted as such: a clock of whole seconds makes
 many of these. Where begins and commits stand in the log itself, their positions tell exactly what the times cannot.
 
-Both are counted piece by piece: within each piece of the axis a running sum, and over the few pieces another one, so
-that neither the number of transactions nor that of changes has to fit anywhere.
+Neither the number of transactions nor that of changes has to fit anywhere. Over time they are counted in three steps:
+what begins and ends at which time (:func:`steps_of`: sums over transactions in any order); these in the order of time
+(Spark sorts them; those of an index are sorted at once); and the pieces of the axis (:func:`pieces_of`: a row for each,
+however many steps are in it, from steps that follow one another). This is exact: the most of a piece is known as soon
+as the number before it is. In the log, there is a running sum within each piece, and another one over the pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from datetime import datetime
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdcwb.model import Completeness, Outcome
-from cdcwb.time_axis import TimeAxis
+from cdcwb.index.columns import NO_TIME
+from cdcwb.index.transactions import EVERY, Some, Transactions
+from cdcwb.model import Completeness
+from cdcwb.spark.folding import folded
+from cdcwb.time_axis import TimeAxis, micros, time_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["PIECES", "Concurrency", "InLog", "in_log", "over_time"]
+__all__ = [
+    "PIECES",
+    "Concurrency",
+    "InLog",
+    "in_log",
+    "merged_pieces",
+    "of_some",
+    "over_time",
+    "pieces_of",
+    "steps_of",
+    "summed",
+]
 
 PIECES: Final = 1000
 """Into how many pieces the axis of time is cut at most; a picture has at most two points for each."""
@@ -32,8 +53,6 @@ PIECES: Final = 1000
 _KINDS: Final = ("counted", "instants", "backwards", "one_time", "no_time")
 _LOG: Final = "^(.*/)?"  # what stands before the positions of one capture among several
 _PIECE_DIGITS: Final = 5  # positions that differ in their last five digits only share a piece of the log: 1 MiB of it
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Tables(Protocol):
@@ -50,10 +69,9 @@ class Concurrency:
     ``steps``: ``at`` (aware datetime), ``open`` (from then on, until the next step; where a piece of the axis has
     several changes, the most of them), at most two for a piece; ``exact``: no piece has several changes. ``most``: the
     largest number at once; ``at`` and ``until``: from when to when for the first time (None where nothing was open).
-    ``average`` over the time from the first step to the
-    last. ``counted``: transactions with an extent in time; ``instants``: those that begin and end at one time;
-    ``backwards``: those that end before they begin, by clocks that disagree; ``one_time``: of which one time only is
-    known; ``no_time``: neither is.
+    ``average`` over the time from the first step to the last. ``counted``: transactions with an extent in time;
+    ``instants``: those that begin and end at one time; ``backwards``: those that end before they begin, by clocks that
+    disagree; ``one_time``: of which one time only is known; ``no_time``: neither is.
     """
 
     steps: list[dict[str, Any]]
@@ -81,6 +99,25 @@ class InLog:
     counted: int
 
 
+class Piece(NamedTuple):
+    """Steps that follow one another in the piece of the axis with a ``number``: the times of the ``first`` and the
+    ``last``, how many ``steps`` there are, and how many more transactions are open after them (``net``) and at most
+    (``top``: from ``at`` until ``until``, None where no later step is known). Times are in microseconds."""
+
+    number: int
+    first: int
+    last: int
+    steps: int
+    net: int
+    top: int
+    at: int
+    until: int | None
+
+
+Found = tuple[Counter[str], list[Piece]]
+"""How many transactions are of each kind, and what the pieces of the axis have."""
+
+
 def over_time(
     capture: Tables,
     first: datetime | None,
@@ -98,13 +135,114 @@ def over_time(
     """
     if first is None or last is None:
         return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, capture.transactions.count())
-    start, end = _micros(first), _micros(last)
-    shown = end - start if axis is None else _micros(axis.last) - _micros(axis.first)
-    width = max(least_us, -(-(shown + 1) // pieces))
-    piece = F.floor((F.col("at") - F.lit(start)) / F.lit(width))
-    rows = _pieces(_deltas(capture.transactions, start, end), piece).toArrow().to_pylist()
-    about: dict[str, Any] = next((row for row in rows if row["piece"] is None), {})
-    return _summed(sorted((r for r in rows if r["piece"] is not None), key=lambda row: row["piece"]), about)
+    start, end = micros(first), micros(last)
+    shown = end - start if axis is None else micros(axis.last) - micros(axis.first)
+    width = _width(shown, pieces, least_us)
+
+    def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield steps_of(Transactions(batch), start, end)
+
+    rows = capture.transactions.select("began_at", "ended_at", "outcome", "completeness")
+    by_time = rows.mapInArrow(steps, "kind string, at long, number long").groupBy("kind", "at")
+    in_order = by_time.agg(F.sum("number").alias("number")).where("number != 0").orderBy("at")
+    return summed(folded(in_order, lambda batch: pieces_of(batch, start, width), merged_pieces))
+
+
+def of_some(transactions: Transactions, numbers: Some = EVERY, pieces: int = PIECES) -> Concurrency:
+    """As :func:`over_time`, of some of the transactions of an index; the times of all of them bound the axis."""
+    start, end = transactions.span or (0, 0)
+    return summed(pieces_of(steps_of(transactions, start, end, numbers), start, _width(end - start, pieces)))
+
+
+def _width(shown_us: int, pieces: int, least_us: int = 1) -> int:
+    return max(least_us, -(-(shown_us + 1) // pieces))
+
+
+def steps_of(transactions: Transactions, start: int, end: int, numbers: Some = EVERY) -> pa.RecordBatch:
+    """By which ``number``, not 0, that of open transactions changes ``at`` which time (microseconds since 1970 UTC, in
+    order), where ``start`` and ``end`` are the first and the last of all times; and how many are of each ``kind`` (a
+    field of :class:`Concurrency`; ``busy``: for how many microseconds those that are counted are open). Numbers of one
+    kind and time can be summed."""
+    began, ended = transactions.began[numbers], transactions.ended[numbers]
+    lacks_begin = transactions.are("completeness", Completeness.NO_BEGIN)[numbers]
+    no_time = (began == NO_TIME) & (ended == NO_TIME)
+    low = np.where((began == NO_TIME) & lacks_begin, start, began)
+    high = np.where((ended == NO_TIME) & transactions.is_open[numbers], end, ended)
+    one_time = ~no_time & ((low == NO_TIME) | (high == NO_TIME))
+    known = ~no_time & ~one_time
+    counted = known & (low < high)
+    kinds = {"counted": counted, "instants": known & (low == high), "backwards": known & (low > high)}
+    kinds |= {"one_time": one_time, "no_time": no_time}
+    about = {name: int(those.sum()) for name, those in kinds.items()}
+    about["busy"] = int((high[counted] - low[counted]).sum())
+    both = np.sort(np.concatenate([low[counted] * 2, high[counted] * 2 + 1]))  # the last bit: it ends
+    at, ends = both >> 1, both & 1
+    firsts = np.flatnonzero(np.diff(at, prepend=NO_TIME))
+    number = np.add.reduceat(1 - 2 * ends, firsts) if len(firsts) else firsts
+    steps = {"at": at[firsts][number != 0], "number": number[number != 0]}
+    told = {"kind": list(about), "at": pa.nulls(len(about), pa.int64()), "number": list(about.values())}
+    return (
+        pa.concat_tables([pa.table(told), pa.table(steps)], promote_options="default").combine_chunks().to_batches()[0]
+    )
+
+
+def pieces_of(steps: pa.RecordBatch, start: int, width: int) -> Found:
+    """The kinds, and a row for each piece of the axis (of ``width`` microseconds, from ``start`` on) in which there is
+    one of the steps, which follow one another."""
+    is_step = steps["kind"].is_null()
+    kinds = Counter({row["kind"]: row["number"] for row in steps.filter(steps["kind"].is_valid()).to_pylist()})
+    steps = steps.filter(is_step)
+    at, level = np.asarray(steps["at"]), np.cumsum(steps["number"])
+    if not len(at):
+        return kinds, []
+    number = (at - start) // width
+    edges = np.flatnonzero(np.diff(number, prepend=number[0] - 1))
+    sizes = np.diff(edges, append=len(at))
+    ends = edges + sizes - 1
+    before = np.concatenate([[0], level[ends[:-1]]])
+    tops = np.maximum.reduceat(level, edges)
+    reached = np.flatnonzero(level == np.repeat(tops, sizes))
+    peaks = reached[np.searchsorted(reached, edges)]  # the first of each piece
+    until = [at[peak + 1].item() if peak + 1 < len(at) else None for peak in peaks.tolist()]
+    columns = (number[edges], at[edges], at[ends], sizes, level[ends] - before, tops - before, at[peaks])
+    rows = zip(*(one.tolist() for one in columns), until, strict=True)
+    return kinds, [Piece(*row) for row in rows]
+
+
+def merged_pieces(parts: Sequence[Found]) -> Found:
+    """Several answers of :func:`pieces_of` as one, in any order, of steps that do not overlap in time. What several say
+    of one piece is not summed yet: what comes between them may be missing."""
+    pieces = sorted(piece for _, those in parts for piece in those)
+    return sum((kinds for kinds, _ in parts), Counter()), pieces
+
+
+def summed(found: Found) -> Concurrency:
+    """The answer from all pieces, in their order."""
+    kinds, pieces = found
+    following = dict(pairwise(pieces))
+    steps: list[dict[str, Any]] = []
+    level = most = 0
+    at: datetime | None = None
+    until: datetime | None = None
+    exact = True
+    for number, group in groupby(pieces, lambda piece: piece.number):
+        parts = list(group)
+        tops = []
+        for piece in parts:
+            tops.append(level + piece.top)
+            level += piece.net
+            after = following.get(piece)
+            if tops[-1] > most:
+                left = after.first if piece.until is None and after is not None else piece.until
+                most, at, until = tops[-1], time_of(piece.at), None if left is None else time_of(left)
+        exact &= sum(piece.steps for piece in parts) == 1
+        steps.append({"at": time_of(parts[0].first), "open": max(tops)})
+        if max(tops) != level and (after is None or after.number > number + 1):
+            steps.append({"at": time_of(parts[-1].last), "open": level})
+    span = pieces[-1].last - pieces[0].first if pieces else 0
+    average = kinds["busy"] / span if span else None
+    return Concurrency(steps, exact, most, at, until, average, **{name: kinds[name] for name in _KINDS})
 
 
 def in_log(capture: Tables) -> InLog:
@@ -153,98 +291,3 @@ def in_log(capture: Tables) -> InLog:
 def _behind_tilde() -> Column:
     """Where a transaction without its begin is first seen: behind the ~ of its id (:mod:`cdcwb.model`)."""
     return F.nullif(F.regexp_extract("transaction_id", "~(.+)$", 1), F.lit(""))
-
-
-def _deltas(transactions: DataFrame, start: int, end: int) -> DataFrame:
-    """For each transaction with an extent a row ``at`` its begin (``delta`` 1) and one at its end (-1), in
-    microseconds; and for each transaction one without a time that says what it is (``kind``), and how long it was open
-    (``busy``)."""
-    began, ended = F.unix_micros("began_at"), F.unix_micros("ended_at")
-    is_open = F.col("outcome") == str(Outcome.OPEN)
-    lacks_begin = F.col("completeness") == str(Completeness.NO_BEGIN)
-    low = F.coalesce(began, F.when(lacks_begin, F.lit(start)))
-    high = F.coalesce(ended, F.when(is_open, F.lit(end)))
-    known = F.coalesce("began_at", "ended_at").isNotNull()
-    kind = (
-        F.when(~known, "no_time")
-        .when(low.isNull() | high.isNull(), "one_time")
-        .when(low < high, "counted")
-        .when(low > high, "backwards")
-        .otherwise("instants")
-    )
-    places = transactions.select(low.alias("low"), high.alias("high"), kind.alias("kind"))
-    nothing = F.lit(None).cast("long")
-    busy = F.when(F.col("kind") == "counted", F.col("high") - F.col("low"))
-    about = _row(nothing, 0, F.col("kind"), busy)
-    text = F.lit(None).cast("string")
-    begin, over = _row(F.col("low"), 1, text, nothing), _row(F.col("high"), -1, text, nothing)
-    rows = F.when(F.col("kind") == "counted", F.array(about, begin, over)).otherwise(F.array(about))
-    return places.select(F.inline(rows))
-
-
-def _row(at: Column, delta: int, kind: Column, busy: Column) -> Column:
-    return F.struct(at.alias("at"), F.lit(delta).alias("delta"), kind.alias("kind"), busy.alias("busy"))
-
-
-def _pieces(deltas: DataFrame, piece: Column) -> DataFrame:
-    """A row for each piece of the axis in which something changes: ``net``, ``top``, ``keys`` (different times), the
-    first and the last time, and when the top is first reached and left; and one without a piece, with what is known of
-    all transactions."""
-    by_key = (
-        deltas.groupBy("at")
-        .agg(
-            F.sum("delta").alias("delta"),
-            F.sum("busy").alias("busy"),
-            *[F.count_if(F.col("kind") == name).alias(name) for name in _KINDS],
-        )
-        .where("at IS NULL OR delta != 0")
-        .withColumn("piece", piece)
-    )
-    within = Window.partitionBy("piece").orderBy("at")
-    level = by_key.withColumns({"level": F.sum("delta").over(within), "next": F.lead("at").over(within)})
-    return level.groupBy("piece").agg(
-        F.sum("delta").alias("net"),
-        F.max("level").alias("top"),
-        F.min("at").alias("first_at"),
-        F.max("at").alias("last_at"),
-        F.count("at").alias("keys"),
-        F.min_by(F.struct("at", "next"), F.struct(-F.col("level"), F.col("at"))).alias("peak"),
-        *[F.max(name).alias(name) for name in ("busy", *_KINDS)],
-    )
-
-
-def _summed(pieces: list[dict[str, Any]], about: Mapping[str, Any]) -> Concurrency:
-    """The answer from the pieces in their order."""
-    steps: list[dict[str, Any]] = []
-    level = most = 0
-    at: datetime | None = None
-    until: datetime | None = None
-    for number, piece in enumerate(pieces):
-        top = level + piece["top"]
-        level += piece["net"]
-        if top > most:
-            after = pieces[number + 1]["first_at"] if number + 1 < len(pieces) else None
-            left = piece["peak"]["next"] or after
-            most, at, until = top, _time(piece["peak"]["at"]), None if left is None else _time(left)
-        steps.append({"at": _time(piece["first_at"]), "open": top})
-        apart = number + 1 == len(pieces) or pieces[number + 1]["piece"] > piece["piece"] + 1
-        if apart and top != level:
-            steps.append({"at": _time(piece["last_at"]), "open": level})
-    span = pieces[-1]["last_at"] - pieces[0]["first_at"] if pieces else 0
-    return Concurrency(
-        steps=steps,
-        exact=all(piece["keys"] == 1 for piece in pieces),
-        most=most,
-        at=at,
-        until=until,
-        average=about["busy"] / span if span else None,
-        **{name: about.get(name) or 0 for name in _KINDS},
-    )
-
-
-def _micros(time: datetime) -> int:
-    return (time - _EPOCH) // _MICROSECOND
-
-
-def _time(micros: int) -> datetime:
-    return _EPOCH + micros * _MICROSECOND

@@ -7,14 +7,16 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import NO_TABLE, table_name, time_axis, when
+from cdcwb.analysis import change_counts
+from cdcwb.analysis.change_counts import ByTable
+from cdcwb.analysis.frames import NO_TABLE, time_axis, when
 from cdcwb.analysis.order import ordered
-from cdcwb.analysis.transactions import bins_of
+from cdcwb.index.headers import Bools, Headers
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, plural
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BINS",
-    "MICROSECOND",
     "Done",
     "captures",
     "command",
@@ -39,9 +40,6 @@ __all__ = [
 
 BINS: Final = 120
 """Bins of time at most."""
-
-MICROSECOND: Final = timedelta(microseconds=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tables(Protocol):
@@ -58,15 +56,14 @@ class Done:
     ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; only what is not zero, in bins of
     ``width_us`` microseconds, of which at most :data:`BINS` cover the ``axis`` (None: no change has a time).
     ``without_time``: changes without a time, by operation.
-    ``tables``: ``table``, ``changes``, ``operations`` (pairs of operation and number), ``first_time``, ``last_time``,
-    ``first_position``, ``last_position`` (of its changes; null where they have none), the most changed first.
+    ``tables``: rows of :func:`cdcwb.analysis.change_counts.table_rows`.
     """
 
     over_time: list[dict[str, Any]] = field(default_factory=list)
-    width_us: int = 0
     without_time: dict[str, int] = field(default_factory=dict)
-    tables: list[dict[str, Any]] = field(default_factory=list)
+    width_us: int = 1
     axis: TimeAxis | None = None
+    tables: list[dict[str, Any]] = field(default_factory=list)
 
 
 def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
@@ -76,58 +73,17 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
     axis = None
     if first is not None and last is not None:
         axis = time_axis(capture.change_headers, when(), first=first, last=last)
-    since, width = (_EPOCH, 1) if axis is None else bins_of(axis.first, axis.last, BINS)
-    start = (since - _EPOCH) // MICROSECOND
-    number = F.floor((F.unix_micros("when") - F.lit(start)) / F.lit(width))
-    rows = capture.change_headers.select(
-        table_name().alias("table"),
-        F.coalesce("operation", F.lit("not given")).alias("operation"),
-        "position",
-        when().alias("when"),
-    ).withColumn("bin", F.when(F.col("when").isNotNull(), number))
-    sets = [[F.col("table"), F.col("operation")], [F.col("operation"), F.col("bin")]]
-    answers = (
-        rows.groupingSets(sets, "table", "operation", "bin")
-        .agg(
-            (F.grouping("table") == 0).alias("of_table"),
-            F.count("*").alias("changes"),
-            F.min("when").alias("first_time"),
-            F.max("when").alias("last_time"),
-            F.min("position").alias("first_position"),
-            F.max("position").alias("last_position"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
-    bins = [row for row in answers if not row["of_table"]]
-    timed = [
-        {
-            "began_at": _EPOCH + (start + row["bin"] * width) * MICROSECOND,
-            "operation": row["operation"],
-            "changes": row["changes"],
-        }
-        for row in bins
-        if row["bin"] is not None
-    ]
-    timed.sort(key=lambda row: (row["began_at"], row["operation"]))
-    without = {row["operation"]: row["changes"] for row in bins if row["bin"] is None}
-    return Done(timed, width, without, _by_table(row for row in answers if row["of_table"]), axis)
+    start, width = (0, 1) if axis is None else axis.bins(BINS)
 
+    def ask(headers: Headers, mask: Bools) -> tuple[Counter[Any], ByTable]:
+        return change_counts.over_time(headers, mask, start, width), change_counts.by_table(headers, mask)
 
-def _by_table(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The tables, from a row for each table and operation."""
-    named: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        named.setdefault(row["table"], []).append(row)
-    tables = []
-    for table, these in named.items():
-        operations = sorted(((row["operation"], row["changes"]) for row in these), key=lambda one: (-one[1], one[0]))
-        entry: dict[str, Any] = {"table": table, "changes": sum(n for _, n in operations), "operations": operations}
-        for choose, which in ((min, "first"), (max, "last")):
-            for name in (f"{which}_time", f"{which}_position"):
-                entry[name] = choose((row[name] for row in these if row[name] is not None), default=None)
-        tables.append(entry)
-    return sorted(tables, key=lambda row: (-row["changes"], row["table"]))
+    def merge(parts: Sequence[tuple[Counter[Any], ByTable]]) -> tuple[Counter[Any], ByTable]:
+        return change_counts.added(one for one, _ in parts), change_counts.merge_tables([two for _, two in parts])
+
+    columns = ("operation", "schema_name", "table_name", "position", "changed_at", "committed_at")
+    counted, tables = change_counts.of_all(capture.change_headers.select(*columns), ask, merge)
+    return Done(*change_counts.over_time_rows(counted, start, width), width, axis, change_counts.table_rows(tables))
 
 
 def ledger(capture: Any) -> list[dict[str, Any]]:

@@ -6,15 +6,17 @@ Which columns an update changed comes from its mask, else from its images, else 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pandas as pd
 from pyspark.sql import functions as F
 
+from cdcwb.analysis import change_counts
+from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.frames import small, table_name, time_axis, when
-from cdcwb.analysis.transactions import bins_of
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.model import Operation, Problem
 from cdcwb.time_axis import TimeAxis
@@ -27,6 +29,7 @@ __all__ = [
     "LISTED",
     "MOST_MASKS",
     "axis",
+    "changed",
     "columns",
     "disagreements",
     "idle_updates",
@@ -35,8 +38,6 @@ __all__ = [
     "nothing_over_time",
     "over_time",
     "overview",
-    "time_span",
-    "together",
     "without_key",
 ]
 
@@ -50,7 +51,9 @@ LISTED: Final = (
 MOST_MASKS: Final = 30
 """Masks that are shown: the most frequent ones."""
 
-_MOST_PAIRED: Final = 64  # changed columns of one update that are counted in pairs
+_HEADERS: Final = ("operation", "schema_name", "table_name", "changed_at", "committed_at", "changed_columns")
+
+Record = dict[str, Any]
 
 
 class Tables(Protocol):
@@ -62,11 +65,18 @@ class Tables(Protocol):
     def problems(self) -> DataFrame: ...
 
 
-def overview(capture: Tables) -> pd.DataFrame:
+def changed(capture: Tables) -> Changed:
+    """Which columns updates changed, alone and in pairs; one Spark job."""
+    ask = partial(change_counts.changed, paired=True)
+    return change_counts.of_all(capture.changes.select(*_HEADERS), ask, change_counts.merge_changed)
+
+
+def overview(capture: Tables, found: Changed) -> list[Record]:
     """One row a table that has updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
     ``told_by_log``, ``not_told`` (nothing says what changed), ``idle`` (told, and nothing changed), ``with_mask``
     (those with a change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed
-    columns come from the log record), ``listed_without_key`` (those of them whose key is not known)."""
+    columns come from the log record), ``listed_without_key`` (those of them whose key is not known). ``found`` is
+    :func:`changed`."""
     source = F.col("change_source")
     compressed = F.col("record_type").isin(
         *sorted({one for name in FORMATS for one in get_format(name).compressed_updates})
@@ -77,17 +87,23 @@ def overview(capture: Tables) -> pd.DataFrame:
         _updates(capture)
         .groupBy("table")
         .agg(
-            F.count("*").alias("updates"),
             *[F.count_if(told & (source == how)).alias(f"told_by_{how}") for how in ("mask", "images", "log")],
-            F.count_if(~told).alias("not_told"),
-            F.count_if(told & (F.size("changed_columns") == 0)).alias("idle"),
             F.count("change_mask").alias("with_mask"),
-            F.size(F.array_distinct(F.flatten(F.collect_set("changed_columns")))).alias("columns_changed"),
             F.count_if(listed).alias("listed"),
             F.count_if(listed & F.col("key").isNull()).alias("listed_without_key"),
         )
     )
-    return small(rows.orderBy("table"))
+    columns = Counter(table for table, _ in found.columns)
+    return [
+        {
+            **row,
+            "updates": found.updates[row["table"]],
+            "not_told": found.updates[row["table"]] - found.known[row["table"]],
+            "idle": found.idle[row["table"]],
+            "columns_changed": columns[row["table"]],
+        }
+        for row in rows.orderBy("table").toArrow().to_pylist()
+    ]
 
 
 def without_key(tables: Sequence[str]) -> str:
@@ -110,105 +126,53 @@ def nothing_over_time(totals: Mapping[str, int]) -> str:
     return "No update whose changed columns are known has a time."
 
 
-def columns(capture: Tables) -> pd.DataFrame:
+def columns(capture: Tables, found: Changed) -> list[Record]:
     """One row a column that updates of a table have or change: ``table``, ``column``, ``updates`` (of the table, of
     which it is told what changed), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all
     updates' after images ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
-    changed, and NULL afterwards. In the order of tables, then most changed first."""
-    updates = _updates(capture)
-    told = updates.filter("changed_columns IS NOT NULL")
-    totals = updates.groupBy("table").agg(
-        F.count("after").alias("_images"), F.count("changed_columns").alias("updates")
-    )
-    changed = (
-        told.select("table", "after", F.explode("changed_columns").alias("column"))
+    changed, and NULL afterwards. In the order of tables, then most changed first. ``found`` is :func:`changed`."""
+    is_null = F.col("_value").isNull()
+    held = (
+        _updates(capture)
+        .where("after IS NOT NULL")
+        .select("table", "changed_columns", F.posexplode_outer("after").alias("_at", "column", "_value"))
         .groupBy("table", "column")
         .agg(
-            F.count("*").alias("changed"),
-            F.count_if(F.map_contains_key("after", F.col("column")) & F.col("after")[F.col("column")].isNull()).alias(
-                "became_null"
-            ),
+            F.count_if(F.coalesce("_at", F.lit(0)) == 0).alias("images"),
+            F.count("_value").alias("set"),
+            F.count_if(is_null).alias("null"),
+            F.count_if(is_null & F.array_contains("changed_columns", F.col("column"))).alias("became_null"),
         )
+        .toArrow()
+        .to_pylist()
     )
-    held = (
-        updates.select("table", F.explode("after").alias("column", "_value"))
-        .groupBy("table", "column")
-        .agg(F.count("_value").alias("set"), F.count_if(F.col("_value").isNull()).alias("null"))
-    )
-    rows = changed.join(held, ["table", "column"], "full").join(totals, "table")
-    zero = {name: F.coalesce(name, F.lit(0).cast("long")) for name in ("changed", "became_null", "set", "null")}
-    full = rows.withColumns(zero).withColumns(
-        {
-            "share": F.when(F.col("updates") > 0, F.col("changed") / F.col("updates")),
-            "not_captured": F.col("_images") - F.col("set") - F.col("null"),
-        }
-    )
-    wanted = ("table", "column", "updates", "changed", "share", "became_null", "set", "null", "not_captured")
-    return small(full.select(*wanted).orderBy("table", F.desc("changed"), "column"))
+    images: Counter[str] = Counter()
+    by_column: dict[tuple[str, str], Record] = {key: {} for key in found.columns}
+    for row in held:
+        images[row["table"]] += row["images"]
+        if row["column"] is not None:  # null: of an image that is empty
+            by_column[row["table"], row["column"]] = row
+    rows = []
+    for (table, column), row in by_column.items():
+        number = {name: row.get(name, 0) for name in ("became_null", "set", "null")}
+        number["not_captured"] = images[table] - number["set"] - number["null"]
+        rows.append({"table": table, "column": column, **found.share(table, column), **number})
+    return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
 
 
-def time_span(capture: Tables) -> tuple[datetime | None, datetime | None]:
-    """The times of the first and the last update of which it is told what changed; None where none has a time."""
-    row = _timed(capture).agg(F.min("_when").alias("first"), F.max("_when").alias("last")).toArrow().to_pylist()[0]
-    return row["first"], row["last"]
+def axis(capture: Tables) -> TimeAxis | None:
+    """The axis for the times of updates of which it is told what changed; None where none has a time."""
+    return time_axis(_updates(capture).filter("changed_columns IS NOT NULL"), F.col("_when"))
 
 
-def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis:
-    """The axis for the times of these updates, which ``first`` and ``last`` bound."""
-    return time_axis(_timed(capture), F.col("_when"), first=first, last=last)
-
-
-def over_time(capture: Tables, first: datetime, last: datetime, bins: int = 60) -> tuple[pd.DataFrame, int]:
+def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Record], int]:
     """How often each column was changed when: ``table``, ``column``, ``bin`` (from 0), ``began_at`` (start of the
     bin), ``changed``; only what is not zero; and the width of a bin in microseconds. At most ``bins`` bins of a round
-    width, which begin at round times, cover ``first`` to ``last``; times outside have bins of the same width, below 0
-    or beyond."""
-    since, width = bins_of(first, last, bins)
-    start = F.unix_micros(F.lit(since))
-    number = F.floor((F.unix_micros("_when") - start) / F.lit(width)).cast("long")
-    rows = (
-        _timed(capture)
-        .withColumn("bin", number)
-        .select("table", "bin", F.explode("changed_columns").alias("column"))
-        .groupBy("table", "column", "bin")
-        .agg(F.count("*").alias("changed"))
-        .withColumn("began_at", F.timestamp_micros(start + F.col("bin") * F.lit(width)))
-    )
-    wanted = rows.select("table", "column", "bin", "began_at", "changed")
-    return small(wanted.orderBy("table", "column", "bin")), width
-
-
-def together(capture: Tables, limit: int = 200) -> pd.DataFrame:
-    """Which columns change in the same update: ``table``, ``column``, ``other``, ``together`` (updates that changed
-    both), ``column_changed``, ``other_changed``, ``likeness`` (updates that changed both among those that changed
-    either, from 0 to 1). The ``limit`` most frequent pairs, those of each table together.
-
-    Of an update that changed more than 64 columns only the first 64 by name are paired.
-    """
-    told = _updates(capture).filter("changed_columns IS NOT NULL")
-    named = F.slice(F.array_sort(F.array_distinct("changed_columns")), 1, _MOST_PAIRED)
-    counted = (
-        told.select("table", F.explode("changed_columns").alias("column"))
-        .groupBy("table", "column")
-        .agg(F.count("*").alias("_changed"))
-    )
-    pairs = (
-        told.select("table", named.alias("_all"))
-        .select("table", "_all", F.explode("_all").alias("column"))
-        .select("table", "column", F.explode("_all").alias("other"))
-        .filter("column < other")
-        .groupBy("table", "column", "other")
-        .agg(F.count("*").alias("together"))
-        .orderBy(F.desc("together"), "table", "column", "other")
-        .limit(limit)
-    )
-    mine = counted.withColumnRenamed("_changed", "column_changed")
-    others = counted.select("table", F.col("column").alias("other"), F.col("_changed").alias("other_changed"))
-    rows = pairs.join(mine, ["table", "column"]).join(others, ["table", "other"])
-    either = F.col("column_changed") + F.col("other_changed") - F.col("together")
-    full = rows.withColumn("likeness", F.col("together") / either)
-    wanted = ("table", "column", "other", "together", "column_changed", "other_changed", "likeness")
-    return small(full.select(*wanted).orderBy("table", F.desc("together"), "column", "other"))
+    width, which begin at round times, cover the axis; times outside have bins of the same width, below 0 or beyond."""
+    start, width = axis.bins(bins)
+    ask = partial(change_counts.changed_over_time, start=start, width_us=width)
+    found = change_counts.of_all(capture.changes.select(*_HEADERS), ask, change_counts.added)
+    return change_counts.changed_rows(found, start, width), width
 
 
 def idle_updates(capture: Tables, limit: int = 50) -> pd.DataFrame:
@@ -282,10 +246,6 @@ def _changes(capture: Tables) -> DataFrame:
 
 def _updates(capture: Tables) -> DataFrame:
     return _changes(capture).filter(F.col("operation") == str(Operation.UPDATE))
-
-
-def _timed(capture: Tables) -> DataFrame:
-    return _updates(capture).filter("changed_columns IS NOT NULL AND _when IS NOT NULL")
 
 
 def _pairs(names: Column, values: Column) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,9 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.frames import small, time_axis
-from cdcwb.analysis.transactions import bins_of
 from cdcwb.spark.known import InferredKey
-from cdcwb.time_axis import TimeAxis
+from cdcwb.time_axis import TimeAxis, time_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,9 +87,9 @@ class Reconciled:
         return self._spans[1]
 
     @cached_property
-    def _spans(self) -> tuple[datetime, int]:
-        """Where the spans of time begin, and how long they are."""
-        return (_EPOCH, 1) if self.axis is None else bins_of(self.axis.first, self.axis.last, _SPANS)
+    def _spans(self) -> tuple[int, int]:
+        """Where the spans of time begin, and how long they are, in microseconds."""
+        return (0, 1) if self.axis is None else self.axis.bins(_SPANS)
 
     @cached_property
     def axis(self) -> TimeAxis | None:
@@ -104,8 +103,8 @@ class Reconciled:
         """How many changes of each kind, reason, table, span of delay and span of time there are: one query for five
         answers."""
         at = F.coalesce("source.at", "target.at")
-        since = (self._spans[0] - _EPOCH) // timedelta(microseconds=1)
-        span = F.floor((F.unix_micros(at) - F.lit(since)) / self.width_us).cast("long")
+        since, width = self._spans
+        span = F.floor((F.unix_micros(at) - F.lit(since)) / width).cast("long")
         names = {"delay": _delay_span("delay_us"), "span": span}
         rows = (
             self.pairs.withColumns(names)
@@ -180,8 +179,8 @@ class Reconciled:
             if what != "same" and group["span"] is not None:
                 one = spans.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
                 one[what] += group["n"]
-        width = timedelta(microseconds=self.width_us)
-        return [{"began_at": self._spans[0] + number * width} | one for number, one in sorted(spans.items())]
+        since, width = self._spans
+        return [{"began_at": time_of(since + number * width)} | one for number, one in sorted(spans.items())]
 
     def by_column(self) -> pd.DataFrame:
         """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the
@@ -203,9 +202,6 @@ class Reconciled:
         rows = self.pairs.filter((F.col("what") != "same") | F.col("late"))
         order = (F.asc_nulls_last("source.position"), "target.position", "table", "key")
         return small(rows.orderBy(*order).limit(limit))
-
-
-_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _delay_span(name: str) -> Column:

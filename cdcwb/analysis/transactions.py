@@ -1,38 +1,53 @@
-"""Questions about the transactions of a capture, answered by Spark; the answers are small.
+"""Questions about the transactions of a capture; the answers are small.
 
-Answers come as pandas frames whose columns are Arrow types, so that a null stays a null and a 64-bit number keeps
-every digit. Durations are in microseconds. Times are UTC.
+What is asked of transactions alone is asked once: of the batches of a Spark DataFrame, whose answers are merged, and of
+those of the local index that are selected (:class:`cdcwb.index.transactions.Transactions`). Other answers of Spark are
+pandas frames whose columns are Arrow types, so that a null stays a null and a 64-bit number keeps every digit.
+Durations are in microseconds. Times are UTC.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import pandas as pd
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdcwb.analysis.change_counts import added, counted
 from cdcwb.analysis.frames import small, time_axis
-from cdcwb.model import Completeness, Outcome, Problem, Severity
-from cdcwb.time_axis import TimeAxis
-from cdcwb.words import local
+from cdcwb.index.columns import NO_TIME
+from cdcwb.index.transactions import EVERY, INCOMPLETE, Ints, Some, Transactions
+from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem, Severity
+from cdcwb.spark.folding import folded
+from cdcwb.time_axis import TimeAxis, micros, time_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "BANDS",
     "DRAWN_AT_MOST",
-    "Histogram",
     "axis",
-    "bin_width",
-    "bins_of",
     "changes",
+    "chosen_by",
+    "first_unfinished",
     "histogram",
+    "histogram_of",
     "largest",
     "longest",
+    "merged_overviews",
     "overview",
+    "overview_of",
     "problem_places",
     "problems",
+    "ranked_by",
+    "reaching",
     "timeline",
     "undone",
     "unfinished",
@@ -42,8 +57,6 @@ DRAWN_AT_MOST: Final = 5_000
 """How many transactions are drawn one by one; more make a page slow, and nobody can tell them apart."""
 
 _SECOND: Final = 1_000_000
-_MICROSECOND: Final = timedelta(microseconds=1)
-_MONDAY: Final = datetime(1970, 1, 5)
 _DURATIONS: Final = (
     (0, "ends before it begins"),
     (_SECOND, "under 1 s"),
@@ -52,17 +65,22 @@ _DURATIONS: Final = (
     (600 * _SECOND, "1 min to 10 min"),
     (3600 * _SECOND, "10 min to 1 h"),
 )
-_LONGEST: Final = "1 h and more"
 _STATES: Final = {Outcome.ROLLED_BACK: "rolled back", Outcome.OPEN: "open"}
-BANDS: Final = (*(name for _, name in _DURATIONS), _LONGEST, *_STATES.values())
-"""The rows of a :class:`Histogram`, from short to long, then what did not commit."""
+BANDS: Final = (*(name for _, name in _DURATIONS), "1 h and more", "duration not known", *_STATES.values())
+"""The rows of a :func:`histogram`, from short to long, then what did not commit."""
 
 _MISSING: Final = (Problem.GAP, Problem.NO_BEGIN, Problem.OPEN_TRANSACTION)
-_WIDTHS: Final = tuple(
-    [n * 10**e for e in range(6) for n in (1, 2, 5)]
-    + [n * _SECOND for n in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)]
-    + [n * 86_400 * _SECOND for n in (1, 2, 7, 14, 28, 91, 182, 365, 3650, 36500)]
-)
+_TOGETHER: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("first_time", "first_position"), min),
+    **dict.fromkeys(("last_time", "last_position", "longest_us"), max),
+    "whole_seconds": all,
+}
+
+_FOREVER: Final = 1 << 62
+_NONE: Final = pa.RecordBatch.from_pylist([], TRANSACTIONS)
+
+Facts = dict[str, Any]
+Choose = Callable[[Transactions], Ints]
 
 
 class Tables(Protocol):
@@ -76,20 +94,14 @@ class Tables(Protocol):
     def problems(self) -> DataFrame: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """When transactions began: ``bins`` has a row (``began_at``, ``row``, ``transactions``) for every bin that is not
-    empty.
-
-    ``row`` is one of :data:`BANDS`. ``width_us`` is the width of a bin in microseconds.
-    """
-
-    bins: pd.DataFrame
-    width_us: int
+def overview(capture: Tables) -> Facts:
+    """Numbers about all transactions (:func:`overview_of`); one Spark job."""
+    rows = capture.transactions.select([name for name in TRANSACTIONS.names if name != "tables"])
+    return folded(rows, lambda batch: overview_of(Transactions(batch)), merged_overviews)
 
 
-def overview(capture: Tables) -> dict[str, Any]:
-    """Numbers about all transactions; one Spark job.
+def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
+    """Numbers about some transactions.
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
     ``transactions_complete``, ``_no_begin``, ``_no_end``, ``_gaps``, ``_unknown``; ``transactions_unfinished`` (those
@@ -99,132 +111,137 @@ def overview(capture: Tables) -> dict[str, Any]:
     ends), ``longest_us`` (of those whose both ends are known): None where nothing is known; ``whole_seconds``: no time
     has a fraction of a second.
     """
-    rows = _rows(capture)
-    groups = (
-        rows.groupBy("outcome", "completeness")
-        .agg(
-            F.count("*").alias("transactions"),
-            F.sum("changes_total").alias("transaction_changes"),
-            F.sum("bytes").alias("transaction_bytes"),
-            F.count_if(F.coalesce("began_at", "ended_at").isNull()).alias("transactions_without_time"),
-            F.count("user").alias("transactions_with_user"),
-            F.count_if(_is_unfinished()).alias("transactions_unfinished"),
-            F.min(F.least("began_at", "ended_at")).alias("first_time"),
-            F.max(F.greatest("began_at", "ended_at")).alias("last_time"),
-            F.min(F.least("first_position", "end_position")).alias("first_position"),
-            F.max(F.greatest("first_position", "end_position")).alias("last_position"),
-            F.max("duration_us").alias("longest_us"),
-            F.bool_and(_whole("began_at") & _whole("ended_at")).alias("whole_seconds"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
-
-    facts: dict[str, Any] = {"transactions": sum(g["transactions"] for g in groups)}
-    for key, values in (
-        ("outcome", [Outcome.COMMITTED, Outcome.ROLLED_BACK, Outcome.OPEN]),
-        ("completeness", list(Completeness)),
-    ):
-        for value in values:
-            facts[f"transactions_{value}"] = sum(g["transactions"] for g in groups if g[key] == value)
-    for name in (
-        *("transactions_unfinished", "transactions_without_time", "transactions_with_user"),
-        *("transaction_changes", "transaction_bytes"),
-    ):
-        facts[name] = sum(g[name] for g in groups)
-    for name in ("first_time", "first_position"):
-        facts[name] = min((g[name] for g in groups if g[name] is not None), default=None)
-    for name in ("last_time", "last_position", "longest_us"):
-        facts[name] = max((g[name] for g in groups if g[name] is not None), default=None)
-    facts["whole_seconds"] = all(g["whole_seconds"] for g in groups)
-    return facts
+    began, ended = transactions.began[numbers], transactions.ended[numbers]
+    times = np.concatenate([began, ended])
+    times = times[times != NO_TIME]
+    took = int(transactions.took[numbers].max(initial=NO_TIME))
+    positions = pa.chunked_array([transactions.first_positions(numbers), transactions.column("end_position", numbers)])
+    bounds = pc.min_max(positions).as_py()
+    outcomes, states = transactions.counts("outcome", numbers), transactions.counts("completeness", numbers)
+    kinds = (Outcome.COMMITTED, Outcome.ROLLED_BACK, Outcome.OPEN)
+    return {
+        "transactions": len(began),
+        **{f"transactions_{name}": outcomes.get(name, 0) for name in kinds},
+        **{f"transactions_{name}": states.get(name, 0) for name in Completeness},
+        "transactions_unfinished": int(transactions.is_unfinished[numbers].sum()),
+        "transactions_without_time": int(((began == NO_TIME) & (ended == NO_TIME)).sum()),
+        "transactions_with_user": int((transactions.codes["user"][numbers] >= 0).sum()),
+        "transaction_changes": int(transactions.changes[numbers].sum()),
+        "transaction_bytes": int(transactions.bytes[numbers].sum()),
+        "first_time": time_of(times.min()) if len(times) else None,
+        "last_time": time_of(times.max()) if len(times) else None,
+        "first_position": bounds["min"],
+        "last_position": bounds["max"],
+        "longest_us": None if took == NO_TIME else took,
+        "whole_seconds": not (times % _SECOND).any(),
+    }
 
 
-def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> pd.DataFrame:
+def merged_overviews(parts: Sequence[Facts]) -> Facts:
+    """Several answers of :func:`overview_of` as one."""
+    parts = parts or [overview_of(Transactions(_NONE))]
+    known = {name: [part[name] for part in parts if part[name] is not None] for name in parts[0]}
+    return {name: _TOGETHER.get(name, sum)(values) if values else None for name, values in known.items()}
+
+
+def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
     """The ``limit`` longest transactions, longest first, a row each with what :func:`cdcwb.charts.timeline` draws.
 
-    Columns: those of the model, ``rows`` (``bytes`` under the name that it has where places are rows),
-    ``first_position`` (of the begin, else of the first record that is there), ``changes_total``, and ``duration_us``
-    (null without both times). An open transaction counts as long as it lasts until ``until``; one whose duration is not
-    known comes last. Equally long ones: more bytes first.
+    Rows are those of :meth:`cdcwb.index.transactions.Transactions.records`. An open transaction counts as long as it
+    lasts until ``until``; one whose duration is not known comes last. Equally long ones: more bytes first.
     """
-    return small(_longest(capture, until).limit(limit))
+    return _first(capture, lambda rows: longest(rows, limit), until)
 
 
-def longest(capture: Tables, limit: int = 10, until: datetime | None = None) -> pd.DataFrame:
-    """The longest transactions whose duration, or whose duration so far, is known. Columns as :func:`timeline`, and
-    ``lasted_us``: for an open transaction its duration until ``until``."""
-    return small(_longest(capture, until).where("lasted_us IS NOT NULL").limit(limit))
+def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
+    """The ``limit`` longest of some transactions, longest first, as :func:`timeline` has them."""
+    lasted = np.maximum(transactions.lasted, -_FOREVER)
+    return ranked_by(transactions, limit, numbers, -lasted, -transactions.bytes)
 
 
-def largest(capture: Tables, limit: int = 10) -> pd.DataFrame:
-    """The transactions with the most bytes in the capture, largest first. Columns as :func:`timeline`."""
-    return small(_rows(capture).orderBy(F.desc("bytes"), F.desc("changes_total"), "transaction_id").limit(limit))
+def largest(capture: Tables, limit: int = 10) -> list[Facts]:
+    """The transactions with the most bytes in the capture, largest first. Rows as :func:`timeline`."""
+    return _first(capture, lambda rows: ranked_by(rows, limit, EVERY, -rows.bytes, -rows.changes))
 
 
-def unfinished(capture: Tables, limit: int = 100) -> pd.DataFrame:
+def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints, *keys: Ints | pa.Array) -> Ints:
+    """The first ``limit`` of some transactions, those with the least keys first; of equal keys by their ids."""
+    chosen = np.arange(len(transactions))[numbers]
+    if 0 < limit < len(chosen):  # comparing the ids of all would be most of the time
+        chosen = chosen[first[chosen] <= np.partition(first[chosen], limit - 1)[limit - 1]]
+    by = [first, *keys, transactions.rows["transaction_id"]]
+    columns = {str(place): pa.array(key).take(pa.array(chosen)) for place, key in enumerate(by)}
+    order = pc.select_k_unstable(pa.table(columns), limit, [(name, "ascending") for name in columns])
+    return chosen[np.asarray(order).astype(np.int64)]
+
+
+def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, datetime]) -> Ints:
+    """Those of some transactions that reach into a window of time."""
+    low, high = map(micros, window)
+    began, ended = transactions.began[numbers], transactions.ended[numbers]
+    start = np.where(began == NO_TIME, ended, began)
+    is_open = transactions.is_open[numbers] & (ended == NO_TIME)
+    end = np.where(is_open, high, np.where(ended == NO_TIME, start, ended))
+    return numbers[(start != NO_TIME) & (start <= high) & (end >= low)]
+
+
+def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
     """Transactions that did not commit, or of which the capture lacks something: open ones first, then those that are
-    incomplete, then those rolled back, each in log order. Columns as :func:`timeline`, and ``missing``: what is, in a
+    incomplete, then those rolled back, each in log order. Rows as :func:`timeline`, and ``missing``: what is, in a
     sentence of :func:`problems`; null where nothing is."""
-    order = (F.col("outcome") != Outcome.OPEN, ~_is_incomplete(), "first_position", "transaction_id")
-    rows = _rows(capture).where(_is_unfinished()).orderBy(*order).limit(limit)
-    told = (
-        capture.problems.where(F.col("code").isin(*_MISSING) & F.col("transaction_id").isNotNull())
-        .groupBy(F.col("transaction_id").alias("_transaction"))
-        .agg(F.array_join(F.array_sort(F.collect_set("sentence")), "; ").alias("_missing"))
-    )
-    joined = rows.join(told, F.col("transaction_id") == F.col("_transaction"), "left")
-    words = F.when(_is_incomplete(), F.translate("completeness", "_", " "))  # a part of a capture has not its problems
-    missing = joined.withColumn("missing", F.coalesce("_missing", words)).drop("_transaction", "_missing")
-    return small(missing.orderBy(*order))
+    rows = _first(capture, lambda rows: first_unfinished(rows, limit))
+    ids = [row["transaction_id"] for row in rows]
+    sentences = F.array_join(F.array_sort(F.collect_set("sentence")), "; ").alias("sentences")
+    told = capture.problems.where(F.col("code").isin(*_MISSING) & F.col("transaction_id").isin(ids))
+    found = told.groupBy("transaction_id").agg(sentences).toArrow().to_pylist() if ids else []
+    missing = {row["transaction_id"]: row["sentences"] for row in found}
+    for row in rows:  # a part of a capture has not its problems
+        state = row["completeness"]
+        row["missing"] = missing.get(row["transaction_id"], state.replace("_", " ") if state in INCOMPLETE else None)
+    return rows
 
 
-def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis:
+def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
+    """The first ``limit`` of some transactions that are unfinished, in the order of :func:`unfinished`."""
+    some = np.arange(len(transactions))[numbers]
+    some = some[transactions.is_unfinished[some]]
+    state = np.where(transactions.is_open, 0, np.where(transactions.is_incomplete, 1, 2))
+    return ranked_by(transactions, limit, some, state, pc.fill_null(transactions.first_positions(), ""))
+
+
+def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis | None:
     """The axis for the begins and ends of transactions, which ``first`` and ``last`` bound."""
     return time_axis(capture.transactions, F.col("began_at"), F.col("ended_at"), first=first, last=last)
 
 
-def histogram(capture: Tables, first: datetime, last: datetime, bins: int = 120, least_us: int = 1) -> Histogram:
-    """How many transactions began when, by how long they took or what became of them: all of them, however many there
-    are.
+def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 1) -> tuple[list[Facts], int]:
+    """When all transactions began, however many there are, by how long they took or what became of them: a row
+    (``began_at``, ``row`` of :data:`BANDS`, ``transactions``) for every bin that is not empty; and the width of a bin
+    in microseconds.
 
-    At most ``bins`` bins of a round width of at least ``least_us`` microseconds, which begin at round times, reach from
-    ``first`` to ``last``; transactions that began outside have bins of the same width.
-    Transactions without a time of begin are left out.
+    At most ``bins`` bins of a round width of at least ``least_us`` microseconds cover the axis; transactions that began
+    outside have bins of the same width. Transactions without a time of begin are left out.
     """
-    since, width = bins_of(first, last, bins, least_us)
-    start = F.unix_micros(F.lit(since))
-    band = F.lit(_LONGEST)
-    for below, name in reversed(_DURATIONS):
-        band = F.when(F.col("duration_us") < below, name).otherwise(band)
+    start, width = axis.bins(bins, least_us)
+    rows = capture.transactions.select("began_at", "ended_at", "outcome")
+    found = folded(rows, lambda batch: histogram_of(Transactions(batch), start, width), added)
+    cells = [
+        {"began_at": time_of(start + number * width), "row": band, "transactions": times}
+        for (number, band), times in sorted(found.items())
+    ]
+    return cells, width
+
+
+def histogram_of(transactions: Transactions, start: int, width_us: int, numbers: Some = EVERY) -> Counter[Any]:
+    """How many transactions began in a bin, from 0 at ``start``, and are in a row of :data:`BANDS`, by both. Merged by
+    :func:`~cdcwb.analysis.change_counts.added`."""
+    began, took = transactions.began[numbers], transactions.took[numbers]
+    band = np.searchsorted([below for below, _ in _DURATIONS], took, "right")
+    band[took == NO_TIME] = BANDS.index("duration not known")
     for outcome, name in _STATES.items():
-        band = F.when(F.col("outcome") == outcome, name).otherwise(band)
-    number = F.floor((F.unix_micros("began_at") - start) / F.lit(width))
-    counted = (
-        _rows(capture)
-        .where("began_at IS NOT NULL")
-        .groupBy(F.timestamp_micros(start + number * F.lit(width)).alias("began_at"), band.alias("row"))
-        .agg(F.count("*").alias("transactions"))
-    )
-    return Histogram(small(counted.orderBy("began_at", "row")), width)
-
-
-def bin_width(span_us: int, bins: int, least_us: int = 1) -> int:
-    """A round width in microseconds, at least ``least_us``, of which at most ``bins`` cover ``span_us``, its end
-    included."""
-    return next((width for width in _WIDTHS if width >= least_us and span_us < width * bins), span_us // bins + 1)
-
-
-def bins_of(first: datetime, last: datetime, bins: int, least_us: int = 1) -> tuple[datetime, int]:
-    """Where at most ``bins`` bins of a round width that cover ``first`` to ``last`` begin, and their width in
-    microseconds. They begin at round times of the page's zone: bins of 5 min at a multiple of 5 min, of days at
-    midnight, of weeks on a Monday."""
-    width = bin_width((last - first) // _MICROSECOND, bins - 1, least_us)
-    clock = (local(first) - _MONDAY) // _MICROSECOND
-    try:
-        return first - clock % width * _MICROSECOND, width
-    except OverflowError:  # at the beginning of the calendar
-        return first, width
+        band[transactions.are("outcome", outcome)[numbers]] = BANDS.index(name)
+    known = began != NO_TIME
+    return counted(None, [(began[known] - start) // width_us, band[known]], [None, BANDS])
 
 
 def changes(capture: Tables) -> pd.DataFrame:
@@ -272,33 +289,25 @@ def problem_places(capture: Tables, limit: int = 50) -> pd.DataFrame:
     return small(capture.problems.orderBy(_rank(), *places).limit(limit))
 
 
-def _rows(capture: Tables) -> DataFrame:
-    """The transactions with what every question needs beside the columns of the model."""
-    # A transaction without its begin has the position of its first record in its id, behind a ~ (cdcwb.model).
-    behind = F.nullif(F.regexp_extract("transaction_id", "~(.+)$", 1), F.lit(""))
-    numbers = F.map_values("changes")
-    return capture.transactions.select(
-        "*",
-        F.col("bytes").alias("rows"),
-        F.coalesce("begin_position", behind).alias("first_position"),
-        (F.unix_micros("ended_at") - F.unix_micros("began_at")).alias("duration_us"),
-        F.coalesce(F.aggregate(numbers, F.lit(0).cast("long"), lambda a, b: a + b), F.lit(0)).alias("changes_total"),
-    )
+def _first(capture: Tables, choose: Choose, until: datetime | None = None) -> list[Facts]:
+    end = NO_TIME if until is None else micros(until)
+    found = folded(capture.transactions.select(*TRANSACTIONS.names), *chosen_by(choose, end))
+    return Transactions(found, end).records(np.arange(len(found)))
 
 
-def _is_incomplete() -> Column:
-    """Is its begin, its end or something between them missing?"""
-    return F.col("completeness").isin(Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
+def chosen_by(
+    choose: Choose, until: int = NO_TIME
+) -> tuple[Callable[[pa.RecordBatch], pa.RecordBatch], Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]]:
+    """The rows that ``choose`` finds: of a batch, and of what it found in several."""
 
+    def partial(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.take(pa.array(choose(Transactions(batch, until))))
 
-def _is_unfinished() -> Column:
-    return (F.col("outcome") != Outcome.COMMITTED) | _is_incomplete()
+    def merge(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        joined = pa.Table.from_batches(parts or [_NONE]).combine_chunks().to_batches()
+        return partial(joined[0]) if joined else _NONE
 
-
-def _longest(capture: Tables, until: datetime | None) -> DataFrame:
-    end = F.coalesce("ended_at", F.when(F.col("outcome") == Outcome.OPEN, F.lit(until).cast("timestamp")))
-    rows = _rows(capture).withColumn("lasted_us", F.unix_micros(end) - F.unix_micros("began_at"))
-    return rows.orderBy(F.desc_nulls_last("lasted_us"), F.desc("bytes"), "transaction_id")
+    return partial, merge
 
 
 def _rank() -> Column:
@@ -310,8 +319,3 @@ def _rank() -> Column:
 
 def _last_if_null(name: str) -> Column:
     return F.struct(F.col(name).isNull(), F.col(name))
-
-
-def _whole(name: str) -> Column:
-    """Whether a time is in whole seconds; true where there is none."""
-    return F.coalesce(F.unix_micros(name) % _SECOND == 0, F.lit(True))

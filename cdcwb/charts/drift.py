@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.positions import PositionScale
-from cdcwb.charts.spans import extent, fit, least_share, time_at, time_axis
+from cdcwb.charts.spans import extent, fit, least_share, time_axis
+from cdcwb.time_axis import micros, time_of
 from cdcwb.words import local, moment, plural, zone_name
 
 __all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]
@@ -31,7 +31,6 @@ _LANE: Final = 24  # pixels
 _BAR: Final = 0.75  # of a lane
 _ROOM: Final = 74  # pixels below a panel for its axis
 _COLOURS: Final = (theme.SAFE[4], theme.SAFE[3])  # of versions in turn; which one it is stands on the bar
-_EPOCH: Final = time_at(0)
 _HOVER: Final = "<br>".join(f"%{{customdata[{place}]}}" for place in range(6)) + "<extra></extra>"
 
 
@@ -56,7 +55,7 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     drawn, tables = _few(rows)
     with_time = [row for row in drawn if row["first_at"] is not None]
     placed = [row for row in drawn if row["first_at"] is None and row["first_position"] is not None]
-    times = [_Bar(row, _micros(row["first_at"]), _micros(row["last_at"] or row["first_at"])) for row in with_time]
+    times = [_Bar(row, micros(row["first_at"]), micros(row["last_at"] or row["first_at"])) for row in with_time]
     scale = PositionScale(p for row in placed for p in (row["first_position"], row["last_position"]))
     places = [
         _Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
@@ -103,10 +102,6 @@ def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], li
     return found, [table for table in counts if table in chosen]
 
 
-def _micros(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(microseconds=1)
-
-
 def _lay_out(bars: list[_Bar], tables: Sequence[str], whole: int) -> list[tuple[str, int, int]]:
     """Give every bar its width, on an axis that shows ``whole``, and its lane; by table: its first lane and how many it
     has."""
@@ -123,7 +118,7 @@ def _lay_out(bars: list[_Bar], tables: Sequence[str], whole: int) -> list[tuple[
 
 
 def _draw_times(figure: go.Figure, bars: list[_Bar], name: str, _: PositionScale) -> None:
-    _draw(figure, bars, name, lambda at: local(time_at(at)).isoformat(sep=" ", timespec="microseconds"), 1000)
+    _draw(figure, bars, name, lambda at: local(time_of(at)).isoformat(sep=" ", timespec="microseconds"), 1000)
     axis = time_axis(bars)
     assert axis is not None, "there are bars"
     first, last = (local(time).date().isoformat() for time in (axis.first, axis.last))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -25,15 +25,12 @@ _STATES: Final = ("not set", "set", "header column", "set, of a header column", 
 _COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[7])
 
 
-def changed_over_time(
-    records: Iterable[Record], first: datetime, last: datetime, width_us: int, axis: TimeAxis | None = None
-) -> go.Figure:
+def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) -> go.Figure:
     """How often each column of one table was changed when: a row for every column, most changed at the top.
 
     Records: ``column``, ``began_at`` (aware datetime, start of a bin), ``changed`` (int). Bins are ``width_us``
-    microseconds wide.
-    There are columns from ``first`` to ``last`` at least; ``axis`` is what the axis of time shows. Colour is linear
-    from 0 to the largest number; the hover text has the number.
+    microseconds wide. There are columns for all of ``axis``: what the axis of time shows, of all tables. Colour is
+    linear from 0 to the largest number; the hover text has the number.
     """
     cells = list(records)
     totals: dict[str, int] = {}
@@ -42,12 +39,11 @@ def changed_over_time(
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
     bins = {cell["began_at"] for cell in cells}
-    if axis is not None:  # that of all tables
-        before = sum(cell["changed"] for cell in cells if cell["began_at"] + width <= axis.first)
-        after = sum(cell["changed"] for cell in cells if cell["began_at"] > axis.last)
-        axis = replace(axis, before=before, after=after)
-    start = min(bins, default=first)
-    ends = [start + (time - start) // width * width for time in (first, last)]
+    before = sum(cell["changed"] for cell in cells if cell["began_at"] + width <= axis.first)
+    after = sum(cell["changed"] for cell in cells if cell["began_at"] > axis.last)
+    axis = replace(axis, before=before, after=after)
+    start = min(bins, default=axis.first)
+    ends = [start + (time - start) // width * width for time in (axis.first, axis.last)]
     times, x = theme.time_columns([*ends, *bins], width, axis)
     by_place = {(cell["column"], cell["began_at"]): cell["changed"] for cell in cells}
     z = [[by_place.get((name, time)) for time in times] for name in names]

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.model import Operation
-from cdcwb.time_axis import TimeAxis, axis_of
+from cdcwb.time_axis import TimeAxis, axis_of, micros
 from cdcwb.words import count, duration, local, moment, plural, zone_name
 
 __all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "row_life", "rows_over_time"]
@@ -60,7 +60,7 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
         xaxis={"type": "date", "title": {"text": f"time of the commit ({zone_name()})"}},
         yaxis=theme.counts(max(numbers), "rows"),
     )
-    theme.limit_time(figure, axis_of([end for end, _ in steps]), "step")
+    theme.limit_time(figure, axis_of([micros(end) for end, _ in steps]), "step")
     return figure
 
 
@@ -116,7 +116,7 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
             "range": [-0.7, max(len(names), 2) - 0.3],
         },
     )
-    theme.limit_time(figure, axis_of([change["at"] for change in timed]), "change")
+    theme.limit_time(figure, axis_of([micros(change["at"]) for change in timed]), "change")
     return figure
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from cdcwb.charts.lanes import assign_lanes
 from cdcwb.charts.positions import PositionScale
 from cdcwb.model import Completeness, Outcome
-from cdcwb.time_axis import TimeAxis, axis_of
+from cdcwb.time_axis import TimeAxis, axis_of, micros
 
 __all__ = [
     "EVENTS_MISSING",
@@ -29,7 +29,6 @@ __all__ = [
     "least_share",
     "on_positions",
     "on_time",
-    "time_at",
     "time_axis",
     "whole_seconds",
 ]
@@ -43,9 +42,6 @@ NO_BEGIN: Final = "begin not in the capture"
 NO_END: Final = "end not in the capture"
 EVENTS_MISSING: Final = "events missing"
 NO_END_TIME: Final = "end time not in the stream"
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Bar(Protocol):
@@ -72,15 +68,15 @@ class Span:
 
 def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
     """Spans in microseconds since 1970. A transaction with neither time is left out."""
-    known = [_micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
-    last = max(known, default=0) if capture_end is None else _micros(capture_end)
+    known = [micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
+    last = max(known, default=0) if capture_end is None else micros(capture_end)
     spans = []
     for row in rows:
         began, ended = row["began_at"], row["ended_at"]
         if began is None and ended is None:
             continue
-        start = _micros(ended if began is None else began)
-        span = Span(row, start, start if ended is None else max(start, _micros(ended)))
+        start = micros(ended if began is None else began)
+        span = Span(row, start, start if ended is None else max(start, micros(ended)))
         missing = lacks(row)
         if began is None or missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
@@ -139,13 +135,13 @@ def least_share(number: int) -> float:
 
 def time_axis(bars: Sequence[Bar]) -> TimeAxis | None:
     """The axis for bars in microseconds since 1970; None where there are none."""
-    return axis_of([time_at(at) for bar in bars for at in (bar.start, bar.end)])
+    return axis_of([at for bar in bars for at in (bar.start, bar.end)])
 
 
 def extent(bars: Sequence[Bar], axis: TimeAxis | None = None) -> int:
     """How much an axis shows, in its own units: all bars, or what the ``axis`` of time does."""
     if axis is not None:
-        return (axis.last - axis.first) // _MICROSECOND
+        return micros(axis.last) - micros(axis.first)
     return max((bar.end for bar in bars), default=0) - min((bar.start for bar in bars), default=0)
 
 
@@ -175,12 +171,3 @@ def whole_seconds(spans: Sequence[Span]) -> bool:
     """Whether no time has a fraction of a second."""
     times = [t for s in spans for t in (s.record["began_at"], s.record["ended_at"]) if t is not None]
     return all(time.microsecond == 0 for time in times)
-
-
-def _micros(time: datetime) -> int:
-    return (time - _EPOCH) // _MICROSECOND
-
-
-def time_at(micros: int) -> datetime:
-    """The time that is ``micros`` microseconds after 1970."""
-    return _EPOCH + micros * _MICROSECOND

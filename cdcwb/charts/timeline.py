@@ -28,12 +28,11 @@ from cdcwb.charts.spans import (
     lay_out,
     on_positions,
     on_time,
-    time_at,
     time_axis,
     whole_seconds,
 )
 from cdcwb.model import OffsetUnit, Outcome
-from cdcwb.time_axis import TimeAxis
+from cdcwb.time_axis import TimeAxis, time_of
 from cdcwb.words import count, local, plural, zone_name
 
 __all__ = ["timeline"]
@@ -116,7 +115,7 @@ def timeline(
 def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int, axis: TimeAxis | None) -> None:
     _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(int(x)))
     low, high = _range(spans, 1_000_000)
-    first = time_at(min(s.start for s in spans))
+    first = time_of(min(s.start for s in spans))
     shift = (local(first) - first.replace(tzinfo=None)) / timedelta(milliseconds=1)
     figure.update_layout(
         xaxis={
@@ -132,7 +131,7 @@ def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes:
 
 def _time_title(spans: list[Span], axis: TimeAxis | None) -> str:
     """The days are in the title because plotly writes them below the first tick only, which may be out of sight."""
-    starts = [time_at(span.start) for span in spans]
+    starts = [time_of(span.start) for span in spans]
     if axis is not None and axis.outside:
         starts = [axis.first, axis.last]
     first, last = (local(pick(starts)).date().isoformat() for pick in (min, max))
@@ -244,4 +243,4 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
 
 
 def _text(micros: int) -> str:
-    return local(time_at(micros)).isoformat(sep=" ", timespec="microseconds")
+    return local(time_of(micros)).isoformat(sep=" ", timespec="microseconds")

@@ -11,11 +11,12 @@ from typing import Any, Final
 import click
 
 from cdcwb.cli import history as life
-from cdcwb.cli import look, make, read
+from cdcwb.cli import live, look, make, read
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
-from cdcwb.cli.failures import FINE, INTERNAL, UNUSABLE, sentence
+from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, sentence
 from cdcwb.cli.open import open_capture
+from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
 from cdcwb.standard_input import remove
 
@@ -65,12 +66,13 @@ def cli() -> None:
     """Read the captures of change data capture systems, down to the byte.
 
     Exit codes: 0 fine, 1 the capture has problems (--strict), 2 unusable input or arguments, 3 an error inside cdcwb, 4
-    a condition of report --fail-if holds.
+    a condition of report --fail-if holds, 5 a live source does not answer.
     """
 
 
 for _command in (
     look.identify,
+    live.capture,
     open_capture,
     look.inspect,
     read.summary,
@@ -107,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("cdcwb: this is an error in cdcwb, not in the input", file=sys.stderr)
             return INTERNAL
         print(f"cdcwb: {text}", file=sys.stderr)
-        return UNUSABLE
+        return DOWN if isinstance(failure, SourceDownError) else UNUSABLE
     finally:
         remove()
     return result if isinstance(result, int) else FINE

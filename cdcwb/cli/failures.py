@@ -13,7 +13,7 @@ from typing import Final
 from cdcwb.cli.console import safe
 from cdcwb.errors import CaptureError
 
-__all__ = ["FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "sentence"]
+__all__ = ["DOWN", "FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "sentence"]
 
 FINE: Final = 0
 PROBLEMS: Final = 1
@@ -22,6 +22,8 @@ UNUSABLE: Final = 2
 """The input or the arguments cannot be used."""
 INTERNAL: Final = 3
 """cdcwb itself failed: a mistake of ours, so the stack trace is shown."""
+DOWN: Final = 5
+"""A live source does not answer; the same command may succeed later. 4 is that of a broken threshold."""
 
 _ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)

@@ -151,7 +151,7 @@ def opened(
     checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
     if checked.reading is not None:
         check(checked.reading)
-    spark = get_spark()
+    spark = get_spark(packages=checked.packages)
     with suppress(AttributeError):  # a remote session has no context
         spark.sparkContext.setLogLevel("OFF")
     step("looking through the files")

@@ -31,7 +31,8 @@ import numpy as np
 from cdcwb.errors import OptionError
 from cdcwb.explore.tokens import END, ESCAPED, FilterError, Token, tokens, unquoted
 from cdcwb.formats.options import check_value, nearest
-from cdcwb.index.columns import Bools, Column, micros
+from cdcwb.index.columns import Bools, Column
+from cdcwb.time_axis import micros
 from cdcwb.words import visible
 
 __all__ = [

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from cdcwb.errors import OptionError
 from cdcwb.explore.filters import ALIASES
 from cdcwb.formats.options import nearest
-from cdcwb.index.columns import Numbers, Texts, Times, micros
+from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.places import Index
+from cdcwb.time_axis import micros
 from cdcwb.words import joined, visible
 
 __all__ = ["find", "places"]

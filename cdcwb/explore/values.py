@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from cdcwb.explore.filters import IMAGES, MISSING, NUMBER, Comparison
 from cdcwb.formats.text_values import parsed
-from cdcwb.index.columns import NO_TIME, Bools, Times, mask_of_texts, micros
+from cdcwb.index.columns import NO_TIME, Bools, Times, mask_of_texts
 from cdcwb.model import Problem
+from cdcwb.time_axis import micros
 
 __all__ = ["has", "holds", "kind_of_type", "times", "value_kinds"]
 

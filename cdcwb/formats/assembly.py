@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.base import OF_CHANGES, Wanted
+from cdcwb.formats.bitmask import disagreement
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Read",
     "assembled",
     "distinct",
+    "joined",
     "labels",
     "read_changes",
     "read_crossing",
@@ -69,10 +71,12 @@ def _narrow(batch: pa.RecordBatch, users: bool) -> pa.RecordBatch:
 @dataclass(frozen=True, slots=True)
 class Halves:
     """Of each change event: ``partner``, the number of the other half of its update among them, -1 for none; ``alone``:
-    is it a half without its other one?"""
+    is it a half that lacks its other one? ``ordered``: do halves find each other by their order? Then it tells where an
+    after half precedes its before half."""
 
     partner: Ints
     alone: Bools
+    ordered: bool = True
 
 
 class _Headers:
@@ -192,7 +196,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
         if not np.array_equal(rows["offset"].to_numpy(), offsets[first:end]):
             raise RuntimeError("the headers and the values of a split are of different records")
         places = np.append(places, np.arange(first, end))
-        rows = rows if waiting is None else _joined(waiting, rows)
+        rows = rows if waiting is None else joined(waiting, rows)
         partner = halves.partner[places]
         done = np.flatnonzero(partner < places)
         if len(done):
@@ -202,7 +206,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterat
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
-def _joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
+def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of two batches in one. Older pyarrow joins tables alone, and gives no batch for an empty one."""
     both = pa.Table.from_batches([first, then]).combine_chunks().to_batches()
     return both[0] if both else then
@@ -266,14 +270,19 @@ def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
     return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
 
 
-def distinct(number: Ints, texts: pa.Array, count: int) -> tuple[pa.Array, pa.Array, Ints]:
+def distinct(number: Ints, texts: pa.Array, count: int, weights: Ints | None = None) -> tuple[pa.Array, pa.Array, Ints]:
     """The different texts of each of ``count`` groups in name order, as texts and offsets; and how often each is
-    there."""
+    there, or the sum of its ``weights``."""
     coded = texts.dictionary_encode()
     ranks = np.argsort(np.argsort(np.array(coded.dictionary.to_pylist(), object), kind="stable"), kind="stable")
     sorted_texts = coded.dictionary.take(pc.sort_indices(coded.dictionary))
     size = max(1, len(sorted_texts))
-    keys, times = np.unique(number * size + ranks[coded.indices.to_numpy()], return_counts=True)
+    keys, place, times = np.unique(
+        number * size + ranks[coded.indices.to_numpy()], return_inverse=True, return_counts=True
+    )
+    if weights is not None:
+        times = np.zeros(len(keys), np.int64)
+        np.add.at(times, place, weights)
     ends = np.searchsorted(keys, np.arange(count + 1) * size)
     return sorted_texts.take(pa.array(keys % size)), pa.array(ends.astype(np.int32)), times
 
@@ -316,8 +325,10 @@ def assembled(
     }
     columns["before"] = rows["before"].take(pa.array(np.where(pair >= 0, pair, of)))
     columns["kind"] = pc.if_else(pa.array(halves.alone[places]), kind, str(Kind.CHANGE))
-    columns["problems"] = _problems(rows, of, pair, turned, halves.alone[places])
-    columns["source_events"] = _source_events(rows, done, other)
+    columns["problems"] = _problems(rows, of, pair, turned & halves.ordered, halves.alone[places])
+    first, second = (other, done) if halves.ordered else (pair, of)
+    columns["source_events"] = _source_events(rows, second, first)
+    columns["problems"] = _with_disagreements(columns, pair >= 0)
     columns["changed_columns"], columns["change_source"] = _changed(columns)
     at = pa.array(np.where(turned, halves.partner[places], places))
     columns["outcome"] = became.outcome.take(at)
@@ -358,6 +369,33 @@ def _problems(rows: pa.RecordBatch, of: Ints, pair: Ints, turned: Bools, alone: 
             mine.append({"code": str(Problem.UPDATE_HALF), "detail": f"the {lacks} half is missing"})
         all_of_them.append(mine or None)
     return pa.array(all_of_them, problems.type)
+
+
+def _with_disagreements(columns: dict[str, pa.Array], whole: Bools) -> pa.Array:
+    """The problems, with those of masks that say something else than the two halves of an update."""
+    problems = columns["problems"]
+    both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
+    asked = pc.and_(pc.and_(both, columns["changed_columns"].is_valid()), pa.array(whole))
+    asked = pc.and_(asked, pc.fill_null(pc.equal(columns["operation"], str(Operation.UPDATE)), False))
+    rows = np.flatnonzero(asked.to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return problems
+    by_mask = columns["changed_columns"].take(pa.array(rows))
+    by_images = _differing(columns["before"], columns["after"], rows)
+    odd: dict[int, str] = {}
+    for row, mask, images in zip(rows.tolist(), by_mask.to_pylist(), by_images.to_pylist(), strict=True):
+        if set(mask) != set(images):
+            odd[row] = disagreement(_without(mask, images), _without(images, mask))
+    if not odd:
+        return problems
+    found = problems.to_pylist()
+    for row, sentence in odd.items():
+        found[row] = [*(found[row] or ()), {"code": str(Problem.MASK_IMAGES), "detail": sentence}]
+    return pa.array(found, problems.type)
+
+
+def _without(names: list[str], others: list[str]) -> list[str]:
+    return list(dict.fromkeys(name for name in names if name not in others))
 
 
 def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:

@@ -18,7 +18,10 @@ __all__ = [
     "Assembling",
     "Field",
     "Format",
+    "Halved",
+    "Halving",
     "Inspection",
+    "Joining",
     "Pairing",
     "Piece",
     "Plan",
@@ -278,6 +281,52 @@ class Assembling(Protocol):
 
     def crossing(self, plan: Any, split: int) -> frozenset[str]:
         """The transactions that are open at the start of a split, or at its end if another one follows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Halved:
+    """Where halves of updates are that find each other by position. ``befores``: has the split before halves?
+    ``shared``: ranges of positions, first and last, in order, that splits of the same table in files of one folder have
+    in common, so that the halves of an update may be in two of them."""
+
+    befores: bool = True
+    shared: tuple[tuple[str, str], ...] = ()
+
+
+@runtime_checkable
+class Halving(Protocol):
+    """A format whose halves of updates find each other by position, in its splits where these share no position
+    (:mod:`cdcwb.formats.delivered`)."""
+
+    def halved(self, plan: Any, split: int) -> Halved:
+        """Where the halves of a split are."""
+        ...
+
+    def read_together(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of a split, but that both halves of an update at a border are read with one of its splits. All
+        splits together have the same events as those of ``read``."""
+        ...
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A format whose rows of one statement follow each other, and are joined in its splits."""
+
+    def joins(self, plan: Any) -> bool:
+        """Are the rows of this capture near enough to those that they belong to?"""
+        ...
+
+    def read_changes(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
+        ...
+
+    def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events with problems, also those that only a look at other rows finds."""
+        ...
+
+    def read_spellings(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """Of each spelling of the key of a table its first event in a split."""
         ...
 
 

@@ -16,6 +16,7 @@ from cdcwb.errors import CaptureError
 __all__ = ["list_files", "natural_key"]
 
 _DIGITS: Final = re.compile(r"([0-9]+)")
+_LOGIN: Final = re.compile(r"//[^/]*@")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 Key = tuple[tuple[tuple[int | str, ...], str], ...]
@@ -58,7 +59,11 @@ def _local(path: str | os.PathLike[str]) -> Path:
     if url and url[1].lower() == "file":
         name = unquote(urlsplit(name).path)
     elif url:
-        raise CaptureError(f"{url[1]}:// is not supported; copy the files here or mount their file system", path=name)
+        shown = _LOGIN.sub("//", name)
+        if url[1].lower() == "kafka":
+            sentence = "expected files; `cdcwb capture URL --to DIR` copies the messages of topics to files"
+            raise CaptureError(sentence, path=shown)
+        raise CaptureError(f"{url[1]}:// is not supported; copy the files here or mount their file system", path=shown)
     if not name:
         raise CaptureError("the path is empty")
     return Path(os.path.normpath(Path(name).absolute()))

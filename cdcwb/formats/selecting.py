@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from cdcwb.formats.base import Wanted
 from cdcwb.model import Kind
 
-__all__ = ["select"]
+__all__ = ["select", "with_problems"]
 
 
 def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -36,3 +36,8 @@ def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     chosen = batch if keep is None else batch.filter(keep)
     if chosen.num_rows:
         yield chosen
+
+
+def with_problems(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The events of a batch that have problems."""
+    return batch.filter(pc.is_valid(batch["problems"]))

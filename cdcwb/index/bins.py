@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from cdcwb.index.columns import NO_TIME
 
@@ -32,8 +33,8 @@ WIDTHS: Final = (*(10**e for e in range(8)), *(n * 1_000_000 for n in (60, 300, 
 _BINS: Final = 4_096
 _ROWS: Final = 2_000_000
 _CHUNK: Final = 4_000_000
-_BY: Final = ("at", "table", "operation", "outcome", "user", "set")
-_WIDE: Final = 1 << 62
+_BY: Final = ("table", "operation", "outcome", "user", "set")
+_TOGETHER: Final = {"at": "min", "last_at": "max", "record": "min", "bytes": "sum", "times": "sum"}
 
 Ints = npt.NDArray[np.int64]
 Counted = dict[str, npt.NDArray[Any]]
@@ -53,8 +54,7 @@ def binned(changes: Changes, rows: int = _ROWS) -> tuple[Counted, int]:
             width = WIDTHS[WIDTHS.index(width) + 1]
             whole = merged([whole], width)
     assert whole is not None
-    order = np.argsort(whole["record"], kind="stable")
-    return {name: one[order] for name, one in whole.items()}, width
+    return whole, width
 
 
 def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
@@ -62,7 +62,7 @@ def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
     :class:`~cdcwb.index.changes.Changes` holds that stands for several."""
     part = slice(first, end)
     at = changes.at[part]
-    rows: Counted = {name: changes.codes[name][part] for name in ("table", "operation", "outcome")}
+    rows: Counted = {name: changes.codes[name][part] for name in _BY[:3]}
     rows |= {"user": changes.users[part], "set": changes.set[part], "record": changes.record[part]}
     rows |= {"at": at, "last_at": at, "bytes": changes.bytes[part], "times": np.ones(len(at), np.int64)}
     return merged([rows], width_us)
@@ -70,22 +70,8 @@ def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
 
 def merged(parts: Sequence[Counted], width_us: int) -> Counted:
     """Several counts as one, in bins of ``width_us`` microseconds, which is a multiple of the width of each."""
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    key = np.zeros(len(rows["at"]), np.int64)
-    size = 1
-    for name in _BY:
-        values = np.where(rows["at"] == NO_TIME, -1, rows["at"] // width_us) if name == "at" else rows[name]
-        least, extent = int(values.min(initial=0)), int(values.max(initial=0)) - int(values.min(initial=0)) + 1
-        if size > _WIDE // extent:
-            key = np.unique(key, return_inverse=True)[1]
-            size = int(key.max(initial=0)) + 1
-        key = key * extent + (values - least)
-        size *= extent
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    found = {name: rows[name][order][starts] for name in ("table", "operation", "outcome", "user", "set")}
-    for name, together in (("at", np.minimum), ("last_at", np.maximum), ("record", np.minimum)):
-        found[name] = together.reduceat(rows[name][order], starts) if len(starts) else rows[name]
-    for name in ("bytes", "times"):
-        found[name] = np.add.reduceat(rows[name][order], starts) if len(starts) else rows[name]
-    return found
+    rows = pa.concat_tables(map(pa.table, parts))
+    at = np.asarray(rows["at"])
+    rows = rows.append_column("bin", pa.array(np.where(at == NO_TIME, NO_TIME, at // width_us)))
+    found = rows.group_by(["bin", *_BY], use_threads=False).aggregate(list(_TOGETHER.items())).sort_by("record_min")
+    return {name: np.asarray(found[f"{name}_{_TOGETHER[name]}" if name in _TOGETHER else name]) for name in parts[0]}

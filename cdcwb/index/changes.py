@@ -28,13 +28,14 @@ import pyarrow.parquet as pq
 from cdcwb.index.bins import BINNED_ABOVE, binned
 from cdcwb.index.build import put_in_place, read_arrow, write_arrow
 from cdcwb.index.columns import NO_TIME
+from cdcwb.index.headers import Headers, Ints, coded, of_columns
 from cdcwb.index.places import Index
-from cdcwb.index.selection import NO_TABLE
-from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness, Outcome
+from cdcwb.index.transactions import Transactions
+from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness
 
-__all__ = ["CODED", "READ", "Changes", "build_changes", "open_changes", "read_changes"]
+__all__ = ["READ", "Changes", "build_changes", "open_changes", "read_changes"]
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _ABOUT: Final = "about.json"
 
 READ: Final = (
@@ -47,19 +48,11 @@ READ: Final = (
     "transaction_id",
     "changed_at",
     "committed_at",
-    "change_mask",
-    "change_source",
 )
 """The columns of changes that are read, beside ``source_events`` and ``changed_columns``."""
 
-CODED: Final = ("operation", "outcome", "table", "mask", "source")
+_CODED: Final = ("operation", "outcome", "table")
 """What a change has a code of."""
-
-_BETWEEN: Final = "\x1f"
-_INCOMPLETE: Final = (Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, places: Index, origin: Any) -> None:
@@ -74,19 +67,14 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
         none = pa.RecordBatch.from_pylist([], CHANGES)
         batches = chain([none], *map(_batches, parts))
         rows = pa.concat_tables([_prepared(batch, names) for batch in batches]).unify_dictionaries()
-        record = places.exactly(rows["file_index"].to_numpy(), rows["offset"].to_numpy())
+        headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
+        record = places.exactly(headers.numbers["file_index"], headers.numbers["offset"])
         order = np.argsort(record, kind="stable")
-        numbers = {"record": record[order]}
-        for name in ("changed_at", "committed_at", "bytes", "transaction"):
-            numbers[name] = rows[name].to_numpy()[order]
-        for name in (*CODED, "set"):
-            coded = rows[name].combine_chunks()
-            numbers[name] = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)[order]
-            if name == "set":
-                sets = [text.split(_BETWEEN) if text else [] for text in coded.dictionary.to_pylist()]
-                write_arrow(beside / "sets.arrow", pa.table({"columns": pa.array(sets, pa.list_(pa.string()))}))
-            else:
-                write_arrow(beside / f"text-{name}.arrow", pa.table({"text": coded.dictionary.cast(pa.large_string())}))
+        kept = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
+        numbers = {"record": record[order]} | {name: headers.numbers[name][order] for name in kept}
+        for name, texts in headers.texts.items():
+            write_arrow(beside / f"text-{name}.arrow", pa.table({"text": pa.array(texts, pa.large_string())}))
+        write_arrow(beside / "sets.arrow", pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))}))
         write_arrow(beside / "changes.arrow", pa.table({name: pa.array(one) for name, one in numbers.items()}))
         write_arrow(beside / "transactions.arrow", transactions)
         about = {"version": _VERSION, "origin": origin, "changes": len(record), "transactions": len(transactions)}
@@ -105,20 +93,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
-    label = pc.binary_join_element_wise(batch["schema_name"], batch["table_name"], ".")
-    label = pc.fill_null(pc.coalesce(label, batch["table_name"]), NO_TABLE)
-    coded = {
-        "operation": batch["operation"],
-        "outcome": batch["outcome"],
-        "table": label,
-        "mask": batch["change_mask"],
-        "source": batch["change_source"],
-        "set": pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), _BETWEEN),
-    }
-    columns = {name: texts.cast(pa.string()).dictionary_encode() for name, texts in coded.items()}
-    for name in ("changed_at", "committed_at"):
-        times = batch[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        columns[name] = pc.fill_null(times, NO_TIME)
+    columns = coded(batch)
     number = pc.index_in(batch["transaction_id"].cast(pa.string()), value_set=transactions, skip_nulls=True)
     columns["transaction"] = pc.fill_null(number, -1)
     columns["bytes"] = _lengths(batch["source_events"])
@@ -173,12 +148,12 @@ def open_changes(folder: Path, origin: Any, places: Index) -> Changes | None:
 
 def read_changes(folder: Path, places: Index, width_us: int = 0) -> Changes:
     """The index that :func:`build_changes` wrote into a folder, with bins of ``width_us`` microseconds if not 0."""
-    texts = {name: read_arrow(folder / f"text-{name}.arrow")["text"].to_pylist() for name in CODED}
+    texts = {name: read_arrow(folder / f"text-{name}.arrow")["text"].to_pylist() for name in _CODED}
     sets = read_arrow(folder / "sets.arrow")["columns"].to_pylist()
     transactions = Transactions(read_arrow(folder / "transactions.arrow"))
+    transactions.until = transactions.span[1] if transactions.span else NO_TIME
     found = Changes(places, _numbers(folder / "changes.arrow"), texts, sets, transactions)
     if width_us:
-        texts = {name: texts[name] for name in ("table", "operation", "outcome")}
         found.bins = Changes(places, _numbers(folder / "bins.arrow"), texts, sets, transactions, width_us)
     return found
 
@@ -188,14 +163,11 @@ def _numbers(path: Path) -> dict[str, npt.NDArray[Any]]:
     return {name: found[name].to_numpy() for name in found.schema.names}
 
 
-class Changes:
-    """Changes by number, from 0 in capture order, and transactions by number. Times are microseconds since 1970 UTC,
-    :data:`~cdcwb.index.columns.NO_TIME` where they are not known; codes are -1 for null.
+class Changes(Headers):
+    """Changes by number, from 0 in capture order, and transactions by number.
 
     * ``places``: the index of records; ``record``: the number of a change's record there
-    * ``at``: the time of a change, else that of its commit
-    * ``codes`` and ``texts``: by operation, outcome, table; ``users``: by user
-    * ``set``: the code of its set of changed columns, -1 where nothing says what changed; ``sets``: the names
+    * ``users``: the codes of users
 
     Where there are too many to look at one by one (:mod:`cdcwb.index.bins`), a row stands for several: the changes of a
     bin of ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set.
@@ -208,72 +180,32 @@ class Changes:
         places: Index,
         numbers: Mapping[str, npt.NDArray[Any]],
         texts: Mapping[str, list[str]],
-        sets: list[list[str]],
+        sets: Sequence[Sequence[str]],
         transactions: Transactions,
         width_us: int = 0,
     ) -> None:
+        super().__init__(numbers, texts, sets, width_us)
         self.places = places
-        self._numbers = numbers
         self.record: Ints = numbers["record"]
-        self.set: npt.NDArray[np.int32] = numbers["set"]
-        self.codes = {name: numbers[name] for name in texts}
-        self.texts = dict(texts)
-        self.sets = sets
         self.transactions = transactions
-        self.width_us = width_us
         self.bins: Changes | None = None
         """The same changes counted in bins, where they are too many to look at one by one."""
 
-    def __len__(self) -> int:
-        return len(self.record)
-
     def take(self, rows: Ints) -> Changes:
         """Some of the changes."""
-        numbers = {name: one[rows] for name, one in self._numbers.items()}
+        numbers = {name: one[rows] for name, one in self.numbers.items()}
         return Changes(self.places, numbers, self.texts, self.sets, self.transactions, self.width_us)
-
-    def number(self, mask: Bools) -> int:
-        """How many changes the rows of a mask stand for."""
-        times = self.weights(mask)
-        return int(np.count_nonzero(mask)) if times is None else int(times.sum())
-
-    def weights(self, mask: Bools) -> Ints | None:
-        """How many changes each of the rows of a mask stands for; None: one."""
-        return None if self.times is None else self.times[mask]
 
     @cached_property
     def transaction(self) -> npt.NDArray[np.int32]:
         """The number of its transaction, -1 for none and for bins."""
-        found = self._numbers.get("transaction")
+        found = self.numbers.get("transaction")
         return np.full(len(self), -1, np.int32) if found is None else found
-
-    @property
-    def times(self) -> Ints | None:
-        """How many changes each row stands for; None: one."""
-        return self._numbers.get("times")
-
-    @cached_property
-    def at(self) -> Ints:
-        """When each was made, as far as it is known: its own time, else that of its commit."""
-        numbers = self._numbers
-        if "at" in numbers:
-            return numbers["at"]
-        return np.where(numbers["changed_at"] == NO_TIME, numbers["committed_at"], numbers["changed_at"])
-
-    @property
-    def last_at(self) -> Ints:
-        """The last of the times that a row stands for."""
-        return self._numbers.get("last_at", self.at)
 
     @property
     def bytes(self) -> Ints:
         """The lengths of the records of each."""
-        return self._numbers["bytes"]
-
-    @cached_property
-    def timed(self) -> Bools:
-        """Which changes have a time, their own or their commit's."""
-        return np.asarray(self.at != NO_TIME)
+        return self.numbers["bytes"]
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
@@ -287,94 +219,7 @@ class Changes:
     @cached_property
     def users(self) -> npt.NDArray[np.int32]:
         """The code of who did it, by change: of the user of its transaction; -1 where none is known."""
-        if "user" in self._numbers:
-            return self._numbers["user"]
+        if "user" in self.numbers:
+            return self.numbers["user"]
         codes = np.append(self.transactions.codes["user"], np.int32(-1))  # the last stands for no transaction
         return np.asarray(codes[self.transaction])
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of all columns that a change touched, in order."""
-        return sorted({name for one in self.sets for name in one})
-
-
-class Transactions:
-    """Transactions by number, in the order of their first records; ``rows`` are those of the model, with ``record``."""
-
-    def __init__(self, rows: pa.RecordBatch) -> None:
-        self.rows = rows
-        self.began: Ints = self._times("began_at")
-        self.ended: Ints = self._times("ended_at")
-        self.record: Ints = rows["record"].to_numpy()
-        self.bytes: Ints = pc.fill_null(rows["bytes"], 0).to_numpy(zero_copy_only=False)
-        self.codes: dict[str, npt.NDArray[np.int32]] = {}
-        self.texts: dict[str, list[str]] = {}
-        for name in ("outcome", "completeness", "user"):
-            coded = rows[name].dictionary_encode()
-            self.codes[name] = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
-            self.texts[name] = coded.dictionary.to_pylist()
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def _times(self, name: str) -> Ints:
-        times = pc.fill_null(self.rows[name].cast(pa.int64()), NO_TIME)
-        found: Ints = times.to_numpy(zero_copy_only=False)
-        return found
-
-    def _are(self, name: str, *values: str) -> Bools:
-        chosen = [code for code, text in enumerate(self.texts[name]) if text in values]
-        return np.isin(self.codes[name], chosen)
-
-    @cached_property
-    def is_open(self) -> Bools:
-        """Those that did not end in the capture."""
-        return self._are("outcome", Outcome.OPEN)
-
-    @cached_property
-    def is_incomplete(self) -> Bools:
-        """Those of which the begin, the end or something between them is missing."""
-        return self._are("completeness", *_INCOMPLETE)
-
-    @cached_property
-    def is_unfinished(self) -> Bools:
-        """Those that did not commit, or are incomplete."""
-        return np.asarray(~self._are("outcome", Outcome.COMMITTED) | self.is_incomplete)
-
-    @cached_property
-    def last(self) -> int | None:
-        """The last time that the transactions know."""
-        known = [part[part != NO_TIME] for part in (self.began, self.ended)]
-        return max((int(part.max()) for part in known if len(part)), default=None)
-
-    @cached_property
-    def lasted(self) -> Ints:
-        """How long each lasted, in microseconds; an open one until the capture ends; NO_TIME where it is not known."""
-        end = self.ended.copy()
-        if self.last is not None:
-            end[self.is_open & (end == NO_TIME)] = self.last
-        known = (self.began != NO_TIME) & (end != NO_TIME)
-        return np.where(known, end - np.where(known, self.began, 0), NO_TIME)
-
-    @cached_property
-    def changes(self) -> Ints:
-        """How many changes each has, undone ones included."""
-        counts = self.rows["changes"]
-        lengths = np.diff(counts.offsets.to_numpy())
-        found = np.zeros(len(self), np.int64)
-        np.add.at(found, np.repeat(np.arange(len(self)), lengths), counts.items.to_numpy(zero_copy_only=False))
-        return found
-
-    def records(self, numbers: Ints) -> list[dict[str, Any]]:
-        """Rows of the model with ``record``, ``rows`` (bytes, where places are rows), ``first_position`` (of the begin,
-        else of the first record there is), ``changes_total``, ``duration_us`` and ``lasted_us``."""
-        found: list[dict[str, Any]] = self.rows.take(pa.array(numbers)).to_pylist()
-        for number, row in zip(numbers, found, strict=True):
-            behind = row["transaction_id"].partition("~")[2]
-            row["first_position"] = row["begin_position"] or behind or None
-            row["rows"], row["changes_total"] = row["bytes"], int(self.changes[number])
-            both = row["began_at"] is not None and row["ended_at"] is not None
-            lasted = int(self.lasted[number])
-            row["lasted_us"] = None if lasted == NO_TIME else lasted
-            row["duration_us"] = int(self.ended[number] - self.began[number]) if both else None
-        return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import operator
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -12,7 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["NO_TIME", "Bools", "Codes", "Column", "Numbers", "Texts", "Times", "mask_of_texts", "micros"]
+from cdcwb.time_axis import time_of
+
+__all__ = ["NO_TIME", "Bools", "Codes", "Column", "Numbers", "Texts", "Times", "mask_of_texts"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -80,9 +81,7 @@ class Times(Numbers):
     def value(self, row: int) -> Any:
         """The time in UTC, or None."""
         found = int(self.values[row])
-        if found == NO_TIME:
-            return None
-        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=found)
+        return None if found == NO_TIME else time_of(found)
 
 
 class Texts:
@@ -169,8 +168,3 @@ def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
         found = _TEXT_ORDER[sign](texts, pa.scalar(value, texts.type))
     mask: Bools = found.fill_null(False).to_numpy(zero_copy_only=False)
     return mask
-
-
-def micros(time: dt.datetime) -> int:
-    """Microseconds since 1970 UTC of an aware time."""
-    return (time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import and_
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.index.changes import Changes
-from cdcwb.index.columns import NO_TIME, Texts, micros
+from cdcwb.index.columns import NO_TIME, Texts
 from cdcwb.index.selection import Selection
+from cdcwb.time_axis import micros
 
 __all__ = ["TIME", "Selected"]
 
@@ -25,6 +26,7 @@ TIME: Final = ("time_from", "time_to", "without_time")
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 class Selected:
@@ -34,6 +36,7 @@ class Selected:
         self.changes = changes
         self.selection = selection
         self._fits: OrderedDict[Any, Bools] = OrderedDict()
+        self._answers: dict[Any, tuple[Any, Any]] = {}
 
     def mask(self, skip: Iterable[str] = ()) -> Bools:
         """Which changes are selected, where the fields ``skip`` let everything through."""
@@ -43,6 +46,14 @@ class Selected:
         if time[0] is not None or time[1] is not None:
             masks.append(self._remembered("time", time))
         return reduce(and_, masks) if masks else np.ones(len(self.changes), np.bool_)
+
+    def whatever_time(self, ask: Callable[[Selected], T]) -> T:
+        """The answer to a question that looks at no field of time; it is asked again where another field changed."""
+        others = self.selection.chosen(TIME)
+        if ask not in self._answers or self._answers[ask][0] != others:
+            self._answers[ask] = others, ask(self)
+        found: T = self._answers[ask][1]
+        return found
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
         """The transactions that have a selected change, where the fields ``skip`` let everything through; those without

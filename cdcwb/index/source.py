@@ -23,6 +23,7 @@ from cdcwb.formats import Paths, get_format
 from cdcwb.formats.base import Plan
 from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
+from cdcwb.formats.messages.registry import without_login
 from cdcwb.index.build import HEADERS, build_index
 from cdcwb.index.cache import cached
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
@@ -157,6 +158,7 @@ def open_source(
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _of_rows(path, format, folder, options)
+    options = without_login(options)
     if isinstance(path, (str, os.PathLike)) and (Path(path) / SAVED).is_file():
         return _of_saved(Path(path).absolute(), folder, options)
     return _of_files(path, format, folder, options)

@@ -53,7 +53,7 @@ _PLAIN: Final = (
 _EVIDENT: Final = (
     *("format", "shape", "reads", "container", "encoding", "separator", "delimiter", "header", "null_text"),
     *("byte_order", "columns", "table", "prefix", "suffix", "mask_order", "mask_offset", "mask_text", "metadata"),
-    *("definitions", "registry", "trail_sequence", "time_zone", "schema", "keys"),
+    *("definitions", "registry", "offsets", "trail_sequence", "time_zone", "schema", "keys"),
 )
 
 

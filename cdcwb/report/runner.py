@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb import errors, standard_input
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
 from cdcwb.report.headlines import headline
@@ -160,7 +161,11 @@ class Wanted:
         named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
         name = standard_input.named(joined([shown, *named]))
-        return cls(name, place, format, dict(options or {}), tuple(redact), tuple(others), tuple(files))
+        beside = tuple(
+            {**one, "options": without_login(one.get("options") or {})} if isinstance(one, Mapping) else one
+            for one in others
+        )
+        return cls(name, place, format, without_login(options or {}), tuple(redact), beside, tuple(files))
 
     @property
     def captures(self) -> list[tuple[str, str, dict[str, Any], list[str]]]:

@@ -21,7 +21,15 @@ from cdcwb.spark.pairing import CHANGES, continue_events, found_by_pairing, pair
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["assemble_changes", "assemble_problems", "assemble_transactions", "conform", "finish", "table_label"]
+__all__ = [
+    "assemble_changes",
+    "assemble_problems",
+    "assemble_transactions",
+    "conform",
+    "finish",
+    "summaries_of",
+    "table_label",
+]
 
 _ENDS = (str(Kind.COMMIT), str(Kind.ROLLBACK))
 
@@ -44,7 +52,7 @@ def assemble_changes(
     ``headers`` are the same events without images, read on their own for begins, ends, undos and the numbers of rows.
     ``keys`` gives the key columns of tables that the source names none for. ``form`` says how halves find each other,
     and whether the stream bears begins and ends; ``facts`` are the plan's: whether there are events that continue
-    others (``fragments``), and whether record ids rise (``in_order``).
+    others (``fragments``), and how far record ids fall (``behind``).
     """
     if form.pairing is Pairing.OBJECT:
         return conform(_with_keys(join_statements(events, headers, facts), keys), "changes")
@@ -150,18 +158,14 @@ def _entries(image: Column, names: tuple[str, ...]) -> Column:
 def assemble_transactions(headers: DataFrame, changes: DataFrame, form: Format) -> DataFrame:
     """``transactions`` from events and changes, both without images."""
     if form.pairing is Pairing.OBJECT:  # an event log has none
-        headers = headers.filter(F.lit(False))
-        changes = changes.filter(F.lit(False))
-    whole = _ended(headers) if form.commits else committed.summarise(committed.counted(headers))
-    counts = (
-        changes.filter(F.col("operation").isNotNull() & F.col("transaction_id").isNotNull())
-        .groupBy("transaction_id", "operation")
-        .agg(F.count(F.lit(1)).alias("_count"), F.collect_set(table_label()).alias("_tables"))
-        .groupBy(F.col("transaction_id").alias("_transaction"))
-        .agg(
-            F.map_from_entries(F.array_sort(F.collect_list(F.struct("operation", "_count")))).alias("changes"),
-            F.array_sort(F.array_distinct(F.flatten(F.collect_list("_tables")))).alias("tables"),
-        )
+        return headers.sparkSession.createDataFrame([], from_arrow_schema(model.TRANSACTIONS))
+    if not form.commits:
+        return conform(summaries_of(headers, changes, form), "transactions")
+    whole = _ended(headers)
+    counts = committed.parts_of(changes).select(
+        F.col("transaction_id").alias("_transaction"),
+        F.map_from_entries(F.array_sort(F.map_entries("changes"))).alias("changes"),
+        F.array_sort(F.array_distinct("tables")).alias("tables"),
     )
     joined = whole.join(counts, F.col("transaction_id") == F.col("_transaction"), "left")
     filled = joined.withColumns(
@@ -171,6 +175,13 @@ def assemble_transactions(headers: DataFrame, changes: DataFrame, form: Format) 
         }
     )
     return conform(filled, "transactions")
+
+
+def summaries_of(headers: DataFrame, changes: DataFrame | None, form: Format) -> DataFrame:
+    """The transactions of a stream of committed work, from events without images, and, where it is wanted what they
+    changed, from changes; rows of :data:`cdcwb.formats.summaries.SUMMARIES`."""
+    parts = committed.parts(headers, trail=form.pairing is Pairing.TRANSACTION)
+    return committed.summaries(parts, None if changes is None else committed.parts_of(changes))
 
 
 def _ended(headers: DataFrame) -> DataFrame:
@@ -201,22 +212,24 @@ def _ended(headers: DataFrame) -> DataFrame:
 
 def assemble_problems(
     events: DataFrame,
-    changes: DataFrame,
+    changes: DataFrame | None,
     headers: DataFrame,
-    transactions: DataFrame,
+    transactions: DataFrame | None,
     beside: DataFrame,
     form: Format,
 ) -> DataFrame:
-    """``problems``: those of events, those that only assembly sees, transactions that are not whole, and the given rows
-    ``beside`` (of the capture, its files and schemas). ``headers`` are events without images; ``transactions`` those of
-    the model, or, of a stream of committed work, of :func:`cdcwb.spark.committed.summarise`."""
+    """``problems``: those of events, those that only assembly sees (of ``changes``, None: there are none but among the
+    events), transactions that are not whole, and the given rows ``beside`` (of the capture, its files and schemas).
+    ``headers`` are events without images (of an event log: with their bytes); ``transactions`` those of the model, or,
+    of a stream of committed work, summaries; None where nothing tells whether one is complete."""
     severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     placed = of_events.select(*_PLACED)
     if form.pairing is Pairing.OBJECT:
-        for found_among in (repeated_records(events), key_spellings(events)):
+        among = [key_spellings(headers), *([] if changes is None else [repeated_records(headers)])]
+        for found_among in among:
             placed = placed.unionByName(found_among.select(*_PLACED))
-    elif form.pairing is not Pairing.NONE:
+    elif changes is not None and form.pairing is not Pairing.NONE:
         of_changes = changes.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
         of_changes = of_changes.filter(found_by_pairing(F.col("problem")["code"]))
         placed = placed.unionByName(of_changes.withColumn("raw", F.lit(None).cast("binary")).select(*_PLACED))
@@ -234,11 +247,14 @@ def assemble_problems(
     found = conform(rows, "problems")
     if form.pairing is Pairing.OBJECT:
         return found.unionByName(beside)
-    if form.commits:
-        return found.unionByName(_unplaced(_open_ones(transactions), severity)).unionByName(beside)
-    missing = _unplaced(committed.missing_events(transactions), severity)
-    clock = committed.frozen_times(headers).withColumn("tables", F.lit(None).cast("array<string>"))
-    return found.unionByName(missing).unionByName(_unplaced(clock, severity)).unionByName(beside)
+    if transactions is not None and form.commits:
+        found = found.unionByName(_unplaced(_open_ones(transactions), severity))
+    elif transactions is not None:
+        found = found.unionByName(committed.missing_events(transactions))
+    if not form.commits:
+        clock = committed.frozen_times(headers).withColumn("tables", F.lit(None).cast("array<string>"))
+        found = found.unionByName(_unplaced(clock, severity))
+    return found.unionByName(beside)
 
 
 _PLACED = ("problem", "file", "offset", "length", "raw", "transaction_id", "schema_name", "table_name")

@@ -17,8 +17,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from cdcwb.formats.idm_event_log.changes import joined_rows
 from cdcwb.formats.idm_event_log.statements import OBJECT, TYPES, first_rows
-from cdcwb.model import EVENTS, SOURCE_EVENT, ChangeSource, Kind, Problem
+from cdcwb.model import CHANGES, EVENTS, Kind, Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,7 +32,6 @@ _NAMED: Final = 5  # spellings that a sentence names
 _PLACE: Final = ("file_index", "offset", "length")
 _MARKS: Final = pa.schema([("_part", pa.int64()), ("_statement", pa.int64())])
 _ROWS: Final = pa.schema([*(field for field in EVENTS if field.name != "raw"), *_MARKS])
-_JOINED: Final = pa.schema([*_ROWS, ("source_events", pa.list_(SOURCE_EVENT))])
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -44,8 +44,8 @@ def join_statements(events: DataFrame, headers: DataFrame, facts: Mapping[str, A
     A change has the place, position, headers and key of its last row, the images of all, their columns in order and
     their problems; ``source_events`` has their places in capture order. Rows whose object, column or record_id is not
     known are never joined. ``headers`` are ``events`` without images. ``facts`` are those of the capture's plan: with
-    ``in_order`` (record ids never fall in capture order) slices are those of the files, else they are ranges of record
-    ids, which one more look at ``headers`` finds.
+    0 for ``behind`` (record ids never fall in capture order) slices are those of the files, else they are ranges of
+    record ids, which one more look at ``headers`` finds.
     """
     slices = _slices(_sliced(_rows(headers), headers, facts))
     rows = _sliced(_rows(events), headers, facts)
@@ -56,16 +56,7 @@ def join_statements(events: DataFrame, headers: DataFrame, facts: Mapping[str, A
         "_part", F.when(F.col("_record").isNull(), nowhere).otherwise(here)
     )
     ordered = parted.repartition("_part").sortWithinPartitions("_part", "_record", "file_index", "offset")
-    joined = ordered.select(*_ROWS.names).mapInArrow(_join, from_arrow_schema(_JOINED))
-    source = F.when(F.col("changed_columns").isNotNull(), str(ChangeSource.LOG))
-    nothing = {"outcome": "string", "committed_at": "timestamp"}
-    return joined.drop(*_MARKS.names).withColumns(
-        {
-            "source_events": F.array_sort("source_events"),  # in capture order
-            "change_source": source,
-            **{name: F.lit(None).cast(kind) for name, kind in nothing.items()},
-        }
-    )
+    return ordered.select(*_ROWS.names).mapInArrow(_join, from_arrow_schema(CHANGES))
 
 
 def _records(events: DataFrame) -> DataFrame:
@@ -96,7 +87,7 @@ def _order() -> Column:
 def _sliced(rows: DataFrame, headers: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
     """Adds ``_file`` and ``_slice``, which never fall in the order of rows; null without a record_id."""
     there = F.col("_record").isNotNull()
-    if facts.get("in_order"):
+    if facts.get("behind") == 0:
         extent = max(int(facts.get("bytes") or 0), int(facts.get("records") or 0))
         of_file = F.floor(F.col("offset") / max(1, extent // _SLICES))
         return rows.withColumns({"_file": F.col("file_index"), "_slice": F.when(there, of_file)})
@@ -139,9 +130,9 @@ def _join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         last = int(first[-1])
         held = [rows.slice(last)]
         if last:
-            yield from _changes(rows.slice(0, last), first[:-1])
+            yield from joined_rows(rows.slice(0, last), first[:-1])
     for rows in held:
-        yield from _changes(rows, np.zeros(1, dtype=np.int64))
+        yield from joined_rows(rows, np.zeros(1, dtype=np.int64))
 
 
 def _firsts(rows: pa.RecordBatch) -> Ints:
@@ -159,36 +150,6 @@ def _columns(rows: pa.RecordBatch, alone: Bools) -> Ints:
     found = np.full(rows.num_rows, -1, dtype=np.int64)
     found[~alone] = names.to_numpy()
     return found
-
-
-def _changes(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:
-    """The rows from each of ``first`` to the next as one change; rows of an unknown type are none."""
-    rows = rows.take(pa.array(np.arange(rows.num_rows)))  # a slice would share its buffers
-    ends = np.append(first, rows.num_rows)
-    last = pa.array(ends[1:] - 1)
-    offsets = pa.array(ends.astype(np.int32))
-    columns: dict[str, pa.Array] = {}
-    for field in _ROWS:
-        column = rows[field.name]
-        columns[field.name] = _merged(column, ends, field) if field.name in _MERGED else column.take(last)
-    places = pa.StructArray.from_arrays([rows[name] for name in _PLACE], fields=list(SOURCE_EVENT))
-    columns["source_events"] = pa.ListArray.from_arrays(offsets, places)
-    made = pa.RecordBatch.from_arrays([columns[name] for name in _JOINED.names], schema=_JOINED)
-    changes = np.asarray(pa.compute.equal(made["kind"], str(Kind.CHANGE)).to_numpy(zero_copy_only=False))
-    yield made if changes.all() else made.filter(pa.array(changes))
-
-
-_MERGED: Final = ("before", "after", "changed_columns", "problems")
-
-
-def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
-    """The lists or maps of rows that follow each other as one; null where all are."""
-    there = np.concatenate([[0], np.cumsum(column.is_valid().to_numpy(zero_copy_only=False))])
-    missing = there[ends[1:]] == there[ends[:-1]]
-    offsets = pa.array(column.offsets.to_numpy()[ends], mask=np.append(missing, False))
-    if pa.types.is_map(field.type):
-        return pa.MapArray.from_arrays(offsets, column.keys, column.items).cast(field.type)
-    return pa.ListArray.from_arrays(offsets, column.values).cast(field.type)
 
 
 def repeated_records(events: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,11 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import get_format
-from cdcwb.formats.base import RowFormat, TableRequest
-from cdcwb.spark.packing import pack, packed_schema, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["RowsOf", "read_events", "read_table"]
+__all__ = ["RowsOf", "read_rows"]
 
 ROW = "_row"
 """The column that numbers the rows of a capture."""
@@ -122,33 +119,14 @@ def _numbered(batches: Iterator[pa.RecordBatch], starts: Mapping[int, int]) -> _
     return _Counted(batches, starts.get(_partition(), 0))
 
 
-def read_events(
-    rows: RowsOf, format: str, plan: str, images: bool, mode: str, columns: Sequence[str] | None = None
-) -> DataFrame:
-    """The events of a DataFrame's rows, or these columns of them."""
-    from cdcwb.spark.source import wanted_of
+def read_rows(rows: RowsOf, format: str, options: dict[str, str]) -> DataFrame:
+    """What a source of this format gives with these options (:data:`cdcwb.spark.source.READER_OPTIONS`), of the rows of
+    a DataFrame."""
+    from cdcwb.spark.source import Reader, schema_of
 
-    starts = rows.starts
-    wanted, stops = wanted_of(images, mode, columns)
+    starts, reader = rows.starts, Reader(format, options)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from cdcwb.spark.source import stop_at_malformed
+        yield from reader.read_rows(_numbered(batches, starts))
 
-        fmt = cast(RowFormat, get_format(format))
-        for batch in fmt.read_rows(fmt.plan_from_text(plan), _numbered(batches, starts), wanted):
-            if stops:
-                stop_at_malformed(batch)
-            yield pack(batch, columns=columns)
-
-    return unpack(rows.frame.mapInArrow(read, from_arrow_schema(packed_schema(columns))), columns=columns)
-
-
-def read_table(rows: RowsOf, format: str, plan: str, request: TableRequest, schema: pa.Schema) -> DataFrame:
-    """One table's rows of a DataFrame, as typed columns."""
-    starts = rows.starts
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fmt = cast(RowFormat, get_format(format))
-        yield from fmt.read_table_rows(fmt.plan_from_text(plan), _numbered(batches, starts), request)
-
-    return rows.frame.mapInArrow(read, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+    return rows.frame.mapInArrow(read, schema_of(format, options))

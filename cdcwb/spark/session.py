@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -49,8 +49,9 @@ _ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Python loggers that write every exception of a query to standard error as well, with the JVM's stack."""
 
 
-def get_spark(app_name: str = "cdcwb") -> SparkSession:
-    """The running Spark session, classic or Connect; where there is none, a new one named ``app_name``.
+def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSession:
+    """The running Spark session, classic or Connect; where there is none, a new one named ``app_name``. A new one that
+    is not told which ``packages`` (Maven coordinates) to load gets these.
 
     A session that is running keeps its settings, but for two that cdcwb needs and that can change at run time: time
     zone UTC, and Arrow. A new one is local unless ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration says otherwise;
@@ -59,7 +60,7 @@ def get_spark(app_name: str = "cdcwb") -> SparkSession:
 
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start.
     """
-    session = running_session() or _start(app_name)
+    session = running_session() or _start(app_name, packages)
     for key, value in _RUNTIME.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
@@ -85,7 +86,7 @@ def running_session() -> SparkSession | None:
         return None
 
 
-def _start(app_name: str) -> SparkSession:
+def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
@@ -105,8 +106,12 @@ def _start(app_name: str) -> SparkSession:
         use_interpreter()
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf(loadDefaults=False).setAll(list({**_own_settings(given["spark.master"]), **given}.items()))
-    gateway = None if SparkContext._gateway else _start_jvm(conf)  # a stopped session leaves its JVM running
+    own = _own_settings(given["spark.master"])
+    if packages and not _names_packages(environ.get("PYSPARK_SUBMIT_ARGS", "")):
+        own["spark.jars.packages"] = ",".join(packages)
+    conf = SparkConf(loadDefaults=False).setAll(list({**own, **given}.items()))
+    # a stopped session leaves its JVM running
+    gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)
     SparkContext(conf=conf, gateway=gateway)
     return SparkSession.builder.getOrCreate()
 
@@ -126,6 +131,10 @@ def _own_settings(master: str) -> dict[str, str]:
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             settings["spark.driver.memory"] = f"{driver_memory(machine.memory_bytes())}m"
     return settings
+
+
+def _names_packages(arguments: str) -> bool:
+    return not {"--packages", "--jars"}.isdisjoint(shlex.split(arguments))
 
 
 def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -151,8 +160,9 @@ def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return given
 
 
-def _start_jvm(conf: SparkConf) -> JavaGateway:
-    """Start the driver's JVM on a Java that Spark supports, with its chatter kept off standard error."""
+def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:
+    """Start the driver's JVM on a Java that Spark supports, with its chatter kept off standard error. ``resolves``: it
+    resolves packages first, and shows each step."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
@@ -170,12 +180,16 @@ def _start_jvm(conf: SparkConf) -> JavaGateway:
     except PySparkRuntimeError as error:
         failure = str(error)
     else:
+        if resolves:
+            held.clear()
         started.set()
         return gateway
     finally:
         os.close(writing)
     listener.join(timeout=5)
-    reason = " ".join(line.decode(errors="replace").strip() for line in held[:3]) or failure
+    told = [line.decode(errors="replace").strip() for line in held]
+    unresolved = [line for line in told if "unresolved dependency" in line] if resolves else []
+    reason = " ".join(unresolved[:3] or told[:3]) or failure
     raise MissingDependencyError(f"Java {java.version} did not start: {reason}", path=str(java.home))
 
 

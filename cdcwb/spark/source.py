@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -16,10 +16,13 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.assembly import read_changes, read_crossing, read_transactions
-from cdcwb.formats.base import Assembling, Format, Plan, TableRequest, Wanted
-from cdcwb.formats.delivered import ENDS, PARTS, read_delivered, read_ends, read_parts
+from cdcwb.formats.base import Assembling, Format, Halving, Joining, Plan, RowFormat, TableRequest, Wanted
+from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends, read_problems
 from cdcwb.formats.files import list_files
+from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.options import as_bool, event_columns, nearest
+from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
 
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["READER_OPTIONS", "register", "source_name", "stop_at_malformed", "wanted_of"]
+__all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name"]
+
+Events: TypeAlias = Callable[[Wanted], Iterator[pa.RecordBatch]]
 
 READER_OPTIONS = (
     "path",
@@ -44,16 +49,27 @@ READER_OPTIONS = (
 )
 """Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); with
-``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`; ``part`` is what of a split is read, if
+``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`. ``part`` is what of a split is read, if
 not its events: those with ``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of
-those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the ``ends`` of
-transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`)."""
+those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
+whose other ones may be ``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of
+transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that are ``joined`` of
+neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
+(:class:`cdcwb.formats.base.Joining`)."""
 _ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
-_DELIVERED: Final = {"delivered": read_delivered, "ends": read_ends, "counted": read_parts}
+_DELIVERED: Final = {
+    "delivered": read_delivered,
+    "elsewhere": read_elsewhere,
+    "checked": read_problems,
+    "ends": read_ends,
+    "counted": read_parts,
+}
+_JOINED: Final = ("joined", "checked", "spellings")
 _MODELS: Final = {
     "changes": model.CHANGES,
     "transactions": model.TRANSACTIONS,
     "delivered": model.CHANGES,
+    "joined": model.CHANGES,
     "ends": ENDS,
     "counted": PARTS,
 }
@@ -82,8 +98,8 @@ class _Split(InputPartition):
         self.index = index
 
 
-class _Reader(DataSourceReader):
-    """Reads the splits of a plan.
+class Reader(DataSourceReader):
+    """Reads the splits of a plan, or the rows of a DataFrame that a plan was made for.
 
     It takes no filters from Spark (``pushFilters``): where a query uses one DataFrame twice, PySpark 4.3 hands the
     filters of one use to both, and the other would lack rows.
@@ -104,56 +120,72 @@ class _Reader(DataSourceReader):
         return {**self.__dict__, "_plan": None}
 
     def plan(self) -> Plan:
+        """The plan, which is decoded once in each process."""
         if self._plan is None:
             self._plan = _plan(self.format, self.options)
         return self._plan
 
-    def _batches(self, fmt: Format, plan: Plan, split: int) -> Iterator[pa.RecordBatch]:
-        """The events of a split, or the part of them or of its changes that is asked for."""
+    def _batches(self, fmt: Format, plan: Plan, events: Events, split: int = 0) -> Iterator[pa.RecordBatch]:
+        """Events, of a split or of rows, or the part of them or of their changes that is asked for."""
+        part = self.options.get("part")
+        halved = WHOLE
+        if isinstance(fmt, Halving) and part in _DELIVERED:
+            events, halved = partial(fmt.read_together, plan, split), fmt.halved(plan, split)
 
         def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
             if self.stop_at_malformed and wanted.columns is not None:
                 wanted = replace(wanted, columns=wanted.columns | {"kind", *_OF_MALFORMED})
-            for batch in fmt.read(plan, split, wanted):
+            for batch in events(wanted):
                 if self.stop_at_malformed:
                     stop_at_malformed(batch)
                 yield batch
 
-        part = self.options.get("part")
+        if isinstance(fmt, Joining) and part in _JOINED:
+            reads = {"joined": fmt.read_changes, "checked": fmt.read_checked, "spellings": fmt.read_spellings}
+            return reads[part](plan, split, self.wanted)
+        if part in _DELIVERED:
+            return _DELIVERED[part](read, self.wanted, halved)
         if part == "problems":
             return (found for batch in read(self.wanted) if (found := with_problems(batch)).num_rows)
-        if part in _DELIVERED:
-            return _DELIVERED[part](read, self.wanted)
         if part in _ASSEMBLED and isinstance(fmt, Assembling):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
         return read(self.wanted)
 
     def partitions(self) -> list[InputPartition]:
+        """The splits."""
         plan = self.plan()
         if "plan" not in self.options:  # it was made here, by a scan of the headers: the workers need not make it again
             self.options = {**self.options, "plan": plan.to_text()}
         return [_Split(index) for index in range(len(plan.splits))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """What the options ask for, of one split."""
         if (
             partition is None or partition.value is None
         ):  # what Spark makes of no partitions, which is what files without content have
             return
-        fmt, plan = get_format(self.format), self.plan()
+        fmt, plan, split = get_format(self.format), self.plan(), partition.value
         spare_collector()
         if self.request is not None:
-            yield from fmt.read_table(plan, partition.value, self.request)
+            yield from fmt.read_table(plan, split, self.request)
             return
-        for batch in self._batches(fmt, plan, partition.value):
+        yield from self._shown(self._batches(fmt, plan, partial(fmt.read, plan, split), split), split)
+
+    def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same of the rows of one partition of a DataFrame."""
+        fmt, plan = cast(RowFormat, get_format(self.format)), self.plan()
+        spare_collector()
+        if self.request is not None:
+            yield from fmt.read_table_rows(plan, rows, self.request)
+            return
+        yield from self._shown(self._batches(fmt, plan, partial(fmt.read_rows, plan, rows)), None)
+
+    def _shown(self, batches: Iterator[pa.RecordBatch], split: int | None) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             if self.packed:
-                yield pack(batch, partition.value, self.columns, _model(self.options))
+                yield pack(batch, split, self.columns, _model(self.options))
             else:
                 yield batch if self.columns is None else batch.select(list(self.columns))
-
-
-def with_problems(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The events of a batch that have problems."""
-    return batch.filter(pc.is_valid(batch["problems"]))
 
 
 def wanted_of(images: bool, mode: str, columns: Sequence[str] | None) -> tuple[Wanted, bool]:
@@ -222,6 +254,19 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
     return fmt.plan(list_files(paths), given, lambda function, tasks: [function(task) for task in tasks])
 
 
+def schema_of(format: str, options: dict[str, str]) -> StructType:
+    """The columns that a :class:`Reader` with these options gives."""
+    request = _request(options)
+    if request is None:
+        columns = _columns(options)
+        if _is_packed(options):
+            return from_arrow_schema(packed_schema(columns, _model(options)))
+        rows = _model(options)
+        return from_arrow_schema(pa.schema([rows.field(name) for name in columns or rows.names]))
+    schema = get_format(format).table_schema(_plan(format, options), request)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
 def _source_of(format: str) -> type[DataSource]:
     """The data source class of a format."""
 
@@ -247,19 +292,9 @@ def _source_of(format: str) -> type[DataSource]:
             return source_name(format)
 
         def schema(self) -> StructType:
-            options = dict(self.options)
-            request = _request(options)
-            if request is None:
-                columns = _columns(options)
-                if _is_packed(options):
-                    return from_arrow_schema(packed_schema(columns, _model(options)))
-                rows = _model(options)
-                return from_arrow_schema(pa.schema([rows.field(name) for name in columns or rows.names]))
-            fmt = get_format(format)
-            return from_arrow_schema(fmt.table_schema(_plan(format, options), request), prefer_timestamp_ntz=True)
+            return schema_of(format, dict(self.options))
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            options = dict(self.options)
-            return _Reader(format, options)
+            return Reader(format, dict(self.options))
 
     return CaptureSource

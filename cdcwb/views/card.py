@@ -9,7 +9,9 @@ import numpy as np
 
 from cdcwb.analysis import indexed
 from cdcwb.report import show
-from cdcwb.views.transactions import headline
+from cdcwb.report.headlines import headline
+from cdcwb.time_axis import time_of
+from cdcwb.views.transactions import overview
 from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, rounded, size, tally, to_the_second
 
@@ -32,8 +34,6 @@ def card(capture: Capture) -> str:
     named = ", ".join(row["table"] for row in tables[:_NAMED])
     more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
     transactions = changes.transactions
-    numbers = np.arange(len(transactions))
-    facts = indexed.transaction_overview(transactions, numbers)
     operations: dict[str, int] = {}
     for row in tables:
         for name, number in row["operations"]:
@@ -51,11 +51,12 @@ def card(capture: Capture) -> str:
         ("changes", count(changes.number(everything)), tally(operations)),
     ]
     if changes.span is not None:
-        first, last = (indexed.time_of(time) for time in changes.span)
+        first, last = (time_of(time) for time in changes.span)
         between = f"{to_the_second(first)} to {to_the_second(last)}"
         figures.append(("time covered", rounded(changes.span[1] - changes.span[0]), between))
     if len(transactions):
-        figures.append(("transactions", count(len(transactions)), headline(facts)))
+        facts = overview(transactions, np.arange(len(transactions)))
+        figures.append(("transactions", count(len(transactions)), headline("transactions", facts)))
     figures.append(("problems", count(index.problems), ", ".join(f"{code} {count(n)}" for code, n in worst)))
     views = ["capture.view.capture()"]
     views += ["capture.view.transactions()"] if len(transactions) else []

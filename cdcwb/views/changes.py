@@ -9,11 +9,11 @@ import numpy as np
 
 from cdcwb import charts
 from cdcwb.analysis import indexed
-from cdcwb.index.columns import micros
 from cdcwb.index.selected import TIME
+from cdcwb.time_axis import micros
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import Answer, Panel, State, ordered, show_times
-from cdcwb.words import count, plural, time_on_axis
+from cdcwb.words import count, plural, tally, time_on_axis
 
 __all__ = ["Problems", "Tables", "When"]
 
@@ -28,20 +28,21 @@ class When(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        found = indexed.over_time(bench.overview)
-        facts = {"changes": sum(row["changes"] for row in found.rows), "changes_without_time": found.without_time}
-        without = f"{plural(found.without_time, 'change')} without a time, so not in the chart."
-        answer = Answer(notes=[without] if found.without_time else [], facts=facts, none="No change is selected.")
-        if found.rows:
-            answer.figure = charts.done_over_time(found.rows, found.width_us, found.axis)
+        found = bench.overview.whatever_time(indexed.over_time)
+        rows, untimed = found.over_time, found.without_time
+        facts = {"changes": sum(row["changes"] for row in rows), "changes_without_time": untimed}
+        without = [f"Without a time, so not in the chart: {tally(untimed)}."] if untimed else []
+        answer = Answer(notes=without, facts=facts, none="No change is selected.")
+        if rows:
+            answer.figure = charts.done_over_time(rows, found.width_us, found.axis)
             answer.figure.update_layout(height=220)
-            answer.numbers = (found.rows, {"began_at": "from", "operation": "operation", "changes": "changes"})
+            answer.numbers = (rows, {"began_at": "from", "operation": "operation", "changes": "changes"})
             show_times(answer.figure, bench)
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first selected change of a bar."""
-        found = indexed.over_time(bench.overview)
+        found = bench.overview.whatever_time(indexed.over_time)
         middle = micros(time_on_axis(str(point["x"])))
         low, high = middle - found.width_us // 2 - 1, middle + found.width_us // 2
         changes = bench.overview.changes

@@ -9,9 +9,10 @@ import numpy as np
 
 from cdcwb import charts
 from cdcwb.analysis import indexed
-from cdcwb.index.columns import micros
+from cdcwb.analysis.change_counts import Changed, changed, updates
+from cdcwb.time_axis import micros
 from cdcwb.views.bench import Bench
-from cdcwb.views.view import Answer, Panel, State, drawn, show_times
+from cdcwb.views.view import Answer, Panel, State, drawn, ordered, show_times
 from cdcwb.words import plural, time_on_axis
 
 __all__ = ["ChangedColumns", "ChangedOverTime", "Together"]
@@ -24,6 +25,12 @@ def _others(names: list[str]) -> list[str]:
     if len(names) < 2:
         return []
     return [f"{names[0]} is drawn; choose another of {plural(len(names), 'table')} in the bar above."]
+
+
+def _tables(found: Changed, rows: list[dict[str, Any]]) -> list[str]:
+    """The tables that have rows, those with most updates first."""
+    there = {row["table"] for row in rows}
+    return [name for name in found.tables if name in there]
 
 
 def _first_that_changed(bench: Bench, first: Mapping[int, int], names: set[str]) -> int | None:
@@ -41,24 +48,19 @@ class ChangedOverTime(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        changes, mask = bench.changes, bench.selected.mask()
-        found, width, axis = indexed.changed_over_time(*drawn(bench, state))
-        sets = indexed.sets_of(changes, mask)
-        updates = sum(sum(one.values()) for one in sets.values())
-        idle = sum(n for one in sets.values() for code, n in one.items() if code >= 0 and not changes.sets[code])
-        columns = {
-            (table, row) for table, one in sets.items() for code in one if code >= 0 for row in changes.sets[code]
-        }
-        headline = (
-            f"{plural(updates, 'update')} of {plural(len(sets), 'table')} change {plural(len(columns), 'column')}"
-        )
-        headline += f"; {plural(idle, 'no-op update')}" if idle else ""
-        facts = {"updates": updates, "idle": idle, "columns_changed": len(columns)}
-        answer = Answer(headline if updates else "", facts=facts, none=_NONE)
-        if found and axis is not None:
-            names = list(found)
-            answer.figure = charts.changed_over_time(found[names[0]], axis.first, axis.last, width, axis)
-            answer.numbers = (found[names[0]], {"began_at": "from", "column": "column", "changed": "updates"})
+        found = changed(bench.changes, bench.selected.mask())
+        changes, mask = drawn(bench, state)
+        cells, width, axis = indexed.changed_over_time(changes, mask)
+        number, idle, columns = found.updates.total(), found.idle.total(), len(found.columns)
+        headline = f"{plural(number, 'update')} of {plural(len(found.updates), 'table')} change "
+        headline += plural(columns, "column") + (f"; {plural(idle, 'no-op update')}" if idle else "")
+        facts = {"updates": number, "idle": idle, "columns_changed": columns}
+        answer = Answer(headline if number else "", facts=facts, none=_NONE)
+        if cells and axis is not None:
+            names = _tables(changed(changes, mask) if state.brushed else found, cells)
+            mine = [cell for cell in cells if cell["table"] == names[0]]
+            answer.figure = charts.changed_over_time(mine, width, axis)
+            answer.numbers = (mine, {"began_at": "from", "column": "column", "changed": "updates"})
             answer.notes = _others(names)
             if state.brushed:
                 show_times(answer.figure, bench)
@@ -67,11 +69,11 @@ class ChangedOverTime(Panel):
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first update of a cell."""
         changes, mask = drawn(bench, state)
-        found, width, _axis = indexed.changed_over_time(changes, mask)
+        cells, width, _axis = indexed.changed_over_time(changes, mask)
         middle = micros(time_on_axis(str(point["x"])))
         sets = [code for code, names in enumerate(changes.sets) if point["custom"] in names]
-        table = changes.texts["table"].index(next(iter(found)))
-        rows = indexed.updates(changes, mask) & (changes.codes["table"] == table) & np.isin(changes.set, sets)
+        table = changes.texts["table"].index(_tables(changed(changes, mask), cells)[0])
+        rows = updates(changes, mask) & (changes.codes["table"] == table) & np.isin(changes.set, sets)
         rows &= (changes.at >= middle - width // 2 - 1) & (changes.at <= middle + width // 2)
         first = np.flatnonzero(rows)
         return int(changes.record[first[0]]) if len(first) else None
@@ -86,11 +88,8 @@ class ChangedColumns(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        rows = indexed.changed_columns(bench.changes, bench.selected.mask())
+        rows = ordered(changed(bench.changes, bench.selected.mask()).changed_columns(), state)
         columns = {"table": "table", "column": "column", "changed": "changed", "share": "share of updates"}
-        if state.order is not None:
-            name, descending = state.order
-            rows.sort(key=lambda row: row[name], reverse=descending)
         first = indexed.first_of_sets(bench.changes, bench.selected.mask())
         for row in rows[: state.rows]:
             row["record"] = _first_that_changed(bench, first[row["table"]], {row["column"]})
@@ -107,9 +106,9 @@ class Together(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        rows = indexed.together(bench.changes, bench.selected.mask())
-        order = list(indexed.sets_of(bench.changes, bench.selected.mask()))
-        names = [name for name in order if any(row["table"] == name for row in rows)]
+        found = changed(bench.changes, bench.selected.mask(), paired=True)
+        rows = found.together()
+        names = _tables(found, rows)
         answer = Answer(none="No selected update changes more than one column.")
         if names:
             mine = [row for row in rows if row["table"] == names[0]]
@@ -123,8 +122,6 @@ class Together(Panel):
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
         """The first update that changed both columns of a cell."""
         first = indexed.first_of_sets(bench.changes, bench.selected.mask())
-        pairs = {row["table"] for row in indexed.together(bench.changes, bench.selected.mask())}
-        drawn_table = next(
-            (name for name in indexed.sets_of(bench.changes, bench.selected.mask()) if name in pairs), ""
-        )
-        return _first_that_changed(bench, first.get(drawn_table, {}), set(point["custom"] or ["\0"]))
+        found = changed(bench.changes, bench.selected.mask(), paired=True)
+        tables = _tables(found, found.together())
+        return _first_that_changed(bench, first.get(tables[0], {}), set(point["custom"] or ["\0"])) if tables else None

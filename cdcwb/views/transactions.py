@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
 
 from cdcwb import charts
-from cdcwb.analysis import indexed
-from cdcwb.analysis.indexed import Ints
+from cdcwb.analysis import concurrency
+from cdcwb.analysis import transactions as ask
+from cdcwb.index.changes import Changes
 from cdcwb.index.columns import NO_TIME
-from cdcwb.index.selected import TIME
+from cdcwb.index.selected import TIME, Selected
+from cdcwb.index.transactions import Ints, Transactions
+from cdcwb.report.headlines import headline
+from cdcwb.time_axis import time_of
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import DRAWN, Answer, Panel, State, show_times
-from cdcwb.words import count, duration, local, plural, to_the_second
+from cdcwb.words import count, local, plural, to_the_second
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["OpenAtOnce", "Timeline", "TransactionTable", "Unfinished"]
 
@@ -38,23 +45,30 @@ def _columns(bench: Bench) -> dict[str, str]:
     return columns | ({"user": "user"} if bench.changes.transactions.texts["user"] else {})
 
 
-def headline(facts: Mapping[str, Any]) -> str:
-    """What became of transactions, and the longest, in a sentence."""
-    total = facts["transactions"]
-    if not total:
-        return "No transaction is selected."
-    said = f"{count(facts.get('transactions_committed', 0))} of {plural(total, 'transaction')} committed"
-    rolled = facts.get("transactions_rolled_back", 0)
-    said += f", {count(rolled)} rolled back" if rolled else ""
-    if facts["longest_us"] is not None:
-        said += f"; longest {duration(facts['longest_us'])} ({facts['longest']})"
-    still = facts.get("transactions_open", 0)
-    return said + (f"; {count(still)} still open" if still else "")
+def overview(transactions: Transactions, numbers: Ints) -> dict[str, Any]:
+    """The facts of all of them, and ``longest_transactions``: id and duration of the longest, if any is known."""
+    facts = ask.overview_of(transactions, numbers)
+    ranked = transactions.records(ask.longest(transactions, 1, numbers))
+    known = [[row["transaction_id"], row["lasted_us"]] for row in ranked if row["lasted_us"] is not None]
+    return facts | {"longest_transactions": known}
 
 
 def _drawn(bench: Bench, state: State) -> Ints:
     """The transactions that a figure shows."""
     return bench.overview.transactions(TIME) if state.brushed else bench.selected.transactions()
+
+
+def _bars(changes: Changes, numbers: Ints, live: bool) -> tuple[list[dict[str, Any]], go.Figure]:
+    """The longest of some transactions, and a figure of them."""
+    transactions = changes.transactions
+    rows = transactions.records(ask.longest(transactions, DRAWN[live], numbers))
+    last = None if transactions.until == NO_TIME else time_of(transactions.until)
+    return rows, charts.timeline(rows, capture_end=last, unit=changes.places.unit_of(0), named=live)
+
+
+def _all_bars(overview: Selected) -> tuple[list[dict[str, Any]], go.Figure]:
+    """The same of all times, where somebody looks."""
+    return _bars(overview.changes, overview.transactions(TIME), live=True)
 
 
 class Timeline(Panel):
@@ -71,29 +85,29 @@ class Timeline(Panel):
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
         transactions = bench.changes.transactions
-        facts = indexed.transaction_overview(transactions, bench.selected.transactions())
+        facts = overview(transactions, bench.selected.transactions())
         numbers = _drawn(bench, state)
-        chosen = indexed.longest(transactions, numbers, DRAWN[state.live], state.window)
-        answer = Answer(headline(facts), facts=facts, none="There is no transaction to draw.")
+        numbers = numbers if state.window is None else ask.reaching(transactions, numbers, state.window)
+        said = headline("transactions", facts) if facts["transactions"] else "No transaction is selected."
+        answer = Answer(said, facts=facts, none="There is no transaction to draw.")
         if not len(transactions):
             answer.headline, answer.none = "", "This log has no transactions: each row is on its own."
-        if not len(chosen):
+        if not len(numbers):
             return answer
-        rows = transactions.records(chosen)
+        if state.brushed and state.window is None:
+            rows, answer.figure = bench.overview.whatever_time(_all_bars)
+        else:
+            rows, answer.figure = _bars(bench.changes, numbers, state.live)
         answer.numbers = (rows, _columns(bench))
-        unit = bench.source.index.unit_of(0)
-        last = None if transactions.last is None else indexed.time_of(transactions.last)
-        answer.figure = charts.timeline(rows, capture_end=last, unit=unit, named=state.live)
         told = answer.figure.layout.meta
         if state.brushed and told["on_time"]:
             show_times(answer.figure, bench)
         if state.window is not None and told["on_time"]:
             answer.figure.layout.xaxis.range = [local(one).isoformat(sep=" ") for one in state.window]
-            inside = indexed.longest(transactions, numbers, len(numbers), state.window)
-            if len(inside) > len(chosen):
-                answer.notes.append(f"{count(len(chosen))} longest of {count(len(inside))} of this time are drawn.")
-        elif len(numbers) > len(chosen):
-            answer.notes.append(f"{count(len(chosen))} longest of {count(len(numbers))} are drawn; zoom in for others.")
+            if len(numbers) > len(rows):
+                answer.notes.append(f"{count(len(rows))} longest of {count(len(numbers))} of this time are drawn.")
+        elif len(numbers) > len(rows):
+            answer.notes.append(f"{count(len(rows))} longest of {count(len(numbers))} are drawn; zoom in for others.")
         if told["drawn"] > told["on_time"]:
             answer.notes.append(f"{plural(told['drawn'] - told['on_time'], 'transaction')} without any time.")
         return answer
@@ -115,14 +129,14 @@ class OpenAtOnce(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        transactions = bench.changes.transactions
-        steps, most, at, exact = indexed.open_at_once(transactions, _drawn(bench, state))
-        facts = {"concurrency_most": most, "concurrency_at": at}
+        points = DRAWN[state.live] // 2  # each piece of the axis has two at most
+        once = concurrency.of_some(bench.changes.transactions, _drawn(bench, state), min(points, concurrency.PIECES))
+        facts = {"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average}
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
-        if steps:
-            answer.headline = f"At most {plural(most, 'transaction')} at once, from {to_the_second(at)} on"
-            answer.numbers = (steps, {"at": "from", "open": "open transactions"})
-            answer.figure = charts.concurrency(steps, most, at, exact=exact)
+        if once.at is not None:
+            answer.headline = f"At most {plural(once.most, 'transaction')} at once, from {to_the_second(once.at)} on"
+            answer.numbers = (once.steps, {"at": "from", "open": "open transactions"})
+            answer.figure = charts.concurrency(once.steps, once.most, once.at, exact=once.exact)
             if state.brushed:
                 show_times(answer.figure, bench)
         return answer
@@ -141,11 +155,9 @@ class TransactionTable(Panel):
         numbers = bench.selected.transactions()
         name, descending = state.order or ("lasted_us", True)
         found = {"began_at": transactions.began, "ended_at": transactions.ended, "lasted_us": transactions.lasted}
-        values = found.get(name, transactions.changes if name == "changes_total" else transactions.bytes)[numbers]
-        known = numbers[values != NO_TIME]
-        ranks = values[values != NO_TIME]
-        order = np.argsort(-ranks if descending else ranks, kind="stable")
-        chosen = np.concatenate([known[order], numbers[values == NO_TIME]])[: state.rows]
+        values = found.get(name, transactions.changes if name == "changes_total" else transactions.bytes)
+        ranks = np.where(values == NO_TIME, np.iinfo(np.int64).max, -values if descending else values)
+        chosen = ask.ranked_by(transactions, min(state.rows, len(numbers)), numbers, ranks)
         rows = transactions.records(chosen)
         return Answer("", None, rows, _columns(bench), len(numbers), none="No transaction is selected.")
 
@@ -160,10 +172,8 @@ class Unfinished(Panel):
         """See :class:`Panel`."""
         transactions = bench.changes.transactions
         numbers = bench.selected.transactions()
-        numbers = numbers[transactions.is_unfinished[numbers]]
-        order = np.lexsort((numbers, ~transactions.is_incomplete[numbers], ~transactions.is_open[numbers]))
-        rows = transactions.records(numbers[order][: state.rows])
+        total = int(transactions.is_unfinished[numbers].sum())
+        rows = transactions.records(ask.first_unfinished(transactions, min(state.rows, total), numbers))
         columns = {**_columns(bench), "completeness": "completeness"}
         none = "Every selected transaction committed, and is complete."
-        facts = {"transactions_unfinished": len(numbers)}
-        return Answer("", None, rows, columns, len(numbers), facts=facts, none=none)
+        return Answer("", None, rows, columns, total, facts={"transactions_unfinished": total}, none=none)

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
-from cdcwb.analysis.indexed import Bools, time_of
 from cdcwb.charts.theme import INK
 from cdcwb.errors import OptionError
 from cdcwb.index.changes import Changes
+from cdcwb.index.headers import Bools
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
+from cdcwb.time_axis import time_of
 from cdcwb.views.bench import Bench
 from cdcwb.words import local, tally
 
@@ -34,6 +35,7 @@ ROWS: Final = 12
 """Rows of a table that are shown first."""
 
 _INSTEAD: Final = 40
+_SELECTED: Final = "selected"
 
 DRAWN: Final = {True: 800, False: 5_000}
 """How many bars a live figure and one of a report have at most."""
@@ -137,14 +139,15 @@ def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
 
 
 def show_times(figure: go.Figure, bench: Bench) -> None:
-    """The selected times as a box in a figure."""
+    """The selected times as a box in a figure, which has none or that of an earlier step."""
+    figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != _SELECTED]
     selection, span = bench.selection, bench.overview.changes.span
     if span is None or (selection.time_from is None and selection.time_to is None):
         return
     first = selection.time_from or time_of(span[0])
     last = selection.time_to or time_of(span[1])
     ends = [local(time).isoformat(sep=" ") for time in (first, last)]
-    look = {"fillcolor": INK, "opacity": 0.12, "line": {"width": 1, "color": INK}}
+    look = {"name": _SELECTED, "fillcolor": INK, "opacity": 0.12, "line": {"width": 1, "color": INK}}
     figure.add_shape(type="rect", xref="x", yref="y domain", x0=ends[0], x1=ends[1], y0=0, y1=1, **look)
 
 

@@ -13,6 +13,7 @@ from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
 from cdcwb.errors import OptionError
+from cdcwb.formats.messages.registry import without_login
 from cdcwb.report import notebooks
 
 __all__ = ["WORKBENCH", "make_workbook"]
@@ -47,7 +48,7 @@ def make_workbook(path: Path, to: Path, format: str = "auto", options: Mapping[s
     A folder that was made for the same capture keeps its notebooks as they are; those that are missing are added.
     Raises OptionError for a folder that holds something else.
     """
-    about = {"path": str(path), "format": format, "options": dict(options or {})}
+    about = {"path": str(path), "format": format, "options": without_login(options or {})}
     if to.exists():
         try:
             found = json.loads((to / _ABOUT).read_text(encoding="utf-8"))

@@ -19,6 +19,7 @@ from cdcwb import model
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.snapshot import Snapshot
 from cdcwb.errors import OptionError
+from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,8 +112,8 @@ def rows(frame: Any) -> list[dict[str, Any]]:
     return pa.Table.from_pandas(frame, preserve_index=False).to_pylist()
 
 
-def ids(frame: Any) -> list[int]:
-    return [int(name.partition("@")[0]) for name in frame["transaction_id"]]
+def ids(found: list[dict[str, Any]]) -> list[int]:
+    return [int(row["transaction_id"].partition("@")[0]) for row in found]
 
 
 def test_the_overview_counts_every_transaction(capture: Any) -> None:
@@ -148,14 +149,15 @@ def test_an_empty_capture_has_an_overview_of_zeros_and_unknowns(capture: Any) ->
 
 
 def test_the_longest_come_first_and_an_open_one_lasts_until_the_end(capture: Any) -> None:
-    longest = ask.longest(capture, until=END)
+    longest = ask.timeline(capture, 4, until=END)
     assert ids(longest) == [6, 1, 2, 3]
-    assert list(longest["lasted_us"]) == [100_000_000, 10_000_000, 1, -4_000_000]
-    assert rows(longest)[0]["duration_us"] is None  # it has not ended
+    assert [row["lasted_us"] for row in longest] == [100_000_000, 10_000_000, 1, -4_000_000]
+    assert longest[0]["duration_us"] is None  # it has not ended
 
 
 def test_without_a_known_end_an_open_transaction_has_no_duration(capture: Any) -> None:
-    assert ids(ask.longest(capture)) == [1, 2, 3]
+    found = [row for row in ask.timeline(capture) if row["lasted_us"] is not None]
+    assert ids(found) == [1, 2, 3]
 
 
 def test_the_timeline_holds_the_longest_and_leaves_nothing_out_below_its_limit(capture: Any) -> None:
@@ -164,13 +166,13 @@ def test_the_timeline_holds_the_longest_and_leaves_nothing_out_below_its_limit(c
 
 
 def test_the_first_position_of_a_transaction_without_begin_is_that_of_its_first_record(capture: Any) -> None:
-    found = {row["transaction_id"]: row["first_position"] for row in rows(ask.timeline(capture))}
+    found = {row["transaction_id"]: row["first_position"] for row in ask.timeline(capture)}
     assert found["5@~0000000000000500"] == "0000000000000500"
     assert found["1@0000000000000100"] == "0000000000000100"
 
 
 def test_the_largest_have_the_most_bytes_and_keep_every_digit(capture: Any) -> None:
-    largest = rows(ask.largest(capture, 2))
+    largest = ask.largest(capture, 2)
     assert [(row["bytes"], row["changes_total"]) for row in largest] == [(9000, BIG), (400, 3)]
 
 
@@ -197,7 +199,7 @@ def test_committed_transactions_that_are_not_whole_are_unfinished_and_say_what_i
         transactions=frame(TRANSACTIONS + more, model.TRANSACTIONS),
         problems=frame([*PROBLEMS, gap, other], model.PROBLEMS),
     )
-    assert [(row["transaction_id"][0], row["missing"]) for row in rows(ask.unfinished(lacking))] == [
+    assert [(row["transaction_id"][0], row["missing"]) for row in ask.unfinished(lacking)] == [
         ("5", "no begin"),
         ("6", "no end"),
         ("8", "1 of 4 is missing"),
@@ -208,9 +210,9 @@ def test_committed_transactions_that_are_not_whole_are_unfinished_and_say_what_i
 
 
 def test_every_transaction_with_a_begin_is_in_one_cell_of_the_histogram(capture: Any) -> None:
-    histogram = ask.histogram(capture, START, END, bins=10)
-    assert histogram.width_us == 15_000_000
-    found = {(row["began_at"], row["row"]): row["transactions"] for row in rows(histogram.bins)}
+    cells, width = ask.histogram(capture, TimeAxis(START, END), bins=10)
+    assert width == 15_000_000
+    found = {(row["began_at"], row["row"]): row["transactions"] for row in cells}
     assert found == {
         (at(0), "10 s to 1 min"): 1,
         (at(0), "open"): 1,
@@ -222,9 +224,11 @@ def test_every_transaction_with_a_begin_is_in_one_cell_of_the_histogram(capture:
 
 
 def test_bins_are_never_narrower_than_the_clock_can_tell(capture: Any) -> None:
-    assert ask.histogram(capture, START, START + timedelta(seconds=1)).width_us == 10_000
-    assert ask.histogram(capture, START, START + timedelta(seconds=1), least_us=1_000_000).width_us == 1_000_000
-    assert ask.histogram(capture, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)).width_us > 0
+    axis = TimeAxis(START, START + timedelta(seconds=1))
+    assert ask.histogram(capture, axis)[1] == 10_000
+    assert ask.histogram(capture, axis, least_us=1_000_000)[1] == 1_000_000
+    everything = TimeAxis(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    assert ask.histogram(capture, everything)[1] > 0
 
 
 def test_changes_are_counted_by_operation_and_outcome(capture: Any) -> None:
@@ -274,7 +278,7 @@ def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: A
 
     snapshot = Snapshot(Counted(), tmp_path)  # type: ignore[arg-type]
     assert ask.overview(snapshot) == ask.overview(capture)
-    assert rows(ask.largest(snapshot)) == rows(ask.largest(capture))
+    assert ask.largest(snapshot) == ask.largest(capture)
     assert rows(ask.changes(snapshot)) == rows(ask.changes(capture))
     assert rows(ask.undone(snapshot)) == rows(ask.undone(capture))
     assert snapshot.format == "gbase8s"

@@ -10,6 +10,7 @@ import pytest
 
 from cdcwb.analysis import concurrency
 from cdcwb.analysis import masks as ask
+from cdcwb.analysis.change_counts import Changed
 from cdcwb.report.show import records
 from cdcwb.time_axis import TimeAxis
 from tests.changes import at, change, tables
@@ -46,7 +47,7 @@ def capture(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
 
 
 def test_it_is_told_how_it_is_known_what_changed(capture: Any) -> None:
-    rows = {row["table"]: row for row in records(ask.overview(capture))}
+    rows = {row["table"]: row for row in ask.overview(capture, ask.changed(capture))}
     mine = rows[T]
     assert [mine[f"told_by_{how}"] for how in ("mask", "images", "log")] == [3, 1, 0]
     assert (mine["updates"], mine["not_told"], mine["idle"], mine["with_mask"], mine["columns_changed"]) == (
@@ -57,7 +58,7 @@ def test_it_is_told_how_it_is_known_what_changed(capture: Any) -> None:
 
 
 def test_null_is_told_from_not_captured(capture: Any) -> None:
-    rows = {row["column"]: row for row in records(ask.columns(capture)) if row["table"] == T}
+    rows = {row["column"]: row for row in ask.columns(capture, ask.changed(capture)) if row["table"] == T}
     assert (rows["a"]["changed"], rows["a"]["updates"], rows["a"]["share"]) == (3, 4, 0.75)
     assert (rows["a"]["set"], rows["a"]["null"], rows["a"]["not_captured"], rows["a"]["became_null"]) == (3, 1, 1, 1)
     assert (rows["b"]["set"], rows["b"]["null"], rows["b"]["not_captured"]) == (1, 0, 4)
@@ -65,7 +66,7 @@ def test_null_is_told_from_not_captured(capture: Any) -> None:
 
 
 def test_columns_that_change_in_one_update_are_paired(capture: Any) -> None:
-    (pair,) = records(ask.together(capture))
+    (pair,) = ask.changed(capture).together()
     assert (pair["table"], pair["column"], pair["other"], pair["together"]) == (T, "a", "b", 2)
     assert (pair["column_changed"], pair["other_changed"], pair["likeness"]) == (3, 2, pytest.approx(2 / 3))
 
@@ -81,12 +82,9 @@ def test_a_change_of_the_key_is_found(capture: Any) -> None:
 
 
 def test_time_is_cut_into_bins_that_hold_every_update_that_is_told(capture: Any) -> None:
-    first, last = ask.time_span(capture)
-    assert (first, last) == (at(1), at(6))
-    assert first is not None
-    assert last is not None
-    frame, width_us = ask.over_time(capture, first, last, bins=5)
-    rows = records(frame)
+    axis = ask.axis(capture)
+    assert axis == TimeAxis(first := at(1), last := at(6))
+    rows, width_us = ask.over_time(capture, axis, bins=5)
     assert width_us == 2_000_000
     assert sum(row["changed"] for row in rows) == 6
     assert {row["bin"] for row in rows} == {0, 1, 2, 3}
@@ -99,13 +97,9 @@ def test_an_update_in_the_far_future_is_outside_the_axis_and_still_counted(spark
     far = datetime(2099, 1, 1, tzinfo=UTC)
     changes = [update(number, ["a"]) for number in range(20)] + [update(20, ["a"], changed_at=far, committed_at=far)]
     capture = tables(spark, tmp_path, changes=changes, problems=[])
-    first, last = ask.time_span(capture)
-    assert first is not None
-    assert last == far
-    axis = ask.axis(capture, first, last)
+    axis = ask.axis(capture)
     assert axis == TimeAxis(at(0), at(19), after=1)
-    frame, width_us = ask.over_time(capture, axis.first, axis.last, bins=5)
-    rows = records(frame)
+    rows, width_us = ask.over_time(capture, axis, bins=5)
     assert (sum(row["changed"] for row in rows), rows[-1]["began_at"] <= far) == (21, True)
     assert width_us == 5_000_000
     once = concurrency.over_time(tables_of(spark, tmp_path, far), at(0), far, axis=axis)
@@ -131,7 +125,8 @@ def test_compressed_updates_are_counted_and_those_without_a_key_apart(spark: Spa
     listed = {"change_source": "log", "after": {"id": "1", "a": "x"}, "record_type": "FieldComp"}
     changes = [update(1, ["a"], key={"id": "1"}, **listed), update(2, ["id", "a"], key=None, **listed)]
     changes += [update(3, ["a"], change_source="log", record_type="5"), update(4, ["a"], record_type="U")]
-    (row,) = records(ask.overview(tables(spark, tmp_path, changes=changes, problems=[])))
+    made = tables(spark, tmp_path, changes=changes, problems=[])
+    (row,) = ask.overview(made, ask.changed(made))
     assert (row["told_by_log"], row["listed"], row["listed_without_key"]) == (3, 2, 1)
 
 
@@ -155,6 +150,8 @@ def test_disagreements_are_the_problems_of_masks(capture: Any) -> None:
 
 def test_a_capture_without_updates_has_empty_answers(spark: SparkSession, tmp_path: Path) -> None:
     empty = tables(spark, tmp_path, changes=CHANGES[:1], problems=[])
-    assert ask.time_span(empty) == (None, None)
-    for question in (ask.overview, ask.columns, ask.together, ask.idle_updates, ask.key_changes, ask.masks):
+    assert ask.axis(empty) is None
+    changed = ask.changed(empty)
+    assert (changed, ask.overview(empty, changed), ask.columns(empty, changed)) == (Changed(), [], [])
+    for question in (ask.idle_updates, ask.key_changes, ask.masks):
         assert len(question(empty)) == 0

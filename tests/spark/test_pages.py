@@ -98,6 +98,7 @@ PAGES_OF = {
     "gbase8s": ("masks",),
     "goldengate": ("drift",),
     "idm-event-log": ("event_log",),
+    "debezium": ("transactions", "capture"),
 }
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 DATA = Path(__file__).parents[2] / "data"
 OPTIONS = {"gbase8s": {"labels": str(DATA / "gbase8s.labels.json")}}
-FORMATS = ["gbase8s", "goldengate", "idm-event-log", "qlik-change-table", "qlik-kafka"]
+FORMATS = ["debezium", "gbase8s", "goldengate", "idm-event-log", "qlik-change-table", "qlik-kafka"]
 SECRET = "full_name"
 
 Row = dict[str, Any]

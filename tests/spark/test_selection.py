@@ -18,7 +18,7 @@ from cdcwb.index.selection import Selection, selected_changes
 from cdcwb.index.source import Source, source_of
 from tests.explore_captures import DATA
 
-FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log")
+FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log", "debezium")
 
 
 @pytest.fixture(scope="module", params=FORMATS)

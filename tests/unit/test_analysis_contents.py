@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
 from cdcwb.analysis import contents
 from cdcwb.analysis.chosen import Wanted, check_wanted
-from cdcwb.analysis.transactions import bin_width
 from cdcwb.errors import OptionError
+from cdcwb.time_axis import TimeAxis, micros
 
 BY_FILE = {"/in/my file.bin": ("gbase8s", {"labels": "l.json", "cut": True}), "/in/b": ("goldengate", {})}
 
@@ -91,10 +92,10 @@ def test_captures_looked_at_together_are_told_apart_by_their_files_and_tables() 
 
 
 def test_bins_are_round_and_cover_the_end() -> None:
-    assert bin_width(0, 120) == 1
-    assert bin_width(119, 120) == 1
-    assert bin_width(120, 120) == 2
-    assert bin_width(0, 120, 1_000_000) == 1_000_000
+    first = datetime(2026, 2, 3, tzinfo=UTC)
+    widths = [TimeAxis(first, first + timedelta(microseconds=extent)).bins(121)[1] for extent in (0, 119, 120)]
+    assert widths == [1, 1, 2]
+    assert TimeAxis(first, first).bins(121, least_us=1_000_000) == (micros(first), 1_000_000)
 
 
 def test_without_wishes_everything_fits() -> None:

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from cdcwb import charts
-from cdcwb.analysis.transactions import bins_of
 from cdcwb.charts import theme
+from cdcwb.time_axis import TimeAxis, time_of
 from cdcwb.words import show_times_in
 
 START = datetime(2026, 3, 23, 10, 0, 0, tzinfo=UTC)
@@ -221,15 +221,15 @@ def test_the_scale_of_columns_that_change_together_ends_at_the_largest_share() -
 
 def test_bins_have_round_widths_and_begin_at_round_times_of_the_page() -> None:
     begin = datetime(2026, 2, 3, 8, 3, 47, 250_000, tzinfo=UTC)
-    start, width = bins_of(begin, begin + timedelta(minutes=50), 60)
-    assert (start, width) == (begin.replace(second=0, microsecond=0), 60_000_000)
+    start, width = TimeAxis(begin, begin + timedelta(minutes=50)).bins(60)
+    assert (time_of(start), width) == (begin.replace(second=0, microsecond=0), 60_000_000)
     show_times_in(ZoneInfo("Asia/Kolkata"), "Asia/Kolkata")
     try:
-        start, width = bins_of(begin, begin + timedelta(days=50), 60)
+        start, width = TimeAxis(begin, begin + timedelta(days=50)).bins(60)
     finally:
         show_times_in()
     assert width == 86_400_000_000
-    assert start == datetime(2026, 2, 2, 18, 30, tzinfo=UTC), "midnight there"
-    start, width = bins_of(begin, begin + timedelta(days=300), 60)
-    assert (start, width) == (datetime(2026, 2, 2, tzinfo=UTC), 7 * 86_400_000_000), "a Monday"
-    assert bins_of(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), 60)[1] > 0
+    assert time_of(start) == datetime(2026, 2, 2, 18, 30, tzinfo=UTC), "midnight there"
+    start, width = TimeAxis(begin, begin + timedelta(days=300)).bins(60)
+    assert (time_of(start), width) == (datetime(2026, 2, 2, tzinfo=UTC), 7 * 86_400_000_000), "a Monday"
+    assert TimeAxis(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)).bins(60)[1] > 0

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise, zip_longest
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.base import EVERYTHING
-from cdcwb.formats.delivered import read_delivered, read_ends, read_parts
+from cdcwb.formats.base import EVERYTHING, Halved
+from cdcwb.formats.bitmask import disagreement
+from cdcwb.formats.delivered import read_delivered, read_elsewhere, read_ends, read_problems
+from cdcwb.formats.halves import overlaps
+from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
 Row = dict[str, Any]
@@ -87,6 +94,7 @@ def part_of(name: str, rows: list[Row]) -> Row:
         "numbers": ranges(known([row["event_no"] for row in rows])),
         "last": any(row["last_in_transaction"] or row["kind"] == "rollback" for row in rows),
         "says_last": any(row["last_in_transaction"] is not None for row in rows),
+        "begins": None,
         "gaps": any(row["problems"] for row in rows),
         "rolls_back": bool(rolled_back),
         "rolled_back_at": max(known([row["position"] for row in rolled_back]), default=None),
@@ -102,6 +110,79 @@ def test_what_is_counted_of_each_transaction(drawn: list[Row], size: int) -> Non
     names = list(dict.fromkeys(row["transaction_id"] for row in rows if row["transaction_id"] is not None))
     found = [row for batch in read_parts(reader(rows, size), EVERYTHING) for row in batch.to_pylist()]
     assert found == [part_of(name, [row for row in rows if row["transaction_id"] == name]) for name in names]
+
+
+def summary_of(name: str, rows: list[Row]) -> Row:
+    part = part_of(name, rows)
+    numbers = sorted({row["event_no"] for row in rows if row["event_no"] is not None})
+    lowest, highest = (numbers[0], numbers[-1]) if numbers else (None, None)
+    knows = bool(numbers) and part["says_last"]
+    gaps = len(numbers) < (highest or 0) - (lowest or 0) + 1 if numbers else False
+    completeness = "complete"
+    if not knows:
+        completeness = "unknown"
+    elif (lowest or 0) > 1:
+        completeness = "no_begin"
+    elif not part["last"]:
+        completeness = "no_end"
+    elif gaps or part["gaps"]:
+        completeness = "gaps"
+    same = ("transaction_id", "begin_position", "began_at", "ended_at", "bytes", "changes", "tables", "labels", "last")
+    return {name: part[name] for name in same} | {
+        "end_position": part["commit_position"] or part["rolled_back_at"] or (None if knows else part["highest"]),
+        "outcome": "rolled_back" if part["rolls_back"] else "committed",
+        "completeness": completeness,
+        "user": None,
+        "numbers_seen": len(numbers),
+        "lowest_number": lowest,
+        "highest_number": highest,
+        "begins": None,
+    }
+
+
+@given(st.lists(st.lists(_EVENT, max_size=12), max_size=4), st.integers(1, 30))
+def test_what_splits_say_of_a_transaction_is_put_together(drawn: list[list[Row]], size: int) -> None:
+    rows = iter(events_of([row for split in drawn for row in split]))
+    splits = [[next(rows) for _ in split] for split in drawn]
+    parts = [batch for split in splits for batch in read_parts(reader(split, size), EVERYTHING)]
+    found = summarised(pa.Table.from_batches(parts, PARTS)).to_pylist()
+    every = [row for split in splits for row in split]
+    names = list(dict.fromkeys(row["transaction_id"] for row in every if row["transaction_id"] is not None))
+    assert found == [summary_of(name, [row for row in every if row["transaction_id"] == name]) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("known", "sentence"),
+    [
+        ({"lowest_number": 1, "highest_number": 4, "numbers_seen": 4, "last": True, "completeness": "complete"}, None),
+        (
+            {"lowest_number": 3, "highest_number": 4, "numbers_seen": 2, "last": True, "completeness": "no_begin"},
+            "the first event that is there has number 3",
+        ),
+        (
+            {"lowest_number": 1, "highest_number": 4, "numbers_seen": 3, "last": False, "completeness": "no_end"},
+            "1 of its events 1 to 4 is missing; the last event is missing; the highest number is 4",
+        ),
+        (
+            {"lowest_number": 1, "highest_number": 9, "numbers_seen": 3, "last": True, "completeness": "gaps"},
+            "6 of its events 1 to 9 are missing",
+        ),
+        (
+            {"begins": False, "last": True, "completeness": "no_begin"},
+            "the begin of this transaction is not in the capture",
+        ),
+        (
+            {"begins": True, "last": False, "completeness": "no_end"},
+            "the end of this transaction is not in the capture",
+        ),
+        ({"begins": True, "last": True, "completeness": "gaps"}, None),
+    ],
+)  # fmt: skip
+def test_what_is_missing_in_a_transaction(known: Row, sentence: str | None) -> None:
+    row = {**dict.fromkeys(SUMMARIES.names), "transaction_id": "7", "labels": ["shop.orders"], **known}
+    found = incomplete(pa.RecordBatch.from_pylist([row], schema=SUMMARIES))
+    assert [one["sentence"] for one in found] == ([] if sentence is None else [sentence])
+    assert all((one["transaction_id"], one["table"]) == ("7", "shop.orders") for one in found)
 
 
 @given(st.lists(_EVENT, max_size=25), st.integers(1, 30))
@@ -144,3 +225,122 @@ def test_changes_are_whole_but_for_the_end_of_their_transaction(drawn: list[Row]
         differing = [name for name, value in row["after"] if dict(row["before"])[name] != value] if both else None
         assert change["changed_columns"] == differing
         assert change["change_source"] == ("images" if both else None)
+
+
+# --- halves of updates at one position --------------------------------------------------------------------------------
+
+_HALF = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["before", "after", "after", "change", "control"]),
+        "transaction_id": st.sampled_from(["7", "8", None]),
+        "operation": st.just("UPDATE"),
+        "position": st.one_of(st.none(), st.integers(0, 4).map(str)),
+        "table_name": st.just("orders"),
+        "changed_columns": st.sampled_from([None, ["state"], ["id", "state"], []]),
+        "after": st.sampled_from([None, [("id", "1"), ("state", "paid")], [("id", "1"), ("state", "open")]]),
+        "before": st.sampled_from([None, [("id", "1"), ("state", "open")]]),
+        "problems": st.sampled_from([None, None, [{"code": "type", "detail": "odd"}]]),
+    }
+)
+
+
+def pairs_of(rows: list[Row]) -> list[tuple[Row | None, Row | None]]:
+    """Before and after halves: the first at a position with the first, the second with the second; both are there, or
+    one; other changes as pairs of themselves."""
+    found: list[tuple[Row | None, Row | None]] = [(row, row) for row in rows if row["kind"] == "change"]
+    for position in dict.fromkeys(row["position"] for row in rows):
+        befores, afters = (
+            [row for row in rows if (row["kind"], row["position"]) == (kind, position)] for kind in ("before", "after")
+        )
+        if position is None:
+            found += [(row, None) for row in befores] + [(None, row) for row in afters]
+        else:
+            found += zip_longest(befores, afters)
+    return found
+
+
+def problems_of(before: Row | None, after: Row | None) -> list[Row]:
+    if after is None:
+        return [{"code": "update_half", "detail": "the after half is missing"}]
+    if before is None or before is after or before["before"] is None or after["after"] is None:
+        return []
+    mask, images = (
+        after["changed_columns"],
+        [name for name, value in after["after"] if dict(before["before"])[name] != value],
+    )
+    if mask is None or set(mask) == set(images):
+        return []
+    only = [name for name in mask if name not in images], [name for name in images if name not in mask]
+    return [{"code": "mask_images", "detail": disagreement(*only)}]
+
+
+def change_of(before: Row | None, after: Row | None) -> Row:
+    row = after or before or {}
+    rows = [one for one in (before, after) if one is not None]
+    both = before is not None and after is not None and before is not after
+    own = [one for half in rows if half is not row or not both for one in half["problems"] or []] if both else []
+    own = own + (row["problems"] or [])
+    return {
+        "offset": row["offset"],
+        "kind": "before" if after is None else "change",
+        "before": before["before"] if both and before else row["before"],
+        "after": row["after"],
+        "problems": own + problems_of(before, after) or None,
+        "source_events": [one["offset"] for one in ([before, after] if both else [row]) if one],
+    }
+
+
+def changes_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
+    names = ("offset", "kind", "before", "after", "problems", "source_events")
+    rows = [{name: row[name] for name in names} for batch in batches for row in batch.to_pylist()]
+    for row in rows:
+        row["source_events"] = [place["offset"] for place in row["source_events"]]
+    return sorted(rows, key=lambda row: row["offset"])
+
+
+@given(st.lists(_HALF, max_size=25), st.integers(1, 30))
+def test_halves_at_one_position_are_one_change(drawn: list[Row], size: int) -> None:
+    rows = events_of(drawn)
+    halved = Halved(befores=any(row["kind"] == "before" for row in rows))
+    expected = [change_of(*pair) for pair in pairs_of(rows)]
+    found = changes_of(read_delivered(reader(rows, size), EVERYTHING, halved))
+    assert found == sorted(expected, key=lambda row: row["offset"])
+
+    counts = Counter((after or before or {})["transaction_id"] for before, after in pairs_of(rows))
+    parts = [row for batch in read_parts(reader(rows, size), EVERYTHING, halved) for row in batch.to_pylist()]
+    assert {row["transaction_id"]: dict(row["changes"]).get("UPDATE", 0) for row in parts} == {
+        name: counts[name] for name in {row["transaction_id"] for row in rows} - {None}
+    }
+
+    checked = (row for batch in read_problems(reader(rows, size), EVERYTHING, halved) for row in batch.to_pylist())
+    told = [(row["offset"], one) for row in checked for one in row["problems"]]
+    of_events = [(row["offset"], one) for row in rows for one in row["problems"] or []]
+    pairs = [((after or before or {})["offset"], problems_of(before, after)) for before, after in pairs_of(rows)]
+    of_halves = [(offset, one) for offset, problems in pairs for one in problems]
+    assert sorted(told, key=repr) == sorted(of_events + of_halves, key=repr)
+
+
+@given(st.lists(st.lists(_HALF, max_size=9), min_size=2, max_size=4), st.integers(1, 30))
+def test_halves_that_several_splits_may_have_are_left_out(drawn: list[list[Row]], size: int) -> None:
+    rows = iter(events_of([row for split in drawn for row in split]))
+    splits = [[next(rows) for _ in split] for split in drawn]
+    positions = [[row["position"] for row in split if row["position"] is not None] for split in splits]
+    shared = overlaps([(min(some), max(some)) for some in positions if some])
+    found, left = [], []
+    for split in splits:
+        halved = Halved(any(row["kind"] == "before" for row in split), shared)
+        found += changes_of(read_delivered(reader(split, size), EVERYTHING, halved))
+        left += [row for batch in read_elsewhere(reader(split, size), EVERYTHING, halved) for row in batch.to_pylist()]
+    assert all(any(first <= row["position"] <= last for first, last in shared) for row in left)
+    expected = [change_of(*pair) for pair in pairs_of([row for split in splits for row in split])]
+    together = found + [change_of(*pair) for pair in pairs_of(left)]
+    assert sorted(together, key=lambda row: row["offset"]) == sorted(expected, key=lambda row: row["offset"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted), max_size=8))
+def test_what_ranges_have_in_common(drawn: list[list[int]]) -> None:
+    found = overlaps([(str(first), str(last)) for first, last in drawn])
+    assert all(one[1] < two[0] for one, two in pairwise(found))
+    for point in range(10):
+        several = sum(first <= point <= last for first, last in drawn) > 1
+        assert any(first <= str(point) <= last for first, last in found) == several

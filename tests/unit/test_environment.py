@@ -24,6 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 NOT_PYTHON = {"python", "openjdk", "pip"}
 IMPORTED_AS = {"yaml": "pyyaml"}
+ON_CONDA = {"python-confluent-kafka": "confluent-kafka"}
 
 
 def requirements(texts: list[str]) -> dict[str, Requirement]:
@@ -47,7 +48,7 @@ def pins(file: str) -> dict[str, Version]:
 def test_conda_and_pip_get_the_same_names_and_ranges() -> None:
     listed = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["dependencies"]
     conda = requirements([text for text in listed if isinstance(text, str)])
-    assert {name: str(one.specifier) for name, one in conda.items() if name not in NOT_PYTHON} == {
+    assert {ON_CONDA.get(name, name): str(one.specifier) for name, one in conda.items() if name not in NOT_PYTHON} == {
         name: str(one.specifier) for name, one in EVERYTHING.items()
     }
     assert str(conda["python"].specifier) == PROJECT["requires-python"]

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.explore.filters import FilterError, narrowing, parse, quoted
-from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times, micros
+from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times
 from cdcwb.index.places import _bare_names
+from cdcwb.time_axis import micros
 
 NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)
 COLUMNS = {

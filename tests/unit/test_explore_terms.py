@@ -12,7 +12,7 @@ from tests.explore_captures import DATA, saved
 
 UPDATES = 'table == "customer" and operation == "UPDATE"'
 AFTER = 'table == "customer" and kind == "after"'
-FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log")
+FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log", "debezium")
 
 
 @pytest.fixture(scope="module")

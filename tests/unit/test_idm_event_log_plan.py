@@ -70,7 +70,7 @@ def test_a_plan_travels_as_text(tmp_path: Path) -> None:
     assert Plan.from_text(plan.to_text()) == plan
     assert pickle.loads(pickle.dumps(plan)) == plan
     assert len(plan.splits) > 5
-    assert plan.facts == {"bytes": path.stat().st_size, "records": 50, "in_order": True}
+    assert plan.facts == {"bytes": path.stat().st_size, "records": 50, "behind": 0}
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -191,8 +191,8 @@ def test_the_order_of_record_ids_is_a_fact(tmp_path: Path) -> None:
     found = rows(40)
     shuffled = [*found[20:], *found[:20]]
     for container, size in (("csv", 1 << 20), ("csv", 300), ("sql", 300)):
-        assert plan_of(write(tmp_path / "a", container, found), FORMAT, split_size=size).facts["in_order"]
-        assert not plan_of(write(tmp_path / "b", container, shuffled), FORMAT, split_size=size).facts["in_order"]
+        assert plan_of(write(tmp_path / "a", container, found), FORMAT, split_size=size).facts["behind"] == 0
+        assert plan_of(write(tmp_path / "b", container, shuffled), FORMAT, split_size=size).facts["behind"]
 
 
 def test_a_zone_is_assumed_and_can_be_given(tmp_path: Path) -> None:

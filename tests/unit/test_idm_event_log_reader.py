@@ -135,7 +135,7 @@ def test_rows_of_a_table_are_read_like_files(tmp_path: Path) -> None:
     assert headers(table) == found
     assert table.column("offset").to_pylist() == list(range(30))
     assert table.column("raw").null_count == 30
-    assert plan.facts == {"records": 30, "in_order": True}
+    assert plan.facts == {"records": 30, "behind": 0}
     request = TableRequest("usr")
     typed = pa.Table.from_batches(form.read_table_rows(plan, iter(batches), request))
     assert typed.schema == form.table_schema(plan, request)

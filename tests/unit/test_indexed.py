@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.analysis import indexed
+from cdcwb.analysis import change_counts, indexed
+from cdcwb.analysis import transactions as ask
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
+from cdcwb.time_axis import time_of
 from tests.saved_capture import write_saved
 
 Rows = list[dict[str, Any]]
@@ -118,40 +120,58 @@ def test_changes_over_time_are_all_there(case: tuple[Selected, Rows], rows: Rows
     found = indexed.over_time(selected)
     others = Selection(**{name: value for name, value in selected.selection.values().items() if "time" not in name})
     wanted = [row for row in rows if fits(row, others)]
-    assert found.without_time == sum(row["at"] is None for row in wanted)
+    assert found.without_time == Counter(row["operation"] for row in wanted if row["at"] is None)
     expected: Counter[tuple[datetime, str]] = Counter()
     width = timedelta(microseconds=found.width_us)
-    starts = sorted({row["began_at"] for row in found.rows})
+    starts = sorted({row["began_at"] for row in found.over_time})
     for row in wanted:
         if row["at"] is not None:
             began = starts[0] + (row["at"] - starts[0]) // width * width
             expected[began, row["operation"]] += 1
-    assert {(row["began_at"], row["operation"]): row["changes"] for row in found.rows} == expected
+    assert {(row["began_at"], row["operation"]): row["changes"] for row in found.over_time} == expected
 
 
-def test_transactions_are_counted_and_ranked(case: tuple[Selected, Rows], folder: Path) -> None:
+def test_what_looks_at_no_time_is_asked_once_while_times_are_selected(source: Source) -> None:
+    selected, asked = Selected(source.changes, Selection()), []
+
+    def ask_all(one: Selected) -> Any:
+        asked.append(one)
+        return indexed.over_time(one)
+
+    first = selected.whatever_time(ask_all)
+    assert source.changes.span is not None
+    selected.selection.update(time_from=time_of(source.changes.span[0] + 1_000_000))
+    assert selected.whatever_time(ask_all) is first
+    selected.selection.update(operations=["UPDATE"])
+    assert selected.whatever_time(ask_all) == indexed.over_time(selected) != first
+    selected.selection.reset()
+    assert selected.whatever_time(ask_all) == first
+    assert len(asked) == 3
+
+
+def test_the_transactions_of_selected_changes_are_told(case: tuple[Selected, Rows], folder: Path) -> None:
     selected, rows = case
     ids = {row["transaction_id"] for row in rows}
     known = _table(folder, "transactions")
     wanted = known if not selected.selection.chosen() else [one for one in known if one["transaction_id"] in ids]
     transactions, numbers = selected.changes.transactions, selected.transactions()
-    facts = indexed.transaction_overview(transactions, numbers)
+    facts = ask.overview_of(transactions, numbers)
     assert facts["transactions"] == len(wanted)
     assert facts["transactions_committed"] == sum(one["outcome"] == "committed" for one in wanted)
     end = max(time for one in known for time in (one["began_at"], one["ended_at"]) if time is not None)
     lasted = {one["transaction_id"]: (one["ended_at"] or end) - one["began_at"] for one in wanted}
-    top = transactions.records(indexed.longest(transactions, numbers, 5))
+    top = transactions.records(ask.longest(transactions, 5, numbers))
     assert [row["lasted_us"] for row in top] == [
         one // timedelta(microseconds=1) for one in sorted(lasted.values(), reverse=True)[:5]
     ]
     assert all(row["changes_total"] == row["changes"][0][1] for row in top)
 
 
-def test_the_longest_of_a_window_reach_into_it(source: Source) -> None:
+def test_the_transactions_of_a_window_reach_into_it(source: Source) -> None:
     transactions = source.changes.transactions
-    window = (indexed.time_of(transactions.began[100]), indexed.time_of(transactions.began[110]))
-    found = transactions.records(indexed.longest(transactions, np.arange(200), 200, window))
-    end = indexed.time_of(transactions.last or 0)
+    window = (time_of(transactions.began[100]), time_of(transactions.began[110]))
+    found = transactions.records(ask.reaching(transactions, np.arange(200), window))
+    end = time_of(transactions.until)
     expected = {
         row["transaction_id"]
         for row in transactions.records(np.arange(200))
@@ -160,45 +180,26 @@ def test_the_longest_of_a_window_reach_into_it(source: Source) -> None:
     assert {row["transaction_id"] for row in found} == expected
 
 
-@pytest.mark.parametrize("points", [10_000, 20])
-def test_as_many_are_open_as_at_any_begin(source: Source, points: int) -> None:
-    transactions = source.changes.transactions
-    steps, most, at, exact = indexed.open_at_once(transactions, np.arange(200), points)
-    rows = [row for row in transactions.records(np.arange(200)) if row["lasted_us"]]
-    ends = {row["transaction_id"]: row["began_at"] + timedelta(microseconds=row["lasted_us"]) for row in rows}
-    at_begin = {
-        row["began_at"]: sum(one["began_at"] <= row["began_at"] < ends[one["transaction_id"]] for one in rows)
-        for row in rows
-    }
-    assert most == max(at_begin.values())
-    assert at == min(time for time, number in at_begin.items() if number == most)
-    assert exact == (points == 10_000)
-    assert max(step["open"] for step in steps) == most
-    assert steps[-1]["open"] == 0
-    if exact:
-        assert all(at_begin.get(step["at"], step["open"]) == step["open"] for step in steps)
-
-
 def test_columns_are_counted_by_table(case: tuple[Selected, Rows]) -> None:
     selected, rows = case
     mask = selected.mask()
     updates = [row for row in rows if row["operation"] == "UPDATE" and row["changed_columns"] is not None]
     expected = Counter((row["table"], name) for row in updates for name in row["changed_columns"])
-    found = indexed.changed_columns(selected.changes, mask)
+    changed = change_counts.changed(selected.changes, mask, paired=True)
+    found = changed.changed_columns()
     assert {(row["table"], row["column"]): row["changed"] for row in found} == expected
     by_table = Counter(row["table"] for row in updates)
     assert all(row["updates"] == by_table[row["table"]] for row in found)
     pairs = Counter(
         (row["table"], *pair) for row in updates for pair in combinations(sorted(row["changed_columns"]), 2)
     )
-    told = indexed.together(selected.changes, mask, limit=10_000)
+    told = changed.together(limit=10_000)
     assert {(row["table"], row["column"], row["other"]): row["together"] for row in told} == pairs
     timed = Counter((row["table"], name) for row in updates if row["at"] for name in row["changed_columns"])
     cells, _width, _axis = indexed.changed_over_time(selected.changes, mask)
-    summed = Counter({(table, c["column"]): 0 for table, one in cells.items() for c in one})
-    for table, one in cells.items():
-        for cell in one:
-            summed[table, cell["column"]] += cell["changed"]
+    summed: Counter[tuple[str, str]] = Counter()
+    for cell in cells:
+        summed[cell["table"], cell["column"]] += cell["changed"]
     assert summed == timed
 
 
@@ -216,8 +217,8 @@ def test_tables_are_told_with_their_first_change(case: tuple[Selected, Rows]) ->
 def test_an_index_of_nothing_answers(tmp_path: Path) -> None:
     source = open_source(write_saved(tmp_path / "capture", changes=0, transactions=1))
     selected = Selected(source.changes, Selection(text="x"))
-    assert indexed.over_time(selected).rows == []
-    assert indexed.changed_over_time(source.changes, selected.mask()) == ({}, 1, None)
+    assert indexed.over_time(selected).over_time == []
+    assert indexed.changed_over_time(source.changes, selected.mask()) == ([], 1, None)
     assert indexed.tables(source.changes, selected.mask()) == []
     assert selected.transactions().tolist() == []
     assert selected.problems() == []

@@ -27,6 +27,7 @@ LAYERS = (
     ("index",),
     ("__init__",),  # cdcwb itself, the public face
     ("capture",),
+    ("live",),
     ("tables", "saved"),
     ("spark", "xds"),
     ("formats",),

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from cdcwb import charts
-from cdcwb.time_axis import TimeAxis, axis_of
+from cdcwb.time_axis import TimeAxis, axis_of, micros
 from tests.unit.test_charts_drift import version
 from tests.unit.test_charts_timeline import SECOND, START, transaction
 
@@ -20,7 +20,7 @@ BULK = [START + timedelta(seconds=number) for number in range(60)]
 
 
 def test_one_time_in_the_far_future_and_one_in_1970_are_outside_and_counted() -> None:
-    axis = axis_of([FAR, *BULK, LONG_AGO])
+    axis = axis_of(list(map(micros, [FAR, *BULK, LONG_AGO])))
     assert axis == TimeAxis(BULK[0], BULK[-1], before=1, after=1)
     assert axis is not None
     note = axis.note("change")
@@ -41,7 +41,7 @@ def test_one_time_in_the_far_future_and_one_in_1970_are_outside_and_counted() ->
     ],
 )
 def test_an_axis_that_is_not_squeezed_shows_all_times(times: list[datetime]) -> None:
-    assert axis_of(times) == TimeAxis(min(times), max(times))
+    assert axis_of(list(map(micros, times))) == TimeAxis(min(times), max(times))
 
 
 def test_without_times_there_is_no_axis() -> None:
@@ -49,7 +49,7 @@ def test_without_times_there_is_no_axis() -> None:
 
 
 def test_times_that_are_all_the_same_are_the_bulk() -> None:
-    assert axis_of([START] * 7 + [FAR]) == TimeAxis(START, START, after=1)
+    assert axis_of([micros(START)] * 7 + [micros(FAR)]) == TimeAxis(START, START, after=1)
 
 
 def years(figure: go.Figure) -> set[str]:
@@ -68,7 +68,7 @@ LIFE = [
 FIGURES: dict[str, Any] = {
     "changes": lambda: charts.done_over_time(BINS, SECOND, AXIS),
     "transactions": lambda: charts.heatmap(BINS, ["a"], SECOND, AXIS),
-    "masks": lambda: charts.changed_over_time(CELLS, AXIS.first, AXIS.last, SECOND, AXIS),
+    "masks": lambda: charts.changed_over_time(CELLS, SECOND, AXIS),
     "concurrency": lambda: charts.concurrency(STEPS, 1, START, axis=AXIS),
     "differences": lambda: charts.differences_over_time(DIFFERENCES, BULK[0], FAR, SECOND, AXIS),
     "row": lambda: charts.row_life(LIFE),
@@ -89,7 +89,7 @@ def test_every_axis_of_time_shows_the_bulk_and_says_what_is_outside(name: str) -
 
 
 def test_a_table_without_changes_outside_has_all_of_its_changes_on_the_axis() -> None:
-    figure = charts.changed_over_time(CELLS[:60], AXIS.first, AXIS.last, SECOND, AXIS)
+    figure = charts.changed_over_time(CELLS[:60], SECOND, AXIS)
     assert figure.layout.meta is None
     assert len(figure.data[0].x) == 60
 
@@ -100,7 +100,7 @@ def test_all_charts_of_a_page_have_one_axis_of_time() -> None:
     figures = [
         charts.done_over_time(BINS[:60], SECOND, axis),
         charts.heatmap(BINS[5:50], ["a"], SECOND, axis),
-        charts.changed_over_time(CELLS[:60], axis.first, axis.last, SECOND, axis),
+        charts.changed_over_time(CELLS[:60], SECOND, axis),
         charts.concurrency(STEPS[:60], 1, START, axis=axis),
         charts.differences_over_time(DIFFERENCES[:60], BULK[0], BULK[-1], SECOND, axis),
         charts.timeline([transaction(n, n * SECOND) for n in range(40)], axis=axis),

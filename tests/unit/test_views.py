@@ -12,11 +12,11 @@ import ipywidgets
 import pandas as pd
 import pytest
 
-from cdcwb.analysis import indexed
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import Source, open_source
+from cdcwb.time_axis import time_of
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
 from cdcwb.views.transactions import Timeline
@@ -119,7 +119,7 @@ def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> Non
     whole = live.figures["timeline"]
     spans = views.bench.changes.span
     assert spans is not None
-    low, high = (indexed.time_of(int(spans[0] + (spans[1] - spans[0]) * part)) for part in (0.4, 0.5))
+    low, high = (time_of(int(spans[0] + (spans[1] - spans[0]) * part)) for part in (0.4, 0.5))
     live.do("brush", panel="timeline", x=[str(low.replace(tzinfo=None)), str(high.replace(tzinfo=None))])
     selection = views.bench.selection
     assert (selection.time_from, selection.time_to) == (low, high)
@@ -128,6 +128,16 @@ def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> Non
     assert bars == [len(trace.get("ids", ())) for trace in whole["data"]]
     assert live.figures["timeline"]["layout"]["shapes"][-1]["type"] == "rect"
     assert live.panel("transactions")["table"].count("<tr") < 200
+    boxes = [live.figures["timeline"]["layout"]["shapes"]]
+    live.do("brush", panel="timeline", x=[str(time_of(spans[0]).replace(tzinfo=None)), str(low.replace(tzinfo=None))])
+    boxes.append(live.figures["timeline"]["layout"]["shapes"])
+    assert len(boxes[0]) == len(boxes[1]), "the box of the step before is gone"
+    assert boxes[1][-1]["x1"] == boxes[0][-1]["x0"]
+    live.heard.clear()
+    selection.update(operations=["DELETE"])
+    deleting = sum(len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"])
+    assert 0 < deleting < sum(bars), "another field than time draws other bars"
+    selection.undo()
     live.do("brush", panel="timeline", x=None)
     assert selection.chosen() == {}
     assert live.controls["count"] == live.controls["total"] == 1500
@@ -136,7 +146,7 @@ def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> Non
 def test_a_zoom_draws_the_transactions_of_that_time_and_selects_nothing(views: Views) -> None:
     live = Page(views.transactions())
     began = views.bench.changes.transactions.began
-    window = [str(indexed.time_of(began[n]).replace(tzinfo=None)) for n in (50, 60)]
+    window = [str(time_of(began[n]).replace(tzinfo=None)) for n in (50, 60)]
     live.do("zoom", panel="timeline", x=window)
     drawn = sum(len(trace.get("ids", ())) for trace in live.figures["timeline"]["data"])
     assert 5 < drawn < 200

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.debezium.events import events_of
@@ -28,9 +27,6 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
     """The message (or run of other bytes) that holds ``offset`` of the decompressed file, or the row ``offset`` of a
     container that counts rows. Raises CaptureError where the file ends before ``offset``."""
     container = containers.probe(path, options.container)
-    if not 0 <= offset < container.extent:
-        unit = "bytes" if container.unit == "byte" else "rows"
-        raise CaptureError(f"the file has {container.extent} {unit}", path=path, offset=offset)
     messages = containers.locate(container, offset)
     permissive = replace(options, mode="PERMISSIVE")  # whatever else is in the file
     plan = make_plan([path], permissive, lambda work, tasks: [work(task) for task in tasks])

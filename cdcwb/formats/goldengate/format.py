@@ -10,17 +10,18 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, TableRequest, Wanted
+from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.facts import COMPRESSED, IO_TYPES
 from cdcwb.formats.goldengate.pieces import pieces_of
 from cdcwb.formats.goldengate.plan import LOGDUMP, Plan, Settings
-from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan
+from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan, make_row_plan
 from cdcwb.formats.goldengate.probing import HEAD, is_logdump, refusal
 from cdcwb.formats.goldengate.raw_trail import is_raw_trail
 from cdcwb.formats.goldengate.reader import FORMAT, read_split
 from cdcwb.formats.goldengate.typed import column_types, typed_rows, typed_schema, wanted_for
+from cdcwb.formats.messages.topics import by_partition
 from cdcwb.formats.zones import parse_zone, to_utc
 
 __all__ = ["GoldenGate"]
@@ -73,12 +74,24 @@ class GoldenGate:
         """See :func:`cdcwb.formats.goldengate.planning.make_plan`."""
         return make_plan(paths, Options.parse(options), run)
 
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """Looks for Kafka's columns; other formats have the same, so its name has to be given."""
+        if "value" not in {name.lower() for name in schema.names}:
+            return Recognition(0.0, ["no column `value`"])
+        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
+        """See :func:`cdcwb.formats.goldengate.planning.make_row_plan`."""
+        return make_row_plan(name, schema, run, Options.parse(options))
+
     def plan_from_text(self, text: str) -> Plan:
         """See :meth:`Plan.from_text`."""
         return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem."""
+        if plan.is_rows:
+            return []
         return [
             {
                 "file": one.path,
@@ -102,6 +115,13 @@ class GoldenGate:
             file = exports.ExportFile.from_dict(plan.files[part.file].export or {})
             yield from exports.read(file, part.file, part.start, part.stop, settings, wanted)
 
+    def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of rows with Kafka's columns, whose values are JSON."""
+        settings, name = export_settings(plan.settings), plan.files[0].path
+        for batch in batches:
+            for messages, place in by_partition(batch, plan.partitions, name):
+                yield from exports.read_messages(messages, place, settings, wanted)
+
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :func:`cdcwb.formats.goldengate.pieces.pieces_of`."""
         return pieces_of(plan)
@@ -114,6 +134,13 @@ class GoldenGate:
         """See :func:`cdcwb.formats.goldengate.typed.typed_rows`."""
         types = column_types(plan, request)
         return typed_rows(self.read(plan, split, wanted_for(request)), request, types)
+
+    def read_table_rows(
+        self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`read_table`, of rows with Kafka's columns."""
+        types = column_types(plan, request)
+        return typed_rows(self.read_rows(plan, batches, wanted_for(request)), request, types)
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every version; ``first_position`` is left null."""

@@ -140,6 +140,8 @@ class Plan:
     detected: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
+    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
+    is_rows: bool = False  # the one file is what rows are called
 
     @property
     def parts(self) -> Iterator[Part]:
@@ -162,6 +164,8 @@ class Plan:
             "detected": self.detected,
             "facts": self.facts,
             "notes": self.notes,
+            "partitions": self.partitions,
+            "is_rows": self.is_rows,
         }
         return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
 
@@ -179,6 +183,8 @@ class Plan:
             raw["detected"],
             raw["facts"],
             raw["notes"],
+            [(topic, partition) for topic, partition in raw["partitions"]],
+            raw["is_rows"],
         )
 
 

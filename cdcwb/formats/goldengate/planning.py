@@ -6,12 +6,16 @@ for small things and for the data source on its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.base import Run
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.base import Run, RunRows
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.concluding import decide_bodies, decide_sides, decide_times, find_versions, infer_versions
@@ -23,9 +27,10 @@ from cdcwb.formats.goldengate.reader_options import OPTIONS, Options
 from cdcwb.formats.goldengate.records import MISSING
 from cdcwb.formats.goldengate.trail import TrailFile
 from cdcwb.formats.goldengate.transactions import Open, position_text
+from cdcwb.formats.messages.topics import by_partition, topic_partitions
 from cdcwb.model import Problem
 
-__all__ = ["OPTIONS", "Options", "make_plan", "run_here"]
+__all__ = ["OPTIONS", "Options", "make_plan", "make_row_plan", "run_here"]
 
 _FILES: Final = 64  # that one task looks at
 
@@ -65,6 +70,37 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     _facts(plan, parts, scans, trails, still_open)
     plan.notes += [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in files if one.problem]
     return plan
+
+
+def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
+    """The plan of a table of rows with Kafka's columns, whose values are JSON. Raises CaptureError where there is no
+    column ``value``, and in mode FAILFAST for the first message that cannot be understood."""
+    if "value" not in {column.lower() for column in schema.names}:
+        raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
+    beside = options.beside()
+    partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
+    whole = exports.Summary()
+    for found in run(_RowScan(partitions)):
+        whole.add(pickle.loads(found))
+    files = [FileEntry(name, "json", 0, export={})]
+    parts, scans = [Part(0, 0, 0)], [whole]
+    plan = Plan(files, options.settings, [], partitions=partitions, is_rows=True)
+    if options.mode == "FAILFAST":
+        _fail_fast(files, parts, scans)
+    decide_times(plan, parts, scans, options)
+    find_versions(plan, parts, scans, {}, beside)
+    infer_versions(run_here, plan, parts, scans, options.images)
+    _facts(plan, parts, scans, {}, ())
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _RowScan:
+    partitions: list[tuple[str, int]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> bytes:
+        found = (messages for batch in batches for messages, _ in by_partition(batch, self.partitions, ""))
+        return pickle.dumps(exports.scan_messages(found))
 
 
 def _grouped(parts: Sequence[Part], files: Sequence[FileEntry], size: int) -> list[list[Part]]:

@@ -44,7 +44,6 @@ __all__ = [
     "TokenLine",
     "candidate",
     "header_pairs",
-    "header_token",
     "hex_bytes",
     "hex_places",
     "is_cut",
@@ -257,12 +256,6 @@ def token_line(line: bytes) -> TokenLine | None:
     if old is not None:
         return TokenLine(int(old[2], 16) if old[2] else old[1][0], None, int(old[3], 16), int(old[4]))
     return None
-
-
-def header_token(line: bytes) -> TokenLine | None:
-    """A TokenID line of the list that HEADERTOKEN prints before a record."""
-    found = token_line(line)
-    return found if found is not None and chr(found.id) in "GHDTUZ" else None
 
 
 def hex_bytes(line: bytes, is_cut: bool = False) -> bytes | None:

@@ -88,7 +88,7 @@ def to_events(
     }
     if wanted.raw:
         columns["raw"] = raw
-    if wanted.images:
+    if wanted.images and wanted.needs("before", "after"):
         columns["before"] = _before(log, said.event_type, per_field, keys, source.absent)
         columns["after"] = _after(log, said.event_type, per_field, source.absent)
     arrays = [

@@ -12,6 +12,7 @@ import pyarrow as pa
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.idm_event_log.changes import NEAR, read_changes, read_checked, read_spellings
 from cdcwb.formats.idm_event_log.inspect import inspect_row
 from cdcwb.formats.idm_event_log.log import FORMAT
 from cdcwb.formats.idm_event_log.options import OPTIONS, Options
@@ -80,6 +81,22 @@ class IdmEventLog:
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.idm_event_log.reader.read_events`."""
         return read_events(plan, plan.splits[split], wanted)
+
+    def joins(self, plan: Plan) -> bool:
+        """Do record ids rise, or nearly so?"""
+        return int(plan.facts.get("behind", NEAR + 1)) <= NEAR
+
+    def read_changes(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.idm_event_log.changes.read_changes`."""
+        return read_changes(plan, split, wanted)
+
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.idm_event_log.changes.read_checked`."""
+        return read_checked(plan, split, wanted)
+
+    def read_spellings(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.idm_event_log.changes.read_spellings`."""
+        return read_spellings(plan, split, wanted)
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :func:`cdcwb.formats.idm_event_log.pieces.pieces_of`."""

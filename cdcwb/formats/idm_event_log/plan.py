@@ -10,7 +10,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, Final
 
 from cdcwb.formats.idm_event_log.log import COLUMNS
@@ -64,12 +64,14 @@ class FileEntry:
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
     """The records of a file that begin in ``[start, stop)``: bytes, rows of an Excel sheet, or row groups of a Parquet
-    file. ``before``: how many records of the capture stand before them."""
+    file. ``before``: how many records of the capture stand before them; ``highest``: of their record_ids, 0 for
+    none."""
 
     file: int
     start: int
     stop: int
     before: int
+    highest: int = 0
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ class Plan:
         """The plan as one line of ASCII text, to travel in an option."""
         raw = {
             "files": [entry.to_dict() for entry in self.files],
-            "splits": [[entry.file, entry.start, entry.stop, entry.before] for entry in self.splits],
+            "splits": [list(astuple(entry)) for entry in self.splits],
             "tables": [asdict(entry) for entry in self.tables],
             "charset": self.charset,
             "zone": self.zone,

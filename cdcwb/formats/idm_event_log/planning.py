@@ -62,14 +62,14 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         is_cut = stretch.file.kind in _CUT and stretch.start > 0
         start = found.begin if is_cut else stretch.start
         if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
-            splits.append(SplitEntry(stretch.index, start, stretch.stop, before))
+            splits.append(SplitEntry(stretch.index, start, stretch.stop, before, found.seen.highest))
         rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
         before += found.rows
         seen = seen + found.seen
     for index, number in rows.items():
         entries[index].rows = number
     plan = draft.plan(entries, splits, seen)
-    plan.facts = {"bytes": sum(entry.size for entry in entries), "records": before, "in_order": seen.rising}
+    plan.facts = {"bytes": sum(entry.size for entry in entries), "records": before, "behind": seen.behind}
     if options.mode == "FAILFAST":
         _fail_fast(plan, stretches, scans)
     return plan
@@ -143,7 +143,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
         seen = seen + one.seen
     entries[0].rows = sum(one.rows for one in looks)
     plan = draft.plan(entries, [], seen)
-    plan.facts = {"records": entries[0].rows, "in_order": seen.rising}
+    plan.facts = {"records": entries[0].rows, "behind": seen.behind}
     return plan
 
 

@@ -41,15 +41,16 @@ class ScanTask:
 
 @dataclass(slots=True)
 class Seen:
-    """What rows say. ``columns`` and ``keys``: table as written -> names in the order in which they were met. ``first``
-    and ``last``: the first and the last usable record_id (0: none); ``rising``: none is lower than the one before."""
+    """What rows say. ``columns`` and ``keys``: table as written -> names in the order in which they were met.
+    ``lowest`` and ``highest``: of the usable record_ids (0: none); ``behind``: by how much one is at most lower than
+    one before it (0: they never fall)."""
 
     columns: dict[str, dict[str, None]] = field(default_factory=dict)
     keys: dict[str, dict[str, None]] = field(default_factory=dict)
     parsed: dict[str, int] = field(default_factory=dict)
-    first: int = 0
-    last: int = 0
-    rising: bool = True
+    lowest: int = 0
+    highest: int = 0
+    behind: int = 0
 
     def take(self, log: pa.RecordBatch) -> None:
         """More rows, which stand behind those before."""
@@ -62,8 +63,9 @@ class Seen:
 
     def __add__(self, other: Seen) -> Seen:
         """What both say; the other's rows stand behind."""
-        made = Seen(first=self.first or other.first, last=other.last or self.last)
-        made.rising = self.rising and other.rising and not (self.last and other.first and other.first < self.last)
+        known = [one.lowest for one in (self, other) if one.lowest]
+        made = Seen(lowest=min(known, default=0), highest=max(self.highest, other.highest))
+        made.behind = max(self.behind, other.behind, self.highest - other.lowest if other.lowest else 0)
         for side in ("columns", "keys"):
             for one in (self, other):
                 for table, names in getattr(one, side).items():
@@ -74,10 +76,10 @@ class Seen:
         numbers = pc.drop_null(numbers_of(texts)).to_numpy(zero_copy_only=False)
         if not len(numbers):
             return
-        falls = bool((numbers[1:] < numbers[:-1]).any()) or int(numbers[0]) < self.last
-        self.rising = self.rising and not falls
-        self.first = self.first or int(numbers[0])
-        self.last = int(numbers[-1])
+        highest = np.maximum.accumulate(np.append(self.highest, numbers))
+        self.behind = max(self.behind, int((highest[1:] - numbers).max()))
+        self.lowest = min(self.lowest or int(numbers[0]), int(numbers.min()))
+        self.highest = int(highest[-1])
 
     def _columns(self, log: pa.RecordBatch, tables: pa.DictionaryArray) -> None:
         per_field = pa.array(one_of(numbers_of(log.column("event_type")), PER_FIELD))

@@ -13,6 +13,7 @@ __all__ = [
     "absent_column",
     "ambiguous_time",
     "broken_key",
+    "duplicate_row",
     "given",
     "is_unfit",
     "no_column",
@@ -22,6 +23,7 @@ __all__ = [
     "no_status",
     "no_time",
     "padded_key",
+    "record_id_again",
     "unfit",
 ]
 
@@ -38,6 +40,16 @@ def given(text: str | None, absent: bool = False) -> str:
 def no_record_id(text: str | None) -> str:
     """A record_id that is no number from 1 to 2^63 - 1."""
     return f"record_id: expected a positive whole number of at most 19 digits, found {given(text)}"
+
+
+def duplicate_row(spot: str, record_id: str) -> str:
+    """A row whose record_id and bytes are those of an earlier row, which is at ``spot``."""
+    return f"the row is a duplicate of the row at {spot}: record_id {record_id}, and all bytes are equal"
+
+
+def record_id_again(spot: str, record_id: str) -> str:
+    """A row whose record_id is that of an earlier row with other bytes."""
+    return f"expected a record_id that no other row has, found {record_id}, which the row at {spot} has"
 
 
 def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False) -> str:

@@ -14,7 +14,7 @@ from cdcwb.formats.idm_event_log.laid import Bools, Ints
 from cdcwb.formats.idm_event_log.rules import PER_FIELD
 from cdcwb.model import Kind
 
-__all__ = ["OBJECT", "READ", "TYPES", "first_rows", "keys_of_rows", "of_statements"]
+__all__ = ["OBJECT", "READ", "TYPES", "first_rows", "keys_of_rows", "of_statements", "records_of"]
 
 OBJECT: Final = ("table_name", "table_key", "perpetrator", "event_time")
 """The columns of the log that rows of one statement share, besides their operation."""
@@ -34,8 +34,6 @@ def keys_of_rows(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
     one statement share, and a number for its column; -1 where the row belongs to no other, as rows do whose record_id,
     object or column is not known."""
     is_change = pc.equal(events["kind"], str(Kind.CHANGE))
-    is_row = pc.or_(is_change, pc.equal(events["kind"], str(Kind.CONTROL)))
-    record = pc.if_else(pc.and_(is_row, events["position"].is_valid()), events["position"], "-1").cast(pa.int64())
     of_object = [pc.map_lookup(events["headers"], name, "first") for name in OBJECT]
     joins = pc.and_(is_change, pc.is_in(events["record_type"], value_set=pa.array(TYPES)))
     joins = pc.and_(joins, pc.fill_null(pc.equal(pc.list_value_length(events["changed_columns"]), 1), False))
@@ -45,7 +43,15 @@ def keys_of_rows(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
     column[joins.to_numpy(zero_copy_only=False)] = _hashes(pc.list_flatten(events["changed_columns"].filter(joins)))
     texts = [events["operation"], *of_object]
     together = pc.binary_join_element_wise(*texts, _BETWEEN, null_handling="replace", null_replacement=_NULL)
-    return record.to_numpy(), _hashes(together), column
+    return records_of(events), _hashes(together), column
+
+
+def records_of(events: pa.RecordBatch) -> Ints:
+    """Of each event of a log its record_id; -1: it is not a row, or has none."""
+    is_row = pc.is_in(events["kind"], pa.array([str(Kind.CHANGE), str(Kind.CONTROL)]))
+    record = pc.if_else(pc.and_(is_row, events["position"].is_valid()), events["position"], "-1").cast(pa.int64())
+    found: Ints = record.to_numpy()
+    return found
 
 
 def _hashes(texts: pa.Array) -> Ints:

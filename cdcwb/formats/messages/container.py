@@ -76,9 +76,10 @@ class Options:
 class Container:
     """One file that holds messages.
 
-    ``kind`` is one of :data:`CONTAINERS`. ``unit`` says what places count: ``byte`` of the decompressed file, or
-    ``row``. ``size``: bytes of the decompressed file; ``count``: its rows, None where the unit is the byte.
-    ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence`` why, in a sentence.
+    ``kind`` is one of :data:`CONTAINERS`. ``unit`` says what places count: ``byte`` of the decompressed file, ``row``,
+    or ``message`` of one partition of a topic. ``size``: bytes of the decompressed file; ``count``: its rows, None
+    where the unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read,
+    ``evidence`` why, in a sentence.
     ``schema`` is the text of the Avro schema that the file itself brings.
     """
 
@@ -95,7 +96,7 @@ class Container:
 
     @property
     def extent(self) -> int:
-        """Its size in its unit."""
+        """Its size: bytes, or rows."""
         return self.size if self.count is None else self.count
 
     def to_dict(self) -> dict[str, Any]:

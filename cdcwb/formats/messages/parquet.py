@@ -15,9 +15,13 @@ from cdcwb.formats.messages.batch import FACTS, MALFORMED, Messages
 from cdcwb.formats.messages.rows import ROW, from_arrow, kafka_columns
 from cdcwb.formats.messages.segments import BYTES, LONGEST
 
-__all__ = ["MAGIC", "ParquetRows"]
+__all__ = ["MAGIC", "PARTITION", "ParquetRows"]
 
 MAGIC: Final = b"PAR1"
+PARTITION: Final = b"cdcwb.partition"
+"""The metadata of a file that ``cdcwb capture`` wrote: its messages are of one partition of a topic, in the order of
+their offsets."""
+
 _SOME: Final = 64  # rows read at a time
 
 
@@ -34,6 +38,7 @@ class ParquetRows:
             raise CaptureError(f"the Parquet file cannot be read ({_first_line(reason)})") from None
         self.columns = kafka_columns(names)
         self.count = int(self.metadata.num_rows)
+        self.is_partition = PARTITION in (self.metadata.metadata or {})
         if not self.columns:
             raise CaptureError(f"the Parquet file has no column 'value', only {', '.join(names) or 'none'}")
 
@@ -48,8 +53,14 @@ class ParquetRows:
             row += group.num_rows
         return found
 
+    def row_of(self, offset: int) -> int | None:
+        """The row of the message with this offset in its partition; None where there is none."""
+        offsets = self.file.read(columns=[self.columns["offset"]]).column(0).to_numpy()
+        row = int(np.searchsorted(offsets, offset))
+        return row if row < len(offsets) and offsets[row] == offset else None
+
     def read(self, start: int, stop: int, batch: int) -> Iterator[Messages]:
-        """The rows ``[start, stop)``."""
+        """The rows ``[start, stop)``; those of one partition have their offset there as their place."""
         starts = [row for row, _ in self.groups()]
         for at, row in enumerate(starts):
             group = self.metadata.row_group(at)
@@ -75,7 +86,7 @@ class ParquetRows:
                         if waiting:
                             yield from_arrow(waiting)
                         given, waiting, count, size = first, [], 0, 0
-                    waiting.append(kept.append_column(ROW, pa.array(np.arange(first, last))))
+                    waiting.append(kept.append_column(ROW, self._places(kept, first, last)))
                     count, size = count + len(kept), size + kept.nbytes
                 row += len(part)
                 if row >= stop:
@@ -89,6 +100,11 @@ class ParquetRows:
             sentence = f"row group {group} cannot be read from row {given} on ({_first_line(reason)})"
             for first in range(given, stop, batch):
                 yield malformed_rows(first, min(first + batch, stop), sentence)
+
+    def _places(self, kept: pa.RecordBatch, first: int, last: int) -> pa.Array:
+        if self.is_partition:
+            return kept.column(self.columns["offset"]).cast(pa.int64())
+        return pa.array(np.arange(first, last))
 
 
 def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:

@@ -60,7 +60,7 @@ def file_rows(found: Sequence[Container]) -> list[dict[str, Any]]:
             "shape": one.kind,
             "compression": one.compression,
             "problem": one.problem,
-            "rows": one.count if one.unit == OffsetUnit.ROW else None,
+            "rows": None if one.unit == OffsetUnit.BYTE else one.count,
         }
         for index, one in enumerate(found)
     ]

@@ -121,8 +121,9 @@ def _parquet(source: Source) -> Container:
         return Container(source.path, "parquet", "row", source.size, 1, problem=reason.message, evidence=evidence)
     names = ", ".join(file.columns.values())
     evidence = f"begins and ends with PAR1, and has the columns {names}"
+    unit = "message" if file.is_partition else "row"
     return Container(
-        source.path, "parquet", "row", source.size, file.count, settings={"columns": names}, evidence=evidence
+        source.path, "parquet", unit, source.size, file.count, settings={"columns": names}, evidence=evidence
     )
 
 

@@ -91,7 +91,7 @@ def read(
     """
     source = open_source(container.path, "binary", limit if container.compression is not None else None)
     try:
-        if container.unit == "row":
+        if container.unit != "byte":
             yield from _rows(container, source, start, min(stop, container.extent), batch)
             return
         for segments in _segments(container, source, start, stop, batch):
@@ -102,10 +102,15 @@ def read(
 
 
 def locate(container: Container, offset: int) -> Messages:
-    """The one segment that holds a byte, or a row. Raises CaptureError where the container does not reach that far."""
+    """The one segment that holds a byte, or the row or message at a place. Raises CaptureError where there is none."""
+    if container.unit == "message":
+        row = _row_of(container, offset)
+        if row is None:
+            raise CaptureError(f"the file has no message with offset {offset}", path=container.path, offset=offset)
+        return next(read(container, row, row + 1))
     if not 0 <= offset < container.extent:
-        many = f"{container.extent} {'bytes' if container.unit == 'byte' else 'rows'}"
-        raise CaptureError(f"has {many}, none of them at {offset}", path=container.path, offset=offset)
+        unit = "bytes" if container.unit == "byte" else "rows"
+        raise CaptureError(f"the file has {container.extent} {unit}", path=container.path, offset=offset)
     if container.unit == "row":
         return next(read(container, offset, offset + 1))
     source = _open(container)
@@ -121,6 +126,14 @@ def locate(container: Container, offset: int) -> Messages:
     finally:
         source.close()
     raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
+
+
+def _row_of(container: Container, offset: int) -> int | None:
+    source = _open(container)
+    try:
+        return ParquetRows(source).row_of(offset)
+    finally:
+        source.close()
 
 
 def _layout(container: Container) -> Layout:

@@ -18,7 +18,7 @@ from cdcwb.formats.messages.batch import Messages
 from cdcwb.formats.messages.rows import from_arrow
 from cdcwb.model import OffsetUnit
 
-__all__ = ["Where", "messages_of", "topic_partitions", "where_of"]
+__all__ = ["Where", "by_partition", "messages_of", "topic_partitions", "where_of"]
 
 _ROW: Final = "_row"
 
@@ -83,6 +83,22 @@ def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) ->
     index = pc.index_in(names, known).to_numpy(zero_copy_only=False).astype(np.int64)
     offsets = offset.to_numpy(zero_copy_only=False)
     return dataclasses.replace(messages, offset=offsets, length=length), index
+
+
+def by_partition(
+    batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]], name: str
+) -> Iterator[tuple[Messages, tuple[str, int, str]]]:
+    """The messages of some rows, those of each topic and partition together: with their file, its index and the unit of
+    places."""
+    messages, index = messages_of(batch, partitions)
+    if isinstance(index, int):
+        yield messages, (name, index, str(OffsetUnit.ROW))
+        return
+    numbers = np.unique(index).tolist()
+    for number in numbers:
+        some = messages if len(numbers) == 1 else messages_of(batch.filter(pa.array(index == number)), partitions)[0]
+        topic, partition = partitions[number]
+        yield some, (f"{topic}-{partition}", number, str(OffsetUnit.MESSAGE))
 
 
 def _names(topic: pa.Array, partition: pa.Array) -> pa.StringArray:

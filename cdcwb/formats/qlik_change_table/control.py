@@ -19,7 +19,7 @@ from cdcwb.formats.qlik_change_table.names import TableName
 from cdcwb.formats.qlik_change_table.side_files import Column, column
 from cdcwb.model import Operation, Problem
 
-__all__ = ["ControlRow", "Ddl", "apply_ddl", "by_name", "control_row", "ddl_of", "time_column"]
+__all__ = ["ControlRow", "Ddl", "apply_ddl", "by_name", "control_row", "ddl_of"]
 
 _MOST_COLUMNS: Final = 1 << 16
 
@@ -33,11 +33,6 @@ class ControlRow:
     position: str | None
     time: str | None
     problem: tuple[Problem, str] | None
-
-
-def time_column(control: str) -> str | None:
-    """The column of a control table that says when."""
-    return CONTROL_TIMES.get(control)
 
 
 def control_row(control: str, row: Mapping[str, str | None]) -> ControlRow:

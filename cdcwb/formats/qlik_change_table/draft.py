@@ -166,7 +166,7 @@ class Draft:
             start = found.begin if task.shape.kind == "csv" and task.start else task.start
             stop = task.stop if task.shape.kind == "parquet" else min(task.stop, entry.size)
             if start < stop:
-                self.splits.append(SplitEntry(task.index, start, stop))
+                self.splits.append(found.split(task.index, start, stop))
         for index, number in rows.items():
             self.files[index].rows = number
         for entry, found_probe in zip(self.files, probes, strict=True):

@@ -22,7 +22,6 @@ __all__ = [
     "HEADERS",
     "LETTERS",
     "LOAD",
-    "NET_CHANGES",
     "OPERATIONS",
     "PREFIX",
     "ROLES",
@@ -109,7 +108,6 @@ CHANGES: Final = frozenset({str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER)}
 CONTROL_PREFIX: Final = "attrep_"
 DDL_HISTORY: Final = "attrep_ddl_history"
 EXCEPTIONS: Final = "attrep_apply_exceptions"
-NET_CHANGES: Final = "attrep_changes"
 DDL_TRUNCATE: Final = "TRUNCATE_TABLE"
 
 _CONTROL_TABLES: Final = {

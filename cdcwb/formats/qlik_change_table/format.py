@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import Halved, Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.qlik_change_table.facts import CONTROL, FORMAT, ROW
 from cdcwb.formats.qlik_change_table.inspect import inspect_row
 from cdcwb.formats.qlik_change_table.layout import Part
@@ -20,7 +20,7 @@ from cdcwb.formats.qlik_change_table.pieces import pieces_of
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
 from cdcwb.formats.qlik_change_table.probing import is_side_file
-from cdcwb.formats.qlik_change_table.reader import FileReader, read_events
+from cdcwb.formats.qlik_change_table.reader import FileReader, read_events, read_together
 from cdcwb.formats.qlik_change_table.reading import rows_of_batch
 from cdcwb.formats.qlik_change_table.recognition import recognise, recognise_rows
 from cdcwb.formats.qlik_change_table.typed import read_table, typed_part, typed_schema
@@ -84,6 +84,15 @@ class QlikChangeTable:
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.qlik_change_table.reader.read_events`."""
         return read_events(plan, plan.splits[split], wanted)
+
+    def halved(self, plan: Plan, split: int) -> Halved:
+        """Where the halves of a split are (§6)."""
+        entry = plan.splits[split]
+        return Halved(entry.befores, plan.borders[1].get(plan.place_of(entry), ()))
+
+    def read_together(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.qlik_change_table.reader.read_together`."""
+        return read_together(plan, split, wanted)
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :func:`cdcwb.formats.qlik_change_table.pieces.pieces_of`."""

@@ -19,7 +19,7 @@ from cdcwb.formats.qlik_change_table.layout import Rows
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["Findings", "Headers", "Operations", "read_headers", "read_operations"]
+__all__ = ["Findings", "Headers", "Operations", "positions", "read_headers", "read_operations"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -171,7 +171,16 @@ def _changed_at(timestamp: pa.StringArray) -> tuple[pa.Array, Bools]:
 
 def transaction_ids(rows: Rows) -> pa.StringArray:
     """The transaction of each row; null where it has none."""
-    found = _known(rows, "transaction_id")
+    return _text(rows, "transaction_id")
+
+
+def positions(rows: Rows) -> pa.StringArray:
+    """The change sequence of each row; null where it has none."""
+    return _text(rows, "change_seq")
+
+
+def _text(rows: Rows, name: str) -> pa.StringArray:
+    found = _known(rows, name)
     return pa.nulls(len(rows.offset), pa.string()) if found is None else _given(found)
 
 
@@ -182,8 +191,7 @@ def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Head
     for name in HEADERS:
         if name in known and name in WIDTHS and name != "change_mask":
             _check_width(name, known[name], findings)
-    sequence = known.get("change_seq")
-    position = pa.nulls(count, pa.string()) if sequence is None else _given(sequence)
+    position = positions(rows)
     times, wrong = sequence_times(position)
     wrong |= _of_year_0(position)
     for row in np.flatnonzero(wrong).tolist():

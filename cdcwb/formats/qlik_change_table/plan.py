@@ -9,10 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from cdcwb.formats.halves import overlaps
 from cdcwb.formats.qlik_change_table.layout import Layout
 from cdcwb.formats.qlik_change_table.names import TableName
 from cdcwb.formats.qlik_change_table.side_files import Column
@@ -112,14 +115,35 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class SplitEntry:
-    """The records of a file that begin in ``[start, stop)``: bytes, or row groups of a Parquet file."""
+    """The records of a file that begin in ``[start, stop)``: bytes, or row groups of a Parquet file. ``first`` and
+    ``last``: no position of its rows is outside of these, None where no row has one; ``at_first`` and ``at_last``: the
+    bytes ``[start, stop)`` with its rows at that position and no others, None where there are no such bytes.
+    ``befores``: may it have before halves of updates?"""
 
     file: int
     start: int
     stop: int
+    first: str | None = None
+    last: str | None = None
+    at_first: tuple[int, int] | None = None
+    at_last: tuple[int, int] | None = None
+    befores: bool = True
+
+    def bytes_at(self, position: str) -> tuple[int, int] | None:
+        """The bytes with its rows at a position and no others, where they are known."""
+        return self.at_first if position == self.first else self.at_last if position == self.last else None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Rows that are read with another split than that in which they stand, so that both halves of an update are read
+    together: the bytes that are ``left`` to other splits, and the splits that are ``taken`` from others."""
+
+    left: list[tuple[int, int]] = field(default_factory=list)
+    taken: list[SplitEntry] = field(default_factory=list)
+
+
+@dataclass
 class Plan:
     """How a capture is read."""
 
@@ -140,13 +164,59 @@ class Plan:
             "tables": [asdict(entry) for entry in self.tables],
             "versions": [asdict(entry) for entry in self.versions],
             "shapes": [entry.to_dict() for entry in self.shapes],
-            "splits": [[entry.file, entry.start, entry.stop] for entry in self.splits],
+            "splits": [list(astuple(entry)) for entry in self.splits],
             "charset": self.charset,
             "detected": self.detected,
             "problems": self.problems,
             "facts": self.facts,
         }
         return base64.b64encode(zlib.compress(json.dumps(raw).encode())).decode("ascii")
+
+    @cached_property
+    def borders(self) -> tuple[dict[int, Moved], dict[tuple[str, TableName], tuple[tuple[str, str], ...]]]:
+        """Where halves of updates may be in several splits: of a table, in files of one folder.
+
+        At a position that is the first or the last of each of these splits, all rows are read with the first of the
+        splits, so nothing is left to do (the first result, by split). The second are the other ranges of positions
+        that several splits have."""
+        groups: dict[tuple[str, TableName], list[int]] = {}
+        for number, split in enumerate(self.splits):
+            if split.first is not None:
+                groups.setdefault(self.place_of(split), []).append(number)
+        moved: dict[int, Moved] = {}
+        shared: dict[tuple[str, TableName], tuple[tuple[str, str], ...]] = {}
+        for place, numbers in groups.items():
+            if any(self.splits[number].befores for number in numbers):
+                shared[place] = self._shared(numbers, moved)
+        return moved, shared
+
+    def _shared(self, numbers: list[int], moved: dict[int, Moved]) -> tuple[tuple[str, str], ...]:
+        """The ranges of positions that several of these splits have; adds to ``moved``."""
+        splits = [self.splits[number] for number in numbers]
+        firsts, lasts = (sorted(getattr(split, name) for split in splits) for name in ("first", "last"))
+        at: dict[str, list[int]] = {}
+        for number, split in zip(numbers, splits, strict=True):
+            for position in {split.first, split.last}:
+                at.setdefault(position or "", []).append(number)
+        left = []
+        for first, last in overlaps([(split.first or "", split.last or "") for split in splits]):
+            holders = at[first]
+            places = [self.splits[number].bytes_at(first) for number in holders]
+            all_of_them = bisect_right(firsts, first) - bisect_left(lasts, first)
+            if first != last or None in places or all_of_them > len(holders):
+                left.append((first, last))
+                continue
+            owner = moved.setdefault(holders[0], Moved())
+            for number, place in zip(holders[1:], places[1:], strict=True):
+                if place is not None:
+                    moved.setdefault(number, Moved()).left.append(place)
+                    owner.taken.append(SplitEntry(self.splits[number].file, *place))
+        return tuple(left)
+
+    def place_of(self, split: SplitEntry) -> tuple[str, TableName]:
+        """The folder and the table of a split."""
+        entry = self.files[split.file]
+        return entry.path.rpartition("/")[0], self.tables[entry.table].name
 
     def key_of(self, entry: FileEntry) -> list[str]:
         """The key columns of a file's rows: the given ones, else those of its version, else those of its table."""
@@ -172,9 +242,16 @@ class Plan:
             tables,
             versions,
             [Shape.from_dict(entry) for entry in raw["shapes"]],
-            [SplitEntry(*entry) for entry in raw["splits"]],
+            [_split(entry) for entry in raw["splits"]],
             raw["charset"],
             raw["detected"],
             raw["problems"],
             raw["facts"],
         )
+
+
+def _split(raw: list[Any]) -> SplitEntry:
+    """A split as JSON holds it."""
+    entry = SplitEntry(*raw)
+    at_first, at_last = (None if place is None else (place[0], place[1]) for place in (entry.at_first, entry.at_last))
+    return replace(entry, at_first=at_first, at_last=at_last)

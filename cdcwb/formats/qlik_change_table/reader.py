@@ -30,12 +30,12 @@ from cdcwb.formats.qlik_change_table.headers import (
 )
 from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.masks import changed_columns
-from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, SplitEntry
+from cdcwb.formats.qlik_change_table.plan import FileEntry, Moved, Plan, SplitEntry
 from cdcwb.formats.qlik_change_table.reading import iter_parts
 from cdcwb.formats.tabular import Gap
 from cdcwb.model import Kind, OffsetUnit
 
-__all__ = ["FileReader", "read_events"]
+__all__ = ["FileReader", "read_events", "read_together"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -51,6 +51,20 @@ def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> I
     shape = plan.shapes[reader.entry.shape]
     for part in iter_parts(reader.entry, shape, plan.charset, split.start, split.stop):
         yield from reader.batches(part)
+
+
+def read_together(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The events of one split, without rows whose other halves stand before it, and with the other halves, in other
+    splits, of its own (:attr:`Plan.borders`)."""
+    moved = plan.borders[0].get(split, Moved())
+    for batch in read_events(plan, plan.splits[split], wanted):
+        offset = batch["offset"].to_numpy()
+        left = np.zeros(len(offset), np.bool_)
+        for start, stop in moved.left:
+            left |= (offset >= start) & (offset < stop)
+        yield batch.filter(pa.array(~left)) if left.any() else batch
+    for other in moved.taken:
+        yield from read_events(plan, other, wanted)
 
 
 class FileReader:
@@ -161,16 +175,18 @@ class FileReader:
             "changed_at": headers.changed_at,
             "table_version": self._repeated(None if self.version is None else self.version.key, rows),
         }
+        needs = self.wanted.needs
         mask = rows.layout.known.get("change_mask")
-        if mask is not None:
+        if mask is not None and needs("change_mask", "changed_columns", "problems"):
             columns["change_mask"] = rows.text(mask)
             if self.table.masks is not None:
                 columns["changed_columns"] = changed_columns(rows, self.table.masks, self.columns, findings)
         pool = TextPool()
-        columns["headers"] = self._headers(headers, len(rows.offset), pool)
-        if self.wanted.images:
+        if needs("headers"):
+            columns["headers"] = self._headers(headers, len(rows.offset), pool)
+        if self.wanted.images and needs("before", "after", "key"):
             columns |= self._images(rows, operations, pool)
-        else:
+        elif needs("key"):
             columns |= self._keys(rows, operations, pool)
         if self.wanted.raw:
             columns["raw"] = rows.raw()

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import pairwise
+from typing import Final, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.formats.files import open_source
+from cdcwb.formats.halves import GREATEST
 from cdcwb.formats.qlik_change_table.control import Ddl, by_name, ddl_of
 from cdcwb.formats.qlik_change_table.evidence import SAMPLE, Evidence, look_at
 from cdcwb.formats.qlik_change_table.facts import DDL_HISTORY, ROWS
+from cdcwb.formats.qlik_change_table.headers import positions, read_operations
 from cdcwb.formats.qlik_change_table.layout import Part, Rows
-from cdcwb.formats.qlik_change_table.plan import FileEntry, Shape
+from cdcwb.formats.qlik_change_table.plan import FileEntry, Shape, SplitEntry
 from cdcwb.formats.qlik_change_table.reading import iter_parts
 from cdcwb.formats.tabular import EVERYTHING, Stretch, begin_of
 from cdcwb.formats.tabular.parts import csv_parts
-from cdcwb.model import Kind, OffsetUnit
+from cdcwb.model import Kind, OffsetUnit, Operation
 
 __all__ = ["Scan", "ScanTask", "ddl_rows", "scan"]
+
+Edge: TypeAlias = tuple[str, list[tuple[int, int]]]
+"""A position, and the places of rows that have it."""
 
 _MOST_DDL: Final = 100_000  # rows of DDL history that are looked at
 
@@ -38,7 +46,9 @@ class ScanTask(Stretch):
 @dataclass(slots=True)
 class Scan:
     """What a split holds: the records that begin in it are ``[begin, end)``. ``malformed``: the first segment that is
-    no record, its place and why. ``size`` and ``problem`` are those of the file."""
+    no record, its place and why. ``size`` and ``problem`` are those of the file. ``first`` and ``last``: the least and
+    the greatest position of its rows, and the bytes ``[start, stop)`` of each row there; ``befores``: has it before
+    halves of updates?"""
 
     begin: int
     end: int
@@ -48,6 +58,9 @@ class Scan:
     malformed: tuple[int, str] | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ddl: list[Ddl] = field(default_factory=list)
+    first: Edge | None = None
+    last: Edge | None = None
+    befores: bool = False
 
     def nothing(self, begin: int) -> Scan:
         """The same for a split in which no record begins."""
@@ -57,6 +70,8 @@ class Scan:
         """One more part."""
         for indices, rows in part.rows:
             self.rows += len(indices)
+            if task.entry.role == ROWS:
+                self._take_positions(rows)
             if task.control == DDL_HISTORY and len(self.ddl) < _MOST_DDL:
                 self.ddl += ddl_rows(rows, task.index)
         for gap in part.gaps:
@@ -66,6 +81,44 @@ class Scan:
                 if part.unit is OffsetUnit.ROW:
                     self.rows += int(part.length[gap.index])
         self.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else self.end
+
+    def _take_positions(self, rows: Rows) -> None:
+        position = positions(rows)
+        found = pc.min_max(position).as_py()
+        if found["min"] is not None:
+            if self.first is None or found["min"] <= self.first[0]:
+                self.first = _edge(self.first, found["min"], position, rows)
+            if self.last is None or found["max"] >= self.last[0]:
+                self.last = _edge(self.last, found["max"], position, rows)
+        if not self.befores:
+            self.befores = bool(read_operations(rows, ROWS).is_(Operation.UPDATE, Kind.BEFORE).any())
+
+    def split(self, file: int, start: int, stop: int) -> SplitEntry:
+        """The split of the plan."""
+        if self.first is None or self.last is None:
+            return SplitEntry(file, start, stop, befores=self.befores)
+        (first, at_first), (last, at_last) = self.first, self.last
+        return SplitEntry(file, start, stop, first, last, _run(at_first), _run(at_last), self.befores)
+
+
+def _edge(known: Edge | None, text: str, position: pa.Array, rows: Rows) -> Edge:
+    """The rows at a position, with those that are known."""
+    at = np.flatnonzero(pc.fill_null(pc.equal(position, text), False).to_numpy(zero_copy_only=False))
+    begin = rows.offset[at]
+    found = list(zip(begin.tolist(), (begin + rows.length[at]).tolist(), strict=True))
+    return (text, found) if known is None or known[0] != text else (text, known[1] + found)
+
+
+def _without_places(edge: Edge | None) -> Edge | None:
+    """Only files of delimited text can be read from one byte to another."""
+    return None if edge is None else (edge[0], [])
+
+
+def _run(rows: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """From where to where rows stand one behind the other; None where they do not."""
+    ordered = sorted(rows)
+    follows = all(one[1] == two[0] for one, two in pairwise(ordered))
+    return (ordered[0][0], ordered[-1][1]) if ordered and follows else None
 
 
 def ddl_rows(rows: Rows, index: int) -> list[Ddl]:
@@ -89,8 +142,11 @@ def scan(task: ScanTask) -> Scan:
         for part in _looked_at(parts, found, task):
             found.take(part, task)
             if shape.kind == "parquet" and found.rows >= SAMPLE and task.control is None:
-                break  # its footer tells the rest
+                # its footer tells how many rows there are, and nobody which positions
+                found.first, found.last, found.befores = ("", []), (GREATEST, []), True
+                break
         found.begin, found.end = task.start, task.stop
+        found.first, found.last = _without_places(found.first), _without_places(found.last)
         if entry.compression is not None or shape.kind == "broken":
             found.size, found.problem = _extent(entry)
         return found

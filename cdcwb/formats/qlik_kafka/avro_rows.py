@@ -22,7 +22,7 @@ from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows, hex_text
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb.model import Problem
 
-__all__ = ["ENVELOPE", "Unresolved", "decode_confluent", "decode_enveloped", "decode_records"]
+__all__ = ["ENVELOPE", "decode_confluent", "decode_enveloped", "decode_records"]
 
 ENVELOPE: Final = """{"type": "record", "name": "MessageEnvelope", "fields": [
  {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 5}},
@@ -37,10 +37,6 @@ IMAGES: Final = ("data", "beforeData")
 
 FRAME: Final = 5
 """Bytes of the Confluent framing: a zero and the schema's id, big-endian (§2.3)."""
-
-
-class Unresolved(Exception):  # noqa: N818  (it is no error but a message that has to wait)
-    """A message cannot be decoded before its schema is known."""
 
 
 def decode_enveloped(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import list_files
@@ -31,10 +30,6 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
     CaptureError where the file ends before ``offset``.
     """
     container = containers.probe(path, options.container)
-    end = container.size if container.unit == "byte" else container.count or 0
-    if not 0 <= offset < end:
-        unit = "bytes" if container.unit == "byte" else "rows"
-        raise CaptureError(f"the file has {end} {unit}", path=path, offset=offset)
     messages = containers.locate(container, offset)
     options = replace(options, mode="PERMISSIVE")  # whatever else stands there
     plan = make_plan([path], options)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from cdcwb import charts
 from cdcwb.analysis import masks as ask
+from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.mask_bits import Drawn, draw
 from cdcwb.analysis.order import ordered
 from cdcwb.report import show
@@ -30,25 +31,25 @@ class Masks(Page):
     images: ClassVar[bool] = True
 
     @cached_property
+    def changed(self) -> Changed:
+        """Which columns updates changed, alone and in pairs."""
+        return ask.changed(self.capture)
+
+    @cached_property
     def updates(self) -> list[dict[str, Any]]:
         """How many updates there are of each table, and what tells their changed columns."""
-        return show.records(ask.overview(self.capture))
+        return ask.overview(self.capture, self.changed)
 
     @cached_property
     def columns(self) -> list[dict[str, Any]]:
         """Each column of updates: how often it was changed, is NULL, is not captured."""
-        return show.records(ask.columns(self.capture))
+        return ask.columns(self.capture, self.changed)
 
     @cached_property
     def totals(self) -> dict[str, int]:
         """Updates of all tables."""
         names = ("updates", "idle", "not_told", "with_mask")
         return {name: sum(row[name] for row in self.updates) for name in names}
-
-    @cached_property
-    def tables(self) -> list[str]:
-        """The tables with updates, those with most of them first."""
-        return list(dict.fromkeys(row["table"] for row in sorted(self.updates, key=lambda row: -row["updates"])))
 
     @cached_property
     def frequent(self) -> list[dict[str, Any]]:
@@ -79,14 +80,23 @@ class Masks(Page):
         facts: dict[str, Any] = {f"updates_{name}": number for name, number in totals.items() if name != "updates"}
         facts |= {"updates": totals["updates"], "updates_told_by": told, "columns_changed": len(changed)}
         self.begin(sheet, facts | {"updates_tables": len(known)})
+        unknown, others = totals["not_told"], totals["updates"] - totals["with_mask"]
         share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
         sheet.cards(
             [
                 ("updates", count(totals["updates"]), f"in {plural(len(known), 'table')}"),
-                ("source of the change information", tally(told), f"none for {plural(totals['not_told'], 'update')}"),
+                (
+                    "source of the change information",
+                    tally(told),
+                    f"none for {plural(unknown, 'update')}" if unknown else "for every update",
+                ),
                 ("no-op updates", count(totals["idle"]), share or "there are no updates"),
                 ("columns that change", count(len(changed)), f"of {count(len(self.columns))} in updates"),
-                ("with a change mask", count(totals["with_mask"]), "for the others: their images or the log record"),
+                (
+                    "with a change mask",
+                    count(totals["with_mask"]),
+                    "for the others: their images or the log record" if others else "all of them",
+                ),
             ]
         )
         if totals["updates"] and not totals["with_mask"]:
@@ -103,26 +113,23 @@ class Masks(Page):
     @panel("When columns change", ChangedOverTime)
     def over_time(self, sheet: Sheet) -> None:
         """A row for every column, the most changed at the top; the darker, the more updates changed it then."""
-        first, last = ask.time_span(self.capture)
         cells: list[dict[str, Any]] = []
         with_cells: list[str] = []
-        if first is not None and last is not None:
-            axis = ask.axis(self.capture, first, last)
-            frame, width_us = ask.over_time(self.capture, axis.first, axis.last)
-            cells = show.records(frame)
-            with_cells = [name for name in self.tables if any(cell["table"] == name for cell in cells)]
+        if (axis := ask.axis(self.capture)) is not None:
+            cells, width_us = ask.over_time(self.capture, axis)
+            with_cells = [name for name in self.changed.tables if any(cell["table"] == name for cell in cells)]
             for name in with_cells[:_TABLES]:
                 mine = [cell for cell in cells if cell["table"] == name]
                 sheet.note(f"{name}:")
                 numbers = show.table_html(mine[:50], {"began_at": "from", "column": "column", "changed": "updates"})
-                sheet.chart(charts.changed_over_time(mine, axis.first, axis.last, width_us, axis), numbers)
+                sheet.chart(charts.changed_over_time(mine, width_us, axis), numbers)
         changed = sum(cell["changed"] for cell in cells)
         untimed = sum(row["changed"] for row in self.columns) - changed
         if cells and untimed:
             changes = plural(untimed, "column change")
             sheet.note(f"{changes} in updates without a time: only in the charts of the next sections.")
         _some(sheet, with_cells, _TABLES)
-        if cells and (others := [name for name in self.tables if name not in with_cells]):
+        if cells and (others := [name for name in self.changed.tables if name not in with_cells]):
             why = "no update with a time and known changed columns changes any"
             sheet.note(f"No chart for {joined(others[:_TABLES])}: {why}.")
         if not cells:
@@ -133,7 +140,7 @@ class Masks(Page):
     def values(self, sheet: Sheet) -> None:
         """How often each column is changed, has a value, is NULL, or is not captured."""
         columns = self.columns
-        often = [name for name in self.tables if any(row["changed"] for row in columns if row["table"] == name)]
+        often = [name for name in self.changed.tables if any(row["changed"] for row in columns if row["table"] == name)]
         heads = {"column": "column", "changed": "changed", "share": "share of updates", "became_null": "became NULL"}
         heads |= {"set": "has a value", "null": "is NULL", "not_captured": "not captured"}
         for name in often[:_TABLES]:
@@ -153,8 +160,8 @@ class Masks(Page):
     @panel("Which columns change together", Together)
     def together(self, sheet: Sheet) -> None:
         """Which columns are changed by the same update."""
-        pairs = show.records(ask.together(self.capture))
-        paired = [name for name in self.tables if any(pair["table"] == name for pair in pairs)]
+        pairs = self.changed.together()
+        paired = [name for name in self.changed.tables if any(pair["table"] == name for pair in pairs)]
         for name in paired[:_PAIRED]:
             mine = [pair for pair in pairs if pair["table"] == name]
             heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}

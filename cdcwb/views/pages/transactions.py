@@ -66,14 +66,14 @@ class Transactions(Page):
         return ask.axis(self.capture, self.first, self.last) if self.first else None
 
     @cached_property
-    def longest_ones(self) -> Any:
-        """The longest transactions, as a frame."""
+    def longest_ones(self) -> list[dict[str, Any]]:
+        """The longest transactions."""
         return ask.timeline(self.capture, until=self.last)
 
     @cached_property
     def ranked(self) -> list[dict[str, Any]]:
         """The ten longest transactions of those whose duration is known."""
-        return show.records(self.longest_ones[self.longest_ones["lasted_us"].notna()].head(10))
+        return [row for row in self.longest_ones if row["lasted_us"] is not None][:10]
 
     @property
     def columns(self) -> dict[str, str]:
@@ -125,7 +125,7 @@ class Transactions(Page):
         """A bar for every transaction, from its begin to its end, on the axes of time and of the log."""
         shown, columns = self.longest_ones, {**_WHO, "duration_us": "duration", **self.columns}
         ends = {"capture_end": self.last, "last_position": self.facts["last_position"]}
-        figure = charts.timeline(show.records(shown), **ends, unit=self.summary["unit"], axis=self.axis)
+        figure = charts.timeline(shown, **ends, unit=self.summary["unit"], axis=self.axis)
         drawn = figure.layout.meta
         total = self.facts["transactions"]
         sheet.record(
@@ -139,7 +139,7 @@ class Transactions(Page):
             self._all_begins(sheet, total)
             longest = f"{count(drawn['drawn'])} longest of {count(total)} shown"
             sheet.note(f"{longest}; an unknown duration counts as short:")
-        numbers = show.table_html(show.records(shown.head(30)), columns)
+        numbers = show.table_html(shown[:30], columns)
         sheet.chart(figure, numbers)
         if drawn["drawn"] > drawn["on_time"]:
             without = plural(drawn["drawn"] - drawn["on_time"], "transaction")
@@ -156,11 +156,10 @@ class Transactions(Page):
     def _all_begins(self, sheet: Sheet, total: int) -> None:
         assert self.axis is not None
         sheet.note(f"All {plural(total, 'transaction')} by the time of their begin:")
-        histogram = ask.histogram(self.capture, self.axis.first, self.axis.last, least_us=self.tick_us)
-        cells = show.records(histogram.bins)
+        cells, width = ask.histogram(self.capture, self.axis, least_us=self.tick_us)
         heads = {"began_at": "begin from", "row": "duration or outcome", "transactions": "transactions"}
         numbers = show.table_html(cells[:50], heads)
-        sheet.chart(charts.heatmap(cells, ask.BANDS, histogram.width_us, self.axis), numbers)
+        sheet.chart(charts.heatmap(cells, ask.BANDS, width, self.axis), numbers)
         begun = sum(cell["transactions"] for cell in cells)
         if begun < total:
             sheet.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
@@ -223,6 +222,8 @@ class Transactions(Page):
                 sheet.chart(charts.latency(one.bins, marks, name, title), numbers)
             if one.known < one.all:
                 sheet.note(f"Not known for {plural(one.all - one.known, name)}: one of the two times is missing.")
+            if one.longer:
+                sheet.note(f"There are many different ones: p50, p95 and p99 are at most {one.longer:.2%} too long.")
             if one.negative:
                 sheet.note(f"{plural(one.negative, name)} below 0: two clocks that disagree, or one that was set back.")
         if waited.all and waited.all < self.summary["changes"]:
@@ -332,12 +333,12 @@ class Transactions(Page):
         """The transactions with most bytes, or rows."""
         ranked = ask.largest(self.capture)
         sheet.table(ranked, {**_WHO, "duration_us": "duration", **self.columns}, none="There are no transactions.")
-        sheet.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in show.records(ranked)]})
+        sheet.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in ranked]})
 
     @panel("Incomplete, rolled back, undone")
     def unfinished(self, sheet: Sheet) -> None:
         """Transactions that are incomplete, or did not commit."""
-        rest = show.records(ask.unfinished(self.capture, 30)) if self.facts["transactions_unfinished"] else []
+        rest = ask.unfinished(self.capture, 30) if self.facts["transactions_unfinished"] else []
         places = {
             "transaction_id": "transaction",
             "outcome": "outcome",

@@ -19,6 +19,9 @@ tables and so on. ``Settings(to_utc)``: a function that takes printed times (int
 UTC) and gives them in UTC and which are ambiguous or missing in their zone
 (``functools.partial(timezones.to_utc, zone=…)``); None: the zone is not known.
 
+``scan_messages(batches, literals)`` and ``read_messages(messages, place, settings, wanted, literals)``: the same of
+messages that are in no file.
+
 ``read_table(file, file_index, start, stop, settings, request, types) -> batches``: ``types`` are the chosen of
 ``TableFacts.arrow_types``.
 
@@ -41,10 +44,12 @@ from cdcwb.formats.goldengate.exports.files import (
     parts,
     probe,
     read,
+    read_messages,
     read_table,
     recognise,
     record_at,
     scan,
+    scan_messages,
 )
 from cdcwb.formats.goldengate.exports.json_fields import json_fields
 from cdcwb.formats.goldengate.exports.summary import ColumnFacts, Summary, TableFacts
@@ -63,10 +68,12 @@ __all__ = [
     "parts",
     "probe",
     "read",
+    "read_messages",
     "read_table",
     "recognise",
     "record_at",
     "scan",
+    "scan_messages",
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -25,10 +25,9 @@ from cdcwb.formats.goldengate.exports.typed import typed_rows
 from cdcwb.formats.goldengate.exports.xml_framing import TOKEN, boundaries
 from cdcwb.formats.goldengate.exports.xml_messages import XmlReader
 from cdcwb.formats.json_values import MARK, CutOff
-from cdcwb.formats.messages import Container
+from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.selecting import select
-from cdcwb.model import OffsetUnit
 from cdcwb.words import plural
 
 __all__ = [
@@ -38,10 +37,12 @@ __all__ = [
     "parts",
     "probe",
     "read",
+    "read_messages",
     "read_table",
     "recognise",
     "record_at",
     "scan",
+    "scan_messages",
 ]
 
 OPTIONS: Final[dict[str, str]] = dict(containers.OPTIONS)
@@ -265,11 +266,9 @@ def _view(source: Source) -> memoryview:
 
 def scan(file: ExportFile, start: int, stop: int) -> Summary:
     """What is in a part: tables with their columns, counts and positions."""
-    summary = Summary()
     if file.container is not None:
-        for messages in containers.read(file.container, start, stop):
-            summarise(summary_of_json(messages, file.literals, summary).groups, summary, True)
-        return summary
+        return scan_messages(containers.read(file.container, start, stop), file.literals)
+    summary = Summary()
     source = open_source(file.path, "binary")
     try:
         reader = XmlReader(_view(source), (file.path, 0, file.unit), file.encoding)
@@ -280,6 +279,14 @@ def scan(file: ExportFile, start: int, stop: int) -> Summary:
     return summary
 
 
+def scan_messages(batches: Iterable[Messages], literals: bool = False) -> Summary:
+    """What is in messages, which are in bytes ``literals`` or as they are."""
+    summary = Summary()
+    for messages in batches:
+        summarise(summary_of_json(messages, literals, summary).groups, summary, True)
+    return summary
+
+
 def read(
     file: ExportFile, file_index: int, start: int, stop: int, settings: Settings, wanted: Wanted = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
@@ -287,7 +294,7 @@ def read(
     place = (file.path, file_index, file.unit)
     if file.container is not None:
         for messages in containers.read(file.container, start, stop):
-            yield from select(events_of_json(messages, place, settings.to_utc, wanted, file.literals), wanted)
+            yield from read_messages(messages, place, settings, wanted, file.literals)
         return
     source = open_source(file.path, "binary")
     try:
@@ -296,6 +303,13 @@ def read(
             yield from select(reader.events(found, stop, settings.to_utc, wanted), wanted)
     finally:
         source.close()
+
+
+def read_messages(
+    messages: Messages, place: tuple[str, int, str], settings: Settings, wanted: Wanted, literals: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The events of some messages of one file or partition; ``place``: it, its index and the unit of places."""
+    return select(events_of_json(messages, place, settings.to_utc, wanted, literals), wanted)
 
 
 def read_table(
@@ -320,16 +334,14 @@ def record_at(file: ExportFile, file_index: int, offset: int, settings: Settings
     An event of a transaction that is longer than a batch may lack what later records say of it. Raises CaptureError
     where the file ends before.
     """
-    extent = file.size if file.count is None else file.count
-    if not 0 <= offset < extent:
-        unit = "bytes" if file.unit == OffsetUnit.BYTE else "rows"
-        raise CaptureError(f"the file has {plural(extent, unit[:-1])}", path=file.path, offset=offset)
     if file.container is not None:
         found = containers.locate(file.container, offset)
         events = events_of_json(found, (file.path, file_index, file.unit), settings.to_utc, EVERYTHING, file.literals)
         rows = events.to_pylist()
         row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
         return row["raw"] or b"", row
+    if not 0 <= offset < file.size:
+        raise CaptureError(f"the file has {plural(file.size, 'byte')}", path=file.path, offset=offset)
     start = max(one for one, _ in [(0, 0), *parts(file, _NEAR)] if one <= offset)
     for events in read(file, file_index, start, file.size, settings):
         last = events.num_rows - 1

@@ -1,0 +1,286 @@
+"""Questions that headers of changes answer, each as a pair of functions: the answer for some changes, and several
+answers as one. Changes are those of the local index, its bins, or a batch of Spark's (:mod:`cdcwb.spark.folding`).
+
+Codes differ from batch to batch, so answers are by text. Times are microseconds since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.index.columns import NO_TIME
+from cdcwb.index.headers import Bools, Headers, Ints, headers_of
+from cdcwb.model import Operation
+from cdcwb.spark.folding import folded
+from cdcwb.time_axis import time_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "ByTable",
+    "Changed",
+    "added",
+    "by_table",
+    "changed",
+    "changed_over_time",
+    "changed_rows",
+    "counted",
+    "merge_changed",
+    "merge_tables",
+    "of_all",
+    "over_time",
+    "over_time_rows",
+    "table_rows",
+    "updates",
+]
+
+_NOT_GIVEN: Final = "not given"
+_MOST_PAIRED: Final = 64  # changed columns of one update that are counted in pairs
+_SETS: Final = 4096  # that are paired at once
+
+Record = dict[str, Any]
+T = TypeVar("T")
+
+
+def of_all(frame: DataFrame, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
+    """What a pair of functions answers about all changes of a frame, in one Spark job."""
+
+    def partial(batch: pa.RecordBatch) -> T:
+        headers = headers_of(batch)
+        return ask(headers, headers.everything)
+
+    return folded(frame, partial, merge)
+
+
+def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:
+    """Several counts as one."""
+    found: Counter[Any] = Counter()
+    for part in parts:
+        found.update(part)
+    return found
+
+
+def _groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
+    """The different rows of columns of numbers, and how many changes each is (``times`` for each of the rows)."""
+    names = [str(number) for number in range(len(columns))]
+    rows = pa.table([*columns, *([] if times is None else [times])], [*names, *([] if times is None else ["times"])])
+    count = ([], "count_all") if times is None else ("times", "sum")
+    found = rows.group_by(names, use_threads=False).aggregate([count])
+    return [np.asarray(column).astype(np.int64) for column in found.columns]
+
+
+def counted(
+    times: Ints | None, columns: Sequence[npt.NDArray[Any]], texts: Sequence[Sequence[str] | None]
+) -> Counter[Any]:
+    """How many changes have each combination of numbers, or of what numbers mean (``texts``, for each column)."""
+    *groups, counts = (group.tolist() for group in _groups(times, *columns))
+    named = [
+        [meant[number] for number in group] if meant else group for group, meant in zip(groups, texts, strict=True)
+    ]
+    keys = named[0] if len(named) == 1 else zip(*named, strict=True)
+    return Counter(dict(zip(keys, counts, strict=True)))
+
+
+# --- what was done ----------------------------------------------------------------------------------------------------
+
+
+def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Counter[tuple[int | None, str]]:
+    """How many changes there are of each bin (from 0 at ``start``; None: without a time) and operation. Merged by
+    :func:`added`."""
+    names, codes = [_NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
+    timed, untimed = mask & headers.timed, mask & ~headers.timed
+    bins = (headers.at[timed] - start) // width_us
+    found = counted(headers.weights(timed), [bins, codes[timed]], [None, names])
+    without = counted(headers.weights(untimed), [codes[untimed]], [names])
+    found.update({(None, name): times for name, times in without.items()})
+    return found
+
+
+def over_time_rows(
+    found: Counter[tuple[int | None, str]], start: int, width_us: int
+) -> tuple[list[Record], dict[str, int]]:
+    """A row for each bin and operation: ``began_at``, ``operation``, ``changes``; and changes without a time, by
+    operation."""
+    timed = sorted((number, operation, times) for (number, operation), times in found.items() if number is not None)
+    rows = [
+        {"began_at": time_of(start + number * width_us), "operation": operation, "changes": times}
+        for number, operation, times in timed
+    ]
+    return rows, dict(sorted((name, times) for (number, name), times in found.items() if number is None))
+
+
+ByTable = tuple[Counter[tuple[str, str]], dict[tuple[str, str], Any]]
+"""How many changes there are, by table and operation; and by table and one of these, what is known of them."""
+
+_ENDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "first_time": min,
+    "last_time": max,
+    "first_position": min,
+    "last_position": max,
+}
+
+
+def by_table(headers: Headers, mask: Bools) -> ByTable:
+    """What was done to each table; merged by :func:`merge_tables`. Positions are those of all rows."""
+    tables, operations = headers.texts["table"], [_NOT_GIVEN, *headers.texts["operation"]]
+    codes, timed = headers.codes["table"], mask & headers.timed
+    columns = [codes[mask], headers.codes["operation"][mask] + 1]
+    counts = counted(headers.weights(mask), columns, [tables, operations])
+    first, last = np.full(len(tables), np.iinfo(np.int64).max), np.full(len(tables), NO_TIME)
+    np.minimum.at(first, codes[timed], headers.at[timed])
+    np.maximum.at(last, codes[timed], headers.last_at[timed])
+    ends: dict[tuple[str, str], Any] = {}
+    for code in np.flatnonzero(last != NO_TIME):
+        ends[tables[code], "first_time"], ends[tables[code], "last_time"] = time_of(first[code]), time_of(last[code])
+    if (texts := headers.position) is not None:
+        order = pc.array_sort_indices(texts).to_numpy()[: len(texts) - texts.null_count]
+        for name, places in (("first_position", order), ("last_position", order[::-1])):
+            known, at = np.unique(codes[places], return_index=True)
+            found = zip(known.tolist(), texts.take(pa.array(places[at])).to_pylist(), strict=True)
+            ends |= {(tables[code], name): text for code, text in found}
+    return counts, ends
+
+
+def merge_tables(parts: Sequence[ByTable]) -> ByTable:
+    """Several answers of :func:`by_table` as one."""
+    ends: dict[tuple[str, str], Any] = {}
+    for _, part in parts:
+        for key, value in part.items():
+            ends[key] = _ENDS[key[1]](ends.get(key, value), value)
+    return added(counts for counts, _ in parts), ends
+
+
+def table_rows(found: ByTable) -> list[Record]:
+    """A row for each table: ``table``, ``changes``, ``operations`` (pairs of operation and number, most first),
+    ``first_time``, ``last_time``, ``first_position``, ``last_position`` (None where unknown); most changed first."""
+    counts, ends = found
+    done: dict[str, list[tuple[str, int]]] = {}
+    for (table, operation), times in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        done.setdefault(table, []).append((operation, times))
+    rows = [
+        {"table": table, "changes": sum(times for _, times in these), "operations": these}
+        | {name: ends.get((table, name)) for name in _ENDS}
+        for table, these in done.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["changes"], row["table"]))
+
+
+# --- changed columns --------------------------------------------------------------------------------------------------
+
+
+def updates(headers: Headers, mask: Bools) -> Bools:
+    """The selected updates."""
+    texts = headers.texts["operation"]
+    if Operation.UPDATE not in texts:
+        return np.zeros(len(mask), np.bool_)
+    return mask & (headers.codes["operation"] == texts.index(Operation.UPDATE))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Which columns updates changed. By table: ``updates``, those of which it is ``known`` what changed, and those of
+    them that are ``idle``, because nothing did. ``columns``: the updates that changed a column, by table and column;
+    ``pairs``: those that changed both, by table and two columns in the order of their names, as far as asked."""
+
+    updates: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    idle: Counter[str] = field(default_factory=Counter)
+    columns: Counter[tuple[str, str]] = field(default_factory=Counter)
+    pairs: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables with updates, those with most of them first."""
+        return sorted(self.updates, key=lambda name: (-self.updates[name], name))
+
+    def share(self, table: str, column: str) -> Record:
+        """``updates`` (of which it is known what changed), ``changed`` (the column), ``share`` (from 0 to 1; None where
+        there are none)."""
+        known, number = self.known[table], self.columns[table, column]
+        return {"updates": known, "changed": number, "share": number / known if known else None}
+
+    def changed_columns(self) -> list[Record]:
+        """A row for each column that was changed: ``table``, ``column``, and its :meth:`share`; in the order of tables,
+        then most changed first."""
+        rows = [{"table": table, "column": name} | self.share(table, name) for table, name in self.columns]
+        return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
+
+    def together(self, limit: int = 200) -> list[Record]:
+        """Which columns change in the same update: ``table``, ``column``, ``other``, ``together`` (updates that changed
+        both), ``column_changed``, ``other_changed``, ``likeness`` (updates that changed both among those that changed
+        either, from 0 to 1). The ``limit`` most frequent pairs, those of each table together."""
+        rows: list[Record] = []
+        for (table, column, other), number in sorted(self.pairs.items(), key=lambda one: (-one[1], one[0]))[:limit]:
+            one, two = self.columns[table, column], self.columns[table, other]
+            row = {"table": table, "column": column, "other": other, "together": number, "column_changed": one}
+            rows.append(row | {"other_changed": two, "likeness": number / (one + two - number)})
+        return sorted(rows, key=lambda row: row["table"])  # stable
+
+
+def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
+    """Which columns the selected updates changed; merged by :func:`merge_changed`.
+
+    Of an update that changed more than 64 columns only the first 64 by name are ``paired``."""
+    chosen, names = updates(headers, mask), headers.texts["table"]
+    tables, codes, times = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen])
+    every = counted(times, [tables], [names])
+    tables, codes, times = (one[codes >= 0] for one in (tables, codes, times))
+    rows, columns = headers.columns_of(codes)
+    idle = np.bincount(rows, minlength=len(codes)) == 0
+    return Changed(
+        every,
+        counted(times, [tables], [names]),
+        counted(times[idle], [tables[idle]], [names]),
+        counted(times[rows], [tables[rows], columns], [names, headers.names]),
+        added(_paired(headers, names[one], codes[tables == one], times[tables == one]) for one in np.unique(tables))
+        if paired
+        else Counter(),
+    )
+
+
+def _paired(headers: Headers, table: str, codes: Ints, times: Ints) -> Counter[tuple[str, str, str]]:
+    """How often two columns are in the same set. A product of matrices counts them, however many the sets are."""
+    rows, columns = headers.columns_of(codes, _MOST_PAIRED)
+    there, columns = np.unique(columns, return_inverse=True)
+    both = np.zeros((len(there), len(there)))
+    for begin in range(0, len(codes), _SETS):
+        part = slice(*np.searchsorted(rows, [begin, begin + _SETS]))
+        held = np.zeros((min(_SETS, len(codes) - begin), len(there)))
+        held[rows[part] - begin, columns[part]] = 1
+        both += held.T @ (held * times[begin : begin + _SETS, None])
+    names = [headers.names[number] for number in there.tolist()]
+    return Counter({(table, names[a], names[b]): int(both[a, b]) for a, b in np.argwhere(np.triu(both, 1)).tolist()})
+
+
+def merge_changed(parts: Sequence[Changed]) -> Changed:
+    """Several answers of :func:`changed` as one."""
+    return Changed(*(added(getattr(part, one.name) for part in parts) for one in fields(Changed)))
+
+
+def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Counter[tuple[str, str, int]]:
+    """How many of the selected updates that have a time changed each column when: by table, column and bin, from 0 at
+    ``start``. Merged by :func:`added`."""
+    chosen = updates(headers, mask) & headers.timed & (headers.set >= 0)
+    number = (headers.at[chosen] - start) // width_us
+    groups = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen], number)
+    tables, codes, bins, times = groups
+    rows, columns = headers.columns_of(codes)
+    texts = [headers.texts["table"], headers.names, None]
+    return counted(times[rows], [tables[rows], columns, bins[rows]], texts)
+
+
+def changed_rows(found: Counter[tuple[str, str, int]], start: int, width_us: int) -> list[Record]:
+    """A row for each table, column and bin: ``table``, ``column``, ``bin``, ``began_at``, ``changed``."""
+    return [
+        {"table": table, "column": name, "bin": place, "began_at": time_of(start + place * width_us), "changed": times}
+        for (table, name, place), times in sorted(found.items())
+    ]

@@ -1,0 +1,96 @@
+"""The command that takes a capture from a running system: capture."""
+
+from __future__ import annotations
+
+import click
+
+from cdcwb.cli.console import print_json, print_lines, safe, working
+from cdcwb.cli.options import Target, as_json
+from cdcwb.live import FILE_BYTES, PATIENCE
+from cdcwb.words import plural, size
+
+__all__ = ["capture"]
+
+
+@click.command()
+@click.argument("url", metavar="URL")
+@click.option(
+    "--from",
+    "start",
+    metavar="POINT",
+    default="earliest",
+    show_default=True,
+    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON.",
+)
+@click.option(
+    "--until",
+    "end",
+    metavar="POINT",
+    default="latest",
+    show_default=True,
+    help="latest, or a point as in --from; messages from there on are not captured.",
+)
+@click.option(
+    "--to",
+    "target",
+    metavar="DIR",
+    type=Target("a folder"),
+    required=True,
+    help="A folder; one that has a part of the capture is continued.",
+)
+@click.option(
+    "--client-config",
+    "config",
+    metavar="FILE",
+    type=click.Path(),
+    help="Properties of the Kafka client (librdkafka), name=value lines; default: the file CDCWB_KAFKA_CONFIG names.",
+)
+@click.option(
+    "--wait",
+    "patience",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=PATIENCE,
+    show_default=True,
+    help="Give up after so long without an answer or a message.",
+)
+@click.option(
+    "--file-size",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    default=FILE_BYTES,
+    show_default=True,
+    help="Keys and values in one file.",
+)
+@as_json
+def capture(
+    url: str, start: str, end: str, target: str, config: str | None, patience: float, file_size: int, as_json: bool
+) -> None:
+    """Copy messages of a topic, byte for byte, to files that every command opens as a capture.
+
+    URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN. Started again, the command
+    continues where the files end. Exit code 5: the cluster does not answer; run it again later.
+    """
+    from cdcwb.live.kafka import Topics, kafka_settings, parse_point
+    from cdcwb.live.recorder import record
+
+    topics = Topics.parse(url)
+    points = parse_point(start, "--from"), parse_point(end, "--until")
+    settings = kafka_settings(config)
+    with working(f"capturing {topics.url}") as step:
+        done = record(
+            topics,
+            target,
+            *points,
+            settings,
+            lambda read, total: step(f"capturing {topics.url}", read, total),
+            file_size,
+            patience,
+        )
+    if as_json:
+        found = [one._asdict() for one in done.ranges]
+        print_json({"url": topics.url, "to": target, "messages": done.messages, "bytes": done.bytes, "ranges": found})
+        return
+    more = "more " if done.continued else ""
+    read = f"{plural(done.messages, f'{more}message')}, {size(done.bytes)}"
+    print_lines([safe(f"{target}: {read} from {plural(len(done.ranges), 'partition')} of {topics.url}")])

@@ -1,0 +1,88 @@
+"""Halves of updates that find each other by their position: which belong together, and which may be in two splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.base import Halved
+from cdcwb.model import Kind
+
+__all__ = ["GREATEST", "HALVES", "WHOLE", "as_array", "elsewhere", "overlaps", "partners"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+HALVES: Final = (str(Kind.BEFORE), str(Kind.AFTER))
+"""The kinds of events that are halves."""
+
+WHOLE: Final = Halved(befores=False)
+"""A split without halves of updates."""
+
+GREATEST: Final = "\U0010ffff"
+"""A text that no position is greater than."""
+
+
+def as_array(values: pa.Array) -> Bools:
+    """Truth values as numpy has them."""
+    found: Bools = values.to_numpy(zero_copy_only=False)
+    return found
+
+
+def overlaps(ranges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """What two or more of some ranges of texts have in common, as ranges that do not touch; their ends are theirs."""
+    steps = sorted((text, last) for pair in ranges for last, text in enumerate(pair))
+    found: list[tuple[str, str]] = []
+    open_ones, since = 0, ""
+    for text, last in steps:
+        if last:
+            open_ones -= 1
+            if open_ones == 1:
+                found.append((since, text))
+        else:
+            open_ones += 1
+            if open_ones == 2:
+                since = text
+    return tuple(found)
+
+
+def elsewhere(rows: pa.RecordBatch | pa.Table, halved: Halved) -> Bools:
+    """Which rows are halves of updates whose other halves may be in another split."""
+    half = pc.and_(pc.is_in(rows["kind"], pa.array(HALVES)), pc.is_valid(rows["position"]))
+    found = as_array(half).copy()
+    at = np.flatnonzero(found)
+    if not halved.shared or not len(at):
+        return np.zeros(rows.num_rows, np.bool_)
+    position = rows["position"].take(pa.array(at)).to_numpy(zero_copy_only=False)
+    firsts, lasts = (np.array(texts, object) for texts in zip(*halved.shared, strict=True))
+    place = np.searchsorted(lasts, position)
+    inside = place < len(lasts)
+    inside[inside] = firsts[place[inside]] <= position[inside]
+    found[at] = inside
+    return found
+
+
+def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
+    """Of each row the number of the other half of its update, -1 for none: at one position the first before half goes
+    with the first after half, the second with the second. And which rows are halves with a position."""
+    half = as_array(pc.and_(pc.is_in(rows["kind"], pa.array(HALVES)), pc.is_valid(rows["position"])))
+    at = np.flatnonzero(half)
+    partner = np.full(rows.num_rows, -1, np.int64)
+    codes = pc.rank(rows["position"].take(pa.array(at)), tiebreaker="dense").to_numpy().astype(np.int64)
+    after = as_array(pc.equal(rows["kind"].take(pa.array(at)), str(Kind.AFTER))).astype(np.int64)
+    group = 2 * codes + after
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    rank = np.empty(len(at), np.int64)
+    rank[order] = np.arange(len(at)) - np.repeat(starts, np.diff(np.append(starts, len(at))))
+    name = codes * (len(at) + 1) + rank
+    befores, afters = np.flatnonzero(after == 0), np.flatnonzero(after)
+    _, one, two = np.intersect1d(name[befores], name[afters], assume_unique=True, return_indices=True)
+    one, two = at[befores[one]], at[afters[two]]
+    partner[one], partner[two] = two, one
+    return partner, half

@@ -1,0 +1,281 @@
+"""Rows of one statement as one change (docs/formats/idm-event-log.md §6.2), where the rows are.
+
+A statement is a run of neighbouring rows by record_id. Where record ids fall little in capture order, as they do
+because they are given before transactions commit, a task has the rows of its split in order after a look at the
+beginning of the next one. Whether its first rows belong to the statement before is not known to it: the task before
+reads on, up to the first row that follows from none before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.assembly import joined as together
+from cdcwb.formats.base import OF_CHANGES, Wanted
+from cdcwb.formats.idm_event_log import sentences
+from cdcwb.formats.idm_event_log.laid import Bools, Ints
+from cdcwb.formats.idm_event_log.plan import Plan
+from cdcwb.formats.idm_event_log.reader import read_events
+from cdcwb.formats.idm_event_log.statements import first_rows, keys_of_rows, records_of
+from cdcwb.formats.selecting import with_problems
+from cdcwb.model import ChangeSource, Kind, Problem
+
+__all__ = ["NEAR", "joined_rows", "read_changes", "read_checked", "read_spellings"]
+
+_ROWS: Final = frozenset({str(Kind.CHANGE), str(Kind.CONTROL)})
+_MERGED: Final = ("before", "after", "changed_columns", "problems")
+_CHECKED: Final = frozenset(
+    ("kind", "file_index", "file", "offset", "length", "position", "raw", "schema_name", "table_name", "problems")
+)
+_SPELT: Final = _CHECKED - {"problems", "position"} | {"headers", "key"}
+_Keys: TypeAlias = Callable[[pa.RecordBatch], tuple[Ints, Ints, Ints]]
+
+NEAR: Final = 1 << 16
+"""By how much a record_id may be lower than one before it, for changes to be put together where the rows are."""
+
+
+def read_changes(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`, in the order of record_id; rows
+    without one are changes by themselves. A record_id must not be lower than one before it by more than ``behind`` (of
+    the plan's facts), which is to be small."""
+    held = _Held()
+    border = _Border() if _highest_before(plan, split) else None
+    wanted = replace(wanted, kinds=_ROWS, columns=frozenset(OF_CHANGES))
+    for rows in _in_order(plan, split, wanted):
+        yield from joined_rows(rows.alone, np.arange(rows.alone.num_rows))
+        if border is not None:
+            begin = border.in_front(rows)
+            border, rows = (None if begin < len(rows) else border), rows.take(slice(begin, None))
+        yield from held.add(rows)
+    if border is None and plan.splits[split].highest > _highest_before(plan, split):
+        for rows in _reading_on(plan, split + 1, wanted):
+            yield from held.add(rows)
+        yield from held.end()
+
+
+def read_checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The events with problems, those of a record_id that an earlier row has among them, as batches of
+    :data:`cdcwb.model.EVENTS`. Without the bytes no row is known to be a duplicate."""
+    last, of_last = -1, None  # the last record_id, and the first row with it
+    for rows in _in_order(plan, split, replace(wanted, columns=_CHECKED), _records_only):
+        yield with_problems(rows.alone)
+        yield with_problems(rows.events)
+        records = np.append(last, rows.record)
+        first = np.searchsorted(records, records)
+        some = np.flatnonzero(first < np.arange(len(records))).tolist()
+        at = {number: _row(rows.events, number - 1, of_last) for one in some for number in (one, int(first[one]))}
+        if some:
+            yield pa.RecordBatch.from_pylist([_again(at[one], at[int(first[one])]) for one in some], model.EVENTS)
+        if records[-1] > last:
+            last, of_last = int(records[-1]), _row(rows.events, int(first[-1]) - 1, None)
+
+
+def _row(events: pa.RecordBatch, number: int, before: dict[str, Any] | None) -> dict[str, Any]:
+    found: dict[str, Any] = before if number < 0 and before else events.slice(number, 1).to_pylist()[0]
+    return found
+
+
+def _again(row: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
+    """The event of a row whose record_id an earlier one has, with that as its problem."""
+    spot = f"offset {first['offset']}" + ("" if first["file"] == row["file"] else f" of {Path(first['file']).name}")
+    record_id = row["position"].lstrip("0")
+    if row["raw"] is not None and row["raw"] == first["raw"]:
+        code, sentence = Problem.REPEATED, sentences.duplicate_row(spot, record_id)
+    else:
+        code, sentence = Problem.LOG_RULE, sentences.record_id_again(spot, record_id)
+    return {**row, "problems": [{"code": str(code), "detail": sentence}]}
+
+
+def read_spellings(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Of each spelling of the key of a table its first row in a split, as batches of :data:`cdcwb.model.EVENTS`."""
+    seen: set[str] = set()
+    for rows in read_events(plan, plan.splits[split], replace(wanted, kinds=_ROWS, columns=_SPELT)):
+        key = pc.map_lookup(rows["headers"], "table_key", "first")
+        names = [pc.fill_null(rows[name], "") for name in ("schema_name", "table_name")]
+        spelt = pc.binary_join_element_wise(*names, key, "\x1f").dictionary_encode()
+        firsts = np.unique(pc.fill_null(spelt.indices, -1).to_numpy(zero_copy_only=False), return_index=True)
+        texts = [None if code < 0 else spelt.dictionary[code].as_py() for code in firsts[0].tolist()]
+        new = [at for text, at in zip(texts, firsts[1].tolist(), strict=True) if text is not None and text not in seen]
+        seen.update(text for text in texts if text is not None)
+        yield rows.take(pa.array(sorted(new), pa.int64()))
+
+
+def _reading_on(plan: Plan, split: int, wanted: Wanted) -> Iterator[_Rows]:
+    """The rows of the next splits up to the first that follows from none before it."""
+    for following in range(split, len(plan.splits)):
+        border = _Border()
+        for rows in _in_order(plan, following, wanted):
+            end = border.in_front(rows)
+            yield rows.take(slice(end))
+            if end < len(rows):
+                return
+
+
+def _highest_before(plan: Plan, split: int) -> int:
+    """The highest record_id in front of a split, 0 for none."""
+    return max((one.highest for one in plan.splits[:split]), default=0)
+
+
+def _in_order(plan: Plan, split: int, wanted: Wanted, keys: _Keys = keys_of_rows) -> Iterator[_Rows]:
+    """The rows of a split in the order of record_id: those with a higher one than the splits before have, and the late
+    ones of the next splits that have no higher one than it has itself."""
+    low, behind = _highest_before(plan, split), int(plan.facts["behind"])
+    high = max(low, plan.splits[split].highest)
+    held, top = None, 0
+    for number in range(split, len(plan.splits) if high > low else split + 1):
+        for rows in _numbered_rows(plan, number, wanted, keys):
+            top = max(top, int(rows.record.max(initial=0)))
+            if number > split:
+                rows = replace(rows, alone=rows.alone.slice(0, 0))
+            rows = rows.take((rows.record > low) & (rows.record <= high))
+            rows = rows if held is None else held.followed_by(rows)
+            rows = rows.take(np.argsort(rows.record, kind="stable"))
+            end = int(np.searchsorted(rows.record, top - behind))
+            held = replace(rows.take(slice(end, None)), alone=rows.alone.slice(0, 0))
+            yield rows.take(slice(end))
+            if number > split and top > high + behind:
+                break
+        if number > split and top > high + behind:
+            break
+    if held is not None:
+        yield held
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that have a record_id, and of each the number of its statement and of its column
+    (:func:`~cdcwb.formats.idm_event_log.statements.keys_of_rows`); ``alone``: the rows without one, which are in no
+    order, and what is no row, where that is wanted."""
+
+    events: pa.RecordBatch
+    record: Ints
+    statement: Ints
+    column: Ints
+    alone: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    def take(self, some: slice | Ints | Bools) -> _Rows:
+        """Some of the rows."""
+        if isinstance(some, slice):
+            start, stop, _ = some.indices(len(self))
+            events = self.events.slice(start, stop - start)
+        else:
+            places = np.arange(len(self))[some]
+            is_all = len(places) == len(self) and bool((np.diff(places) == 1).all())
+            events = self.events if is_all else self.events.take(pa.array(places))
+        return _Rows(events, self.record[some], self.statement[some], self.column[some], self.alone)
+
+    def followed_by(self, rows: _Rows) -> _Rows:
+        """These rows and those behind them."""
+        both = ((getattr(self, name), getattr(rows, name)) for name in ("record", "statement", "column"))
+        record, statement, column = (np.append(one, two) for one, two in both)
+        return _Rows(together(self.events, rows.events), record, statement, column, rows.alone)
+
+
+def _numbered_rows(plan: Plan, split: int, wanted: Wanted, keys: _Keys) -> Iterator[_Rows]:
+    for batch in read_events(plan, plan.splits[split], wanted):
+        every = _Rows(batch, *keys(batch), batch)
+        has = every.record >= 0
+        yield replace(every.take(has), alone=batch.filter(pa.array(~has)))
+
+
+def _records_only(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
+    nothing = np.full(events.num_rows, -1, np.int64)
+    return records_of(events), nothing, nothing
+
+
+class _Border:
+    """Looks in the rows of a split for the first that follows from none before it. Nothing is known of the very first:
+    it may follow from a row of the split before."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int] | None = None
+
+    def in_front(self, rows: _Rows) -> int:
+        """How many of the next rows stand in front of it: all, where it is not among them."""
+        if not len(rows):
+            return 0
+        is_first = self._before is None
+        before = (rows.statement[0], rows.column[0]) if self._before is None else self._before
+        self._before = rows.statement[-1], rows.column[-1]
+        statement, column = (
+            np.append(one, many) for one, many in zip(before, (rows.statement, rows.column), strict=True)
+        )
+        begins = (column[1:] < 0) | (column[:-1] < 0) | (statement[1:] != statement[:-1])
+        begins[0] &= not is_first
+        return int(np.argmax(begins)) if begins.any() else len(begins)
+
+
+class _Held:
+    """Puts rows together. What is held back is what the next rows may belong to."""
+
+    def __init__(self) -> None:
+        self._rows: _Rows | None = None
+
+    def add(self, rows: _Rows) -> Iterator[pa.RecordBatch]:
+        """The changes that are complete with these rows, which follow those before."""
+        if self._rows is not None:
+            rows = self._rows.followed_by(rows)
+        first = first_rows(rows.statement, rows.column < 0, rows.column)
+        if len(first):
+            last = int(first[-1])
+            self._rows = rows.take(slice(last, None))
+            yield from joined_rows(rows.events.slice(0, last), first[:-1])
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """What is held back."""
+        if self._rows is not None:
+            yield from joined_rows(self._rows.events, np.zeros(1, np.int64))
+
+
+def joined_rows(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:
+    """The rows from each of ``first`` to the next as one change, as a batch of :data:`cdcwb.model.CHANGES`.
+
+    A change has the place, position, headers and key of its last row, the images of all, their columns in order and
+    their problems; ``source_events`` has their places in capture order. Rows of an unknown type are none.
+    """
+    if not len(first):
+        return
+    rows = rows.take(pa.array(np.arange(rows.num_rows)))  # a slice would share its buffers
+    ends = np.append(first, rows.num_rows)
+    last = pa.array(ends[1:] - 1)
+    columns: dict[str, pa.Array] = {}
+    for field in model.CHANGES:
+        if field.name in _MERGED:
+            columns[field.name] = _merged(rows[field.name], ends, field)
+        elif field.name in rows.schema.names:
+            columns[field.name] = rows[field.name].take(last)
+        else:
+            columns[field.name] = pa.nulls(len(last), field.type)
+    file, offset = (rows[name].to_numpy(zero_copy_only=False) for name in ("file_index", "offset"))
+    of_change = np.repeat(np.arange(len(first)), np.diff(ends))
+    by_place = pa.array(np.lexsort((offset, file, of_change)))
+    fields = [rows[field.name].take(by_place).cast(field.type) for field in model.SOURCE_EVENT]
+    places = pa.StructArray.from_arrays(fields, fields=list(model.SOURCE_EVENT))
+    columns["source_events"] = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), places)
+    log, nothing = pa.scalar(str(ChangeSource.LOG)), pa.scalar(None, pa.string())
+    columns["change_source"] = pc.if_else(columns["changed_columns"].is_valid(), log, nothing)
+    made = pa.RecordBatch.from_arrays(
+        [columns[field.name].cast(field.type) for field in model.CHANGES], schema=model.CHANGES
+    )
+    yield made.filter(pc.equal(made["kind"], str(Kind.CHANGE)))
+
+
+def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
+    """The lists or maps of rows that follow each other as one; null where all are."""
+    there = np.concatenate([[0], np.cumsum(column.is_valid().to_numpy(zero_copy_only=False))])
+    missing = there[ends[1:]] == there[ends[:-1]]
+    offsets = pa.array(column.offsets.to_numpy()[ends], mask=np.append(missing, False))
+    if pa.types.is_map(field.type):
+        return pa.MapArray.from_arrays(offsets, column.keys, column.items).cast(field.type)
+    return pa.ListArray.from_arrays(offsets, column.values).cast(field.type)

@@ -1,0 +1,364 @@
+"""What the records of a split say of transactions of a stream of committed work, and what several splits say together.
+
+A transaction may have records in many splits. Each says what it has in one narrow row (:data:`PARTS`); the rows of one
+transaction make one (:func:`summarised`), whoever brings them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.assembly import CHANGES, Read, distinct, labels
+from cdcwb.formats.base import Halved, Wanted
+from cdcwb.formats.halves import WHOLE, as_array, elsewhere, partners
+from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.sequences import sequence_times
+from cdcwb.model import Completeness, Kind, Outcome, Problem
+
+__all__ = [
+    "OF_ENDS",
+    "OF_PARTS",
+    "PARTS",
+    "SUMMARIES",
+    "Groups",
+    "incomplete",
+    "read_parts",
+    "records_of",
+    "summarised",
+]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
+PARTS: Final = pa.schema(
+    [
+        ("transaction_id", pa.string()),
+        ("begin_position", pa.string()),  # the least position
+        ("highest", pa.string()),  # the greatest
+        ("commit_position", pa.string()),
+        ("began_at", MICROSECONDS),  # the first time of its records
+        ("ended_at", MICROSECONDS),  # the last of a change sequence, a commit record or a rollback
+        ("bytes", pa.int64()),
+        ("numbers", pa.list_(_RANGE)),  # of its events, without those that are there again
+        ("last", pa.bool_()),  # is its last event there, or its rollback?
+        ("says_last", pa.bool_()),  # does any event say whether it is the last?
+        ("begins", pa.bool_()),  # of a trail: is its first record there?
+        ("gaps", pa.bool_()),
+        ("rolls_back", pa.bool_()),
+        ("rolled_back_at", pa.string()),
+        ("labels", pa.list_(pa.string())),  # the tables of all its records
+        ("changes", pa.map_(pa.string(), pa.int64())),
+        ("tables", pa.list_(pa.string())),  # those of its changes
+    ]
+)
+"""What a split says of a transaction: one row for each that has a record there."""
+
+OF_ENDS: Final = ("kind", "transaction_id", "commit_position", "last_in_transaction", "changed_at")
+"""The columns of records that speak of ends."""
+
+OF_PARTS: Final = (
+    *OF_ENDS,
+    *("length", "operation", "position", "event_no", "schema_name", "table_name", "problems"),
+)
+"""The columns of records that :func:`read_parts` looks at."""
+_NO_TEXT: Final = pa.scalar(None, pa.string())
+_FIRST: Final = ("0", "3")  # TransInd of a transaction's first record
+_LACKS_EVENTS: Final = {
+    str(Completeness.NO_BEGIN): str(Problem.NO_BEGIN),
+    str(Completeness.NO_END): str(Problem.OPEN_TRANSACTION),
+    str(Completeness.GAPS): str(Problem.GAP),
+}
+
+
+def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:
+    """What the records of a split say of its transactions, as a batch of :data:`PARTS`. What is counted of changes
+    leaves out halves at positions that other splits have too. ``trail``: records tell which is the first of its
+    transaction (GoldenGate's TransInd)."""
+    groups = Groups(records_of(read, wanted, (*OF_PARTS, "headers") if trail else OF_PARTS, halved))
+    if not len(groups):
+        return
+    position, last = groups.column("position"), groups.column("last_in_transaction")
+    rolls_back = groups.are(Kind.ROLLBACK)
+    marks, begins = groups.are(Kind.COMMIT, Kind.ROLLBACK), pa.nulls(len(groups), pa.bool_())
+    if trail:
+        place = pc.map_lookup(groups.column("headers"), "TransInd", "first")
+        marks |= as_array(pc.and_(pc.fill_null(last, False), pc.is_valid(place)))
+        is_first = as_array(pc.is_in(place, pa.array(_FIRST)))
+        begins = pc.if_else(groups.some(as_array(pc.is_valid(place))), groups.some(is_first), begins)
+    ends = pc.coalesce(sequence_times(position)[0], groups.column("changed_at", marks))
+    label = labels(groups.column("schema_name"), groups.column("table_name"))
+    operation = groups.column("operation", as_array(groups.column("counts")))
+    counted = pc.is_valid(operation).to_numpy(zero_copy_only=False)
+    operations, offsets, times = groups.distinct(operation)
+    found: dict[str, Any] = {
+        "transaction_id": groups.names,
+        "begin_position": groups.least(position),
+        "highest": groups.greatest(position),
+        "commit_position": groups.greatest(groups.column("commit_position")),
+        "began_at": groups.least(groups.column("changed_at")),
+        "ended_at": groups.greatest(ends),
+        "bytes": groups.sum(groups.column("length")),
+        "numbers": groups.ranges(groups.column("event_no")),
+        "last": groups.some(as_array(pc.fill_null(last, False)) | rolls_back),
+        "says_last": groups.some(as_array(pc.is_valid(last))),
+        "begins": begins,
+        "gaps": groups.some(_with_gap(groups.column("problems"))),
+        "rolls_back": groups.some(rolls_back),
+        "rolled_back_at": groups.greatest(groups.column("position", rolls_back)),
+        "labels": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
+        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
+        "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(pc.if_else(counted, label, _NO_TEXT)))),
+    }
+    yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
+
+
+SUMMARIES: Final = pa.schema(
+    [
+        *model.TRANSACTIONS,
+        ("labels", pa.list_(pa.string())),  # the tables of all records
+        ("numbers_seen", pa.int64()),  # how many different numbers of events there are
+        ("lowest_number", pa.int64()),
+        ("highest_number", pa.int64()),
+        ("begins", pa.bool_()),
+        ("last", pa.bool_()),
+    ]
+)
+"""Transactions, and what tells what is missing in them."""
+
+
+def summarised(parts: pa.Table) -> pa.RecordBatch:
+    """Parts (:data:`PARTS`) of transactions, of which all are there, as a batch of :data:`SUMMARIES`.
+
+    A transaction is complete when its first and last events were seen and none between them is missing: by the numbers
+    that Qlik gives its events, by GoldenGate's TransInd. Where nothing tells, it is not known.
+    """
+    groups = Groups(parts)
+    count = len(groups)
+    if not count:
+        return pa.RecordBatch.from_pylist([], schema=SUMMARIES)
+    last, says_last, gaps, rolls_back = (
+        as_array(groups.some(as_array(pc.fill_null(groups.column(name), False))))
+        for name in ("last", "says_last", "gaps", "rolls_back")
+    )
+    begins = groups.greatest(groups.column("begins").cast(pa.int8())).cast(pa.bool_())
+    seen, lowest, highest = groups.numbers(groups.column("numbers"))
+    knows = ((seen > 0) | as_array(begins.is_valid())) & says_last
+    without_begin = ((seen > 0) & (lowest > 1)) | ~as_array(pc.fill_null(begins, True))
+    lacks = ((seen > 0) & (highest - lowest + 1 > seen)) | gaps
+    steps = (
+        (~knows, Completeness.UNKNOWN),
+        (without_begin, Completeness.NO_BEGIN),
+        (~last, Completeness.NO_END),
+        (lacks, Completeness.GAPS),
+    )
+    completeness = np.select([rows for rows, _ in steps], [str(one) for _, one in steps], str(Completeness.COMPLETE))
+    at_end = pc.if_else(pa.array(~knows), groups.greatest(groups.column("highest")), _NO_TEXT)
+    operations, offsets, times = groups.in_lists(groups.column("changes"))
+    unnumbered = seen == 0
+    found: dict[str, Any] = {
+        "transaction_id": groups.names,
+        "begin_position": groups.least(groups.column("begin_position")),
+        "end_position": pc.coalesce(
+            groups.greatest(groups.column("commit_position")), groups.greatest(groups.column("rolled_back_at")), at_end
+        ),
+        "began_at": groups.least(groups.column("began_at")),
+        "ended_at": groups.greatest(groups.column("ended_at")),
+        "outcome": pc.if_else(pa.array(rolls_back), str(Outcome.ROLLED_BACK), str(Outcome.COMMITTED)),
+        "completeness": pa.array(completeness.tolist(), pa.string()),
+        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
+        "tables": pa.ListArray.from_arrays(*_swapped(groups.in_lists(groups.column("tables")))),
+        "bytes": groups.sum(groups.column("bytes")),
+        "user": pa.nulls(count, pa.string()),
+        "labels": pa.ListArray.from_arrays(*_swapped(groups.in_lists(groups.column("labels")))),
+        "numbers_seen": pa.array(seen),
+        "lowest_number": pa.array(lowest, mask=unnumbered),
+        "highest_number": pa.array(highest, mask=unnumbered),
+        "begins": begins,
+        "last": pa.array(last),
+    }
+    return pa.RecordBatch.from_arrays([found[one.name].cast(one.type) for one in SUMMARIES], schema=SUMMARIES)
+
+
+def incomplete(summaries: pa.RecordBatch) -> list[dict[str, Any]]:
+    """What is missing in transactions (:data:`SUMMARIES`), as rows of :data:`cdcwb.model.PROBLEMS`. Gaps that no number
+    tells are problems of the events around them."""
+    lacking = pc.is_in(summaries["completeness"], pa.array(list(_LACKS_EVENTS)))
+    rows = []
+    for row in summaries.filter(lacking).to_pylist():
+        told = [one for one in (_no_begin(row), _between(row), _no_end(row)) if one]
+        if told:
+            code = _LACKS_EVENTS[row["completeness"]]
+            rows.append(
+                {
+                    "severity": str(Problem(code).severity),
+                    "code": code,
+                    "sentence": "; ".join(told),
+                    "transaction_id": row["transaction_id"],
+                    "table": row["labels"][0] if len(row["labels"]) == 1 else None,
+                }
+            )
+    return rows
+
+
+def _no_begin(row: dict[str, Any]) -> str | None:
+    if (row["lowest_number"] or 0) > 1:
+        return f"the first event that is there has number {row['lowest_number']}"
+    return "the begin of this transaction is not in the capture" if row["begins"] is False else None
+
+
+def _between(row: dict[str, Any]) -> str | None:
+    if row["lowest_number"] is None:
+        return None
+    number = row["highest_number"] - row["lowest_number"] + 1 - row["numbers_seen"]
+    lacks = "is missing" if number == 1 else "are missing"
+    return f"{number} of its events {row['lowest_number']} to {row['highest_number']} {lacks}" if number > 0 else None
+
+
+def _no_end(row: dict[str, Any]) -> str | None:
+    if row["last"]:
+        return None
+    if row["highest_number"] is None:
+        return "the end of this transaction is not in the capture"
+    return f"the last event is missing; the highest number is {row['highest_number']}"
+
+
+def records_of(read: Read, wanted: Wanted, columns: tuple[str, ...], halved: Halved = WHOLE) -> pa.Table:
+    """The records of transactions in a split, with these columns; ``counts``: is it that of a change?"""
+    narrow = replace(wanted, images=False, columns=frozenset(columns))
+    schema = pa.schema([model.EVENTS.field(name) for name in columns])
+    records = pa.Table.from_batches([batch.select(list(columns)) for batch in read(narrow)], schema).combine_chunks()
+    counts = as_array(pc.is_in(_one(records["kind"]), pa.array(CHANGES))).copy()
+    if (halved.befores or halved.shared) and "position" in columns:
+        here = ~elsewhere(records, halved)
+        at = np.flatnonzero(here)
+        partner, _ = partners(records.take(pa.array(at)))
+        counts &= here
+        counts[at[(partner >= 0) & as_array(pc.equal(_one(records["kind"]), str(Kind.BEFORE)))[at]]] = False
+    records = records.append_column("counts", pa.array(counts))
+    return records.filter(pc.is_valid(records["transaction_id"]))
+
+
+def _swapped(found: tuple[pa.Array, pa.Array, Ints]) -> tuple[pa.Array, pa.Array]:
+    return found[1], found[0]
+
+
+def _with_gap(problems: pa.Array) -> Bools:
+    """Which records have a problem that says that events are missing."""
+    found = np.zeros(len(problems), np.bool_)
+    for row in np.flatnonzero(as_array(pc.is_valid(problems))).tolist():
+        found[row] = any(one["code"] == Problem.GAP for one in problems[row].as_py())
+    return found
+
+
+class Groups:
+    """Records by transaction: ``names`` are those of the transactions; what is given by record is put together for
+    each of them, null where none of its records has a value."""
+
+    def __init__(self, records: pa.Table) -> None:
+        records = records.combine_chunks()
+        named = _one(records["transaction_id"]).dictionary_encode()
+        self.names: pa.Array = named.dictionary
+        number = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        order = np.argsort(number, kind="stable")
+        self._number = number[order]
+        self._starts = np.flatnonzero(np.diff(self._number, prepend=-1))
+        self._records = records.take(pa.array(order))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def column(self, name: str, rows: Bools | None = None) -> pa.Array:
+        """A column of the records; null for others than ``rows``."""
+        values = _one(self._records[name])
+        return values if rows is None else pc.if_else(pa.array(rows), values, pa.scalar(None, values.type))
+
+    def are(self, *kinds: str) -> Bools:
+        """Which records are of these kinds."""
+        return as_array(pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds])))
+
+    def some(self, rows: Bools) -> pa.Array:
+        """Is one of its records among these?"""
+        return pa.array(np.logical_or.reduceat(rows, self._starts))
+
+    def sum(self, values: pa.Array) -> pa.Array:
+        """Its numbers added up."""
+        return pa.array(np.add.reduceat(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), self._starts))
+
+    def least(self, values: pa.Array) -> pa.Array:
+        """The first of its texts or times."""
+        return self._first(values, "ascending")
+
+    def greatest(self, values: pa.Array) -> pa.Array:
+        """The last of its texts or times."""
+        return self._first(values, "descending")
+
+    def _first(self, values: pa.Array, order: str) -> pa.Array:
+        rank = pc.rank(values, sort_keys=order, tiebreaker="first").to_numpy().astype(np.int64)
+        row_of = np.empty(len(values), np.int64)
+        row_of[rank - 1] = np.arange(len(values))
+        return values.take(pa.array(row_of[np.minimum.reduceat(rank, self._starts) - 1]))
+
+    def distinct(self, texts: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
+        """See :func:`cdcwb.formats.assembly.distinct`."""
+        known = as_array(pc.is_valid(texts))
+        return distinct(self._number[known], texts.filter(pa.array(known)), len(self))
+
+    def ranges(self, values: pa.Array) -> pa.Array:
+        """Its numbers, each once, as ranges of numbers that follow each other."""
+        known = as_array(pc.is_valid(values))
+        of, numbers = self._number[known], values.filter(pa.array(known)).to_numpy()
+        order = np.lexsort((numbers, of))
+        of, numbers = of[order], numbers[order]
+        starts = (np.diff(of, prepend=-1) != 0) | (np.diff(numbers, prepend=0) > 1)
+        first = np.flatnonzero(starts)
+        ends = np.append(first, len(numbers))[1:] - 1
+        offsets = np.searchsorted(of[first], np.arange(len(self) + 1))
+        both = pa.StructArray.from_arrays([pa.array(numbers[first]), pa.array(numbers[ends])], fields=list(_RANGE))
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), both)
+
+    def in_lists(self, lists: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
+        """The different texts of its lists, or keys of its maps, in name order, as texts and offsets; and how often
+        each is there, or the sum of its values."""
+        number = self._number[pc.list_parent_indices(_listed(lists)).to_numpy()]
+        items = pc.list_flatten(_listed(lists))
+        if pa.types.is_map(lists.type):
+            keys, values = items.flatten()
+            return distinct(number, keys, len(self), values.to_numpy(zero_copy_only=False))
+        return distinct(number, items, len(self))
+
+    def numbers(self, ranges: pa.Array) -> tuple[Ints, Ints, Ints]:
+        """How many different numbers its ranges have, the least and the greatest (0: there are none)."""
+        number = self._number[pc.list_parent_indices(ranges).to_numpy()]
+        first, last = (one.to_numpy(zero_copy_only=False) for one in pc.list_flatten(ranges).flatten())
+        order = np.lexsort((first, number))
+        number, first, last = number[order], first[order], last[order]
+        upto = pd.Series(last).groupby(number).cummax()
+        before = upto.groupby(number).shift(fill_value=-(1 << 62)).to_numpy()
+        fresh = np.maximum(last - np.maximum(before + 1, first) + 1, 0)
+        seen, lowest, highest = (np.zeros(len(self), np.int64) for _ in range(3))
+        np.add.at(seen, number, fresh)
+        np.maximum.at(highest, number, last)
+        lowest[number[::-1]] = first[::-1]  # the first of each, which is written last
+        return seen, lowest, highest
+
+
+def _listed(lists: pa.Array) -> pa.Array:
+    """A map as a list of pairs."""
+    if not pa.types.is_map(lists.type):
+        return lists
+    pairs = pa.list_(pa.struct([("key", lists.type.key_type), ("value", lists.type.item_type)]))
+    return lists.cast(pairs)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)

@@ -1,0 +1,13 @@
+"""Captures from the running system: topics of a Kafka cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["FILE_BYTES", "PATIENCE"]
+
+FILE_BYTES: Final = 64 << 20
+"""Bytes of keys and values after which the next file of a partition begins."""
+
+PATIENCE: Final = 60.0
+"""Seconds without a message after which the cluster counts as down."""
