@@ -169,6 +169,8 @@ def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints
     chosen = np.arange(len(transactions))[numbers]
     if 0 < limit < len(chosen):  # comparing the ids of all would be most of the time
         chosen = chosen[first[chosen] <= np.partition(first[chosen], limit - 1)[limit - 1]]
+    if not len(chosen):  # PyArrow before 19 selects none of none with an error
+        return chosen
     by = [first, *keys, transactions.rows["transaction_id"]]
     columns = {str(place): pa.array(key).take(pa.array(chosen)) for place, key in enumerate(by)}
     order = pc.select_k_unstable(pa.table(columns), limit, [(name, "ascending") for name in columns])

@@ -107,7 +107,7 @@ def _read(parts: Sequence[Path]) -> pa.Table:
         with pq.ParquetFile(path) as file:
             row = 0
             names = [name for name in _READ if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=1 << 17, columns=names):
+            for batch in file.iter_batches(batch_size=1 << 17, columns=names) if file.num_row_groups else ():
                 tables.append(_prepared(batch, number, row))
                 row += len(batch)
     if not tables:

@@ -89,7 +89,8 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
-        yield from file.iter_batches(batch_size=1 << 17, columns=[*READ, "source_events", "changed_columns"])
+        if file.num_row_groups:  # PyArrow before 19 fails where there is none
+            yield from file.iter_batches(batch_size=1 << 17, columns=[*READ, "source_events", "changed_columns"])
 
 
 def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
