@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,16 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format
-from cdcwb.formats.base import Format, Plan, Recognition, TableRequest
+from cdcwb.formats.base import Format, Plan, Recognition, Run, TableRequest
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import check_condition, event_columns, nearest
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
-from cdcwb.saved import SAVED, VERSION, read_description, saved_among
+from cdcwb.planned import Origin, Planned, plain
+from cdcwb.saved import read_description, replacing, saved_among, write_description
+from cdcwb.small import is_small, tables_of, write_tables
 from cdcwb.spark.names import with_names
-from cdcwb.standard_input import named
-from cdcwb.tables import Continued, Decoded, Live, LiveRows, Origin, Saved, plain
+from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
     from cdcwb.views import Views
 
-__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "register"]
+__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "register", "save_small"]
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
@@ -223,19 +222,42 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
     return Reading(files, stamps, format, fmt, recognition, options, common)
 
 
+def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
+    """What :class:`cdcwb.planned.Planned` is made of. ``run`` does the work over the bytes."""
+    fmt, common = reading.format, reading.common
+    plan = fmt.plan(reading.files, reading.options, run)
+    _check_keys(fmt, plan, common.keys)
+    detected = _detected(fmt, reading.recognition, reading.given, plan)
+    origin = Origin(reading.files, reading.given, {name: plain(one) for name, one in reading.options.items()})
+    return fmt, plan, detected, common.images, common.mode, common.keys, origin, reading.stamps
+
+
 def _open_files(reading: Reading, session: SparkSession) -> Live:
     """The tables of a capture of files."""
     from cdcwb.spark.jobs import runner
 
     register(session)
-    fmt, common = reading.format, reading.common
-    plan = fmt.plan(reading.files, reading.options, runner(session))
-    _check_keys(fmt, plan, common.keys)
-    detected = _detected(fmt, reading.recognition, reading.given, plan)
-    live = Live(session, fmt, plan, detected, common.images, common.mode, common.keys)
-    live.origin = Origin(reading.files, reading.given, {name: plain(one) for name, one in reading.options.items()})
-    live.stamps = reading.stamps
-    return live
+    return Live(session, *_planned(reading, runner(session)))
+
+
+def save_small(
+    directory: str | os.PathLike[str], path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None
+) -> Path | None:
+    """What ``load(path, format, **options).save(directory)`` does, in this process and without Spark. None, and nothing
+    is written, where that is not possible: the capture is not small, or is put together by Spark
+    (:func:`cdcwb.small.tables_of`). Raises CaptureError as both do."""
+    checked = check_capture(path, format, options)
+    if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
+        return None
+    planned = Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks]))
+    small = tables_of(planned)
+    if small is None:
+        return None
+    target = Path(directory).expanduser().absolute()
+    with replacing(target, overwrite=False) as beside:
+        write_tables(small, beside)
+        write_description(beside, planned.format.name, planned.files, planned.facts, planned.continuation())
+    return target
 
 
 def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
@@ -610,46 +632,28 @@ class Capture:
         is replaced, also the one that is read, and only something else is an error.
         """
         target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
-        replaces = overwrite and (target / SAVED).is_file()
-        if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
-            raise CaptureError(
-                "already exists; not overwritten. overwrite=True replaces a saved capture", path=str(target)
-            )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside, old = (Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)) for _ in range(2))
-        try:
+        with replacing(target, overwrite) as beside:
             whole = type(self) is Capture and not self._filters
-            decoded = self.decoded(beside / ("events" if whole else _DECODED))
-            if whole and decoded is self:
-                with_names(self._tables.numbered()).write.parquet(str(beside / "events"))
-            in_splits = whole and isinstance(self._tables, Live) and self._tables.in_splits
-            for name in model.TABLES:
-                if not (whole and name == "events"):
-                    source = self if in_splits and name != "table_versions" else decoded
-                    with_names(getattr(source, name)).write.mode("overwrite").parquet(str(beside / name))
-            shutil.rmtree(beside / _DECODED, ignore_errors=True)
-            facts = {
-                "version": VERSION,
-                "format": self.format,
-                "files": self.files,
-                "facts": self.facts,
-                "continue": self._tables.continuation() if whole else {"not": _PARTIAL},
-            }
-            (beside / SAVED).write_text(named(json.dumps(facts, indent=1)), encoding="utf-8")
-            beside.chmod(0o755)
-            if target.exists():
-                target.rename(old)
-            try:
-                beside.rename(target)
-            except OSError:
-                old.rename(target)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-            with suppress(OSError):  # it holds something only where it could not be put back
-                old.rmdir()
+            small = tables_of(self._tables) if whole and type(self._tables) is Live else None
+            if small is None:
+                self._write_tables(beside, whole)
+            else:
+                write_tables(small, beside)
+            goes_on = self._tables.continuation() if whole else {"not": _PARTIAL}
+            write_description(beside, self.format, self.files, self.facts, goes_on)
         return target
+
+    def _write_tables(self, beside: Path, whole: bool) -> None:
+        """Every table in a folder of its name. ``whole``: are they those of a capture of which nothing is left out?"""
+        decoded = self.decoded(beside / ("events" if whole else _DECODED))
+        if whole and decoded is self:
+            with_names(self._tables.numbered()).write.parquet(str(beside / "events"))
+        in_splits = whole and isinstance(self._tables, Live) and self._tables.in_splits
+        for name in model.TABLES:
+            if not (whole and name == "events"):
+                source = self if in_splits and name != "table_versions" else decoded
+                with_names(getattr(source, name)).write.mode("overwrite").parquet(str(beside / name))
+        shutil.rmtree(beside / _DECODED, ignore_errors=True)
 
     def decoded(self, place: str | os.PathLike[str]) -> Self:
         """The same capture, with its events decoded into a Parquet table at ``place``, from which all its tables are

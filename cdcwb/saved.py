@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths
+from cdcwb.standard_input import named
 
-__all__ = ["SAVED", "VERSION", "read_description", "saved_among", "saved_at", "saved_format"]
+__all__ = [
+    "SAVED",
+    "VERSION",
+    "read_description",
+    "replacing",
+    "saved_among",
+    "saved_at",
+    "saved_format",
+    "write_description",
+]
 
 SAVED: Final = "cdcwb.json"
 """The file that tells a saved capture from a folder of raw files."""
@@ -56,3 +70,39 @@ def read_description(folder: Path) -> dict[str, Any]:
     if version not in _READ:
         raise CaptureError(f"saved in version {version}; this one reads version {VERSION}", path=str(folder))
     return facts
+
+
+def write_description(
+    folder: Path, format: str, files: list[dict[str, Any]], facts: dict[str, Any], goes_on: dict[str, Any]
+) -> None:
+    """Writes :data:`SAVED` into a folder of tables. ``goes_on``: what it needs to be continued."""
+    about = {"version": VERSION, "format": format, "files": files, "facts": facts, "continue": goes_on}
+    (folder / SAVED).write_text(named(json.dumps(about, indent=1)), encoding="utf-8")
+
+
+@contextmanager
+def replacing(target: Path, overwrite: bool) -> Iterator[Path]:
+    """An empty folder, which becomes ``target`` when the block ends well, and is removed otherwise.
+
+    Raises CaptureError if there is something at ``target``; with ``overwrite`` a saved capture there is replaced.
+    """
+    replaces = overwrite and (target / SAVED).is_file()
+    if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
+        raise CaptureError("already exists; not overwritten. overwrite=True replaces a saved capture", path=str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside, old = (Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)) for _ in range(2))
+    try:
+        yield beside
+        beside.chmod(0o755)
+        if target.exists():
+            target.rename(old)
+        try:
+            beside.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        with suppress(OSError):  # it holds something only where it could not be put back
+            old.rmdir()

@@ -3,8 +3,7 @@ capture, or a saved capture and the files that came since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import OF_CHANGES, Assembling, Format, Halving, Joining, Pairing, Plan, RowFormat, TableRequest
-from cdcwb.formats.continued import Stamps, divide, marks_of
-from cdcwb.standard_input import is_spool
+from cdcwb.formats.base import OF_CHANGES, Assembling, Halving, Joining, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.continued import divide
+from cdcwb.planned import SPLIT, Planned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from cdcwb.spark.rows import RowsOf
 
-__all__ = ["Continued", "Decoded", "Live", "LiveRows", "Origin", "Saved", "plain"]
+__all__ = ["Continued", "Decoded", "Live", "LiveRows", "Saved"]
 
 _OF_TIMES: Final = ("position", "transaction_id", "changed_at")
 
@@ -35,53 +34,16 @@ _OF_PROBLEMS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a capture was opened from: its files, and the format (or ``auto``) and options that were given, as JSON
-    holds them."""
-
-    files: list[str]
-    format: str
-    options: dict[str, Any]
-
-
-def plain(value: Any) -> Any:
-    """The value of an option as JSON holds it; every spelling of a number or a truth value is the same text."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return [plain(one) for one in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 _SPELT: Final = (*(name for name in _OF_PROBLEMS if name != "problems"), "position", "key", "headers")
 
 
-class Live:
+class Live(Planned):
     """The tables of a capture that is read from its files."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        fmt: Format,
-        plan: Plan,
-        detected: list[dict[str, Any]],
-        images: bool,
-        mode: str,
-        keys: dict[str, list[str]],
-    ) -> None:
+    def __init__(self, spark: SparkSession, *planned: Any) -> None:
+        super().__init__(*planned)
         self.spark = spark
-        self.format = fmt
-        self.plan = plan
-        self.text = plan.to_text()
-        self.detected_rows = detected
-        self.with_images = images
-        self.mode = mode
-        self.keys = keys
-        self.files = fmt.files(plan)
-        self.facts = plan.facts
-        self.origin: Origin | None = None
-        self.stamps: Stamps = {}
+        self.text = self.plan.to_text()
 
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
@@ -105,21 +67,6 @@ class Live:
 
         options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
         return unpack(self._read(packed="true", **options), split=True)
-
-    @cached_property
-    def marks(self) -> list[list[str]]:
-        """What tells whether the events of each split still hold when the capture goes on."""
-        return marks_of(self.format, self.plan, self.stamps)
-
-    def continuation(self) -> dict[str, Any]:
-        """What a saved capture needs to go on, or why it cannot."""
-        if self.mode == "DROPMALFORMED":
-            return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
-        if self.origin is None:
-            return {"not": "it was saved from a table of rows, not from files"}
-        if any(map(is_spool, self.origin.files)):
-            return {"not": "it was saved from standard input, which cannot be read again"}
-        return {**asdict(self.origin), "splits": self.marks}
 
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
@@ -388,14 +335,13 @@ class Continued(Live):
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
         # saved ones have their images, and so halves must be alike
-        return _only(self.numbered(mode).drop(_split_name()), columns)
+        return _only(self.numbered(mode).drop(SPLIT), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
         from pyspark.sql import functions as F
 
         from cdcwb.spark.kept import kept_rows
-        from cdcwb.spark.packing import SPLIT
 
         parts: list[DataFrame] = []
         divided = self.divided
@@ -479,8 +425,6 @@ def stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import IntegerType, StructType
 
-    from cdcwb.spark.packing import SPLIT
-
     schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
     return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(place))
 
@@ -488,9 +432,3 @@ def stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
 def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:
     """Some of its columns; None: all."""
     return frame if columns is None else frame.select(*columns)
-
-
-def _split_name() -> str:
-    from cdcwb.spark.packing import SPLIT
-
-    return SPLIT

@@ -80,21 +80,24 @@ class Halves:
 
 
 class _Headers:
-    """What the headers of a split say. Events are those of transactions that cross no border.
+    """What the headers of a split say. Events are those of transactions that cross no border; ``all_events``: and those
+    of none, as if they were of one.
 
     ``number``: that of their transaction in ``names``; ``change``: which of them changes are made of. ``crosses``: of
     all events of the split that changes are made of, is it of a transaction that does cross one?
     """
 
-    def __init__(self, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> None:
+    def __init__(
+        self, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False, all_events: bool = False
+    ) -> None:
         narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
         events = pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS)
         of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
         crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
         self.crosses = crosses.filter(of_changes).to_numpy()
-        kept = pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
+        kept = pc.invert(crosses) if all_events else pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
         self.events = events.filter(kept).combine_chunks()
-        named = self.column("transaction_id").dictionary_encode()
+        named = pc.fill_null(self.column("transaction_id"), "").dictionary_encode()
         self.names: pa.Array = named.dictionary
         self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         self.change = np.flatnonzero(self.are(*CHANGES))
@@ -176,13 +179,17 @@ class _Headers:
         return found
 
 
-def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+def read_changes(
+    read: Read, wanted: Wanted, crossing: frozenset[str], committed: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The changes of a split, without those of the transactions ``crossing``, in the order of the last of their
-    records, as batches of :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
-    headers = _Headers(read, wanted, crossing)
+    records, as batches of :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split. ``committed``: the
+    stream has committed work only, and no begins and ends; then they are as those of
+    :func:`cdcwb.formats.delivered.read_delivered`, and may be of no transaction."""
+    headers = _Headers(read, wanted, crossing, all_events=committed)
     if not len(headers.change):
         return
-    halves, became = headers.halves(), Became.of(headers)
+    halves, became = headers.halves(), Became.delivered(headers) if committed else Became.of(headers)
     offsets = headers.column("offset").to_numpy()[headers.change]
     first = 0  # of the changes that are decoded next
     seen = 0  # of all changes of the split
@@ -305,6 +312,15 @@ class Became:
             outcome = pc.if_else(pa.array(undone), _UNDONE[0], outcome)
         commit = headers.last(headers.are(Kind.COMMIT)).take(pa.array(number))
         return cls(outcome, headers.column("position").take(commit), headers.column("changed_at").take(commit))
+
+    @classmethod
+    def delivered(cls, headers: _Headers) -> Became:
+        """Of the changes among headers, of committed work in a trail, as far as their own records tell."""
+        operation = headers.column("operation").take(pa.array(headers.change))
+        loaded = pc.fill_null(pc.equal(operation, str(Operation.REFRESH)), True)
+        outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
+        nothing = pa.nulls(len(headers.change), pa.string())
+        return cls(outcome, nothing, pa.nulls(len(headers.change), model.CHANGES.field("committed_at").type))
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------

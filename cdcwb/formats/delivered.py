@@ -131,23 +131,25 @@ class _Pairs:
         yield assembled(rows, done, partner[done], Halves(partner, alone, ordered=False), became, done)
 
 
-def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
-    """What the records of a split say of the ends of transactions, as a batch of :data:`ENDS`."""
-    records = records_of(read, wanted, OF_ENDS)
+def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool = False) -> Iterator[pa.RecordBatch]:
+    """What the records of a split say of the ends of transactions, as a batch of :data:`ENDS`. ``trail``: a record
+    tells which is the last of its transaction (GoldenGate's TransInd), and that is its commit."""
+    records = records_of(read, wanted, (*OF_ENDS, "headers") if trail else OF_ENDS)
     rolls_back = pc.equal(records["kind"], str(Kind.ROLLBACK))
-    marks = pc.or_(
-        pc.or_(pc.is_valid(records["commit_position"]), rolls_back), pc.fill_null(records["last_in_transaction"], False)
-    )
-    records = records.filter(marks)
+    last = pc.fill_null(records["last_in_transaction"], False)
+    records = records.filter(pc.or_(pc.or_(pc.is_valid(records["commit_position"]), rolls_back), last))
     groups = Groups(records)
     if not len(groups):
         return
-    commits = groups.column("changed_at", groups.are(Kind.COMMIT))
+    commits = groups.are(Kind.COMMIT)
+    if trail:
+        placed = pc.is_valid(pc.map_lookup(groups.column("headers"), "TransInd", "first"))
+        commits |= as_array(pc.and_(placed, pc.fill_null(groups.column("last_in_transaction"), False)))
     yield pa.RecordBatch.from_arrays(
         [
             groups.names,
             groups.greatest(groups.column("commit_position")),
-            groups.greatest(commits),
+            groups.greatest(groups.column("changed_at", commits)),
             groups.some(groups.are(Kind.ROLLBACK)),
         ],
         schema=ENDS,

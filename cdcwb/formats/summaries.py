@@ -122,6 +122,22 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE, trail: bool =
     yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
 
 
+def counted(changes: pa.Table) -> pa.RecordBatch:
+    """What changes say of their transactions, as a batch of :data:`PARTS` that says nothing else. Of ``changes`` only
+    transaction, operation and table are looked at."""
+    changes = changes.filter(pc.and_(pc.is_valid(changes["transaction_id"]), pc.is_valid(changes["operation"])))
+    groups = Groups(changes)
+    operations, offsets, times = groups.distinct(groups.column("operation"))
+    label = labels(groups.column("schema_name"), groups.column("table_name"))
+    found = {
+        "transaction_id": groups.names,
+        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
+        "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
+    }
+    columns = [found[one.name] if one.name in found else pa.nulls(len(groups), one.type) for one in PARTS]
+    return pa.RecordBatch.from_arrays(columns, schema=PARTS)
+
+
 SUMMARIES: Final = pa.schema(
     [
         *model.TRANSACTIONS,
@@ -261,12 +277,12 @@ def _with_gap(problems: pa.Array) -> Bools:
 
 
 class Groups:
-    """Records by transaction: ``names`` are those of the transactions; what is given by record is put together for
-    each of them, null where none of its records has a value."""
+    """Records by transaction (or another text column, ``by``): ``names`` are those of the transactions; what is given
+    by record is put together for each of them, null where none of its records has a value."""
 
-    def __init__(self, records: pa.Table) -> None:
+    def __init__(self, records: pa.Table, by: str = "transaction_id") -> None:
         records = records.combine_chunks()
-        named = _one(records["transaction_id"]).dictionary_encode()
+        named = _one(records[by]).dictionary_encode()
         self.names: pa.Array = named.dictionary
         number = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         order = np.argsort(number, kind="stable")

@@ -252,8 +252,7 @@ def assemble_problems(
     elif transactions is not None:
         found = found.unionByName(committed.missing_events(transactions))
     if not form.commits:
-        clock = committed.frozen_times(headers).withColumn("tables", F.lit(None).cast("array<string>"))
-        found = found.unionByName(_unplaced(clock, severity))
+        found = found.unionByName(committed.frozen_times(headers))
     return found.unionByName(beside)
 
 

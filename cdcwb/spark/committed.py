@@ -17,9 +17,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
+from cdcwb.formats import clock
 from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.clock import MOMENT, SEQUENCES
 from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, incomplete, read_parts, summarised
-from cdcwb.model import Kind, Operation, Outcome, Problem
+from cdcwb.model import Kind, Operation, Outcome
 from cdcwb.spark.pairing import table_label
 
 if TYPE_CHECKING:
@@ -38,8 +40,6 @@ __all__ = [
 
 _TYPES = from_arrow_schema(PARTS)
 _SEQUENCE = r"^[0-9]{35}$"
-_TRANSACTIONS = 3  # that share one time of a hundredth of a second …
-_SECONDS = 2  # … while their own times lie so far apart, and up to half of it behind that time: the clock stood still
 
 
 def sequence_time(position: str = "position") -> Column:
@@ -152,47 +152,19 @@ def _commit_time() -> Column:
 
 
 def frozen_times(headers: DataFrame) -> DataFrame:
-    """Times of change sequences that stand still: code, sentence, transaction_id (null).
-
-    Several transactions that bear one time, while the times of their own last changes lie seconds apart and go beyond
-    it, were numbered while the server's clock was moved back (§5). The changes of long transactions that happened to
-    commit together are all before their commit.
-    """
-    moment = F.substring("position", 1, 16)
+    """Times of change sequences that stand still (:mod:`cdcwb.formats.clock`), as problems."""
     each = (
         headers.filter(F.col("position").rlike(_SEQUENCE) & F.col("transaction_id").isNotNull())
-        .groupBy(moment.alias("_moment"), "transaction_id")
+        .groupBy(F.substring("position", 1, MOMENT).alias("moment"), "transaction_id")
         .agg(
-            F.max("changed_at").alias("_at"),
-            F.count(F.lit(1)).alias("_events"),
-            F.min("position").alias("_low"),
-            F.max("position").alias("_high"),
+            F.max("changed_at").alias("at"),
+            F.count(F.lit(1)).alias("events"),
+            F.min("position").alias("low"),
+            F.max("position").alias("high"),
         )
     )
-    runs = each.groupBy("_moment").agg(
-        F.count(F.lit(1)).alias("_transactions"),
-        F.sum("_events").alias("_events"),
-        F.min("_at").alias("_first"),
-        F.max("_at").alias("_last"),
-        F.min("_low").alias("_low"),
-        F.max("_high").alias("_high"),
-    )
-    seconds = F.col("_last").cast("double") - F.col("_first").cast("double")
-    ahead = F.col("_last").cast("double") - sequence_time("_low").cast("double")
-    found = runs.filter((F.col("_transactions") >= _TRANSACTIONS) & (seconds >= _SECONDS) & (ahead >= _SECONDS / 2))
-    sentence = F.concat(
-        F.col("_events").cast("string"),
-        F.lit(" events of "),
-        F.col("_transactions").cast("string"),
-        F.lit(" transactions, whose own times span "),
-        F.round(seconds, 1).cast("string"),
-        F.lit(" s, have one change sequence time: "),
-        F.col("_low"),
-        F.lit(" to "),
-        F.col("_high"),
-        F.lit("; the server's clock was moved back"),
-    )
-    nothing = F.lit(None).cast("string")
-    return found.select(
-        F.lit(str(Problem.CLOCK)).alias("code"), sentence.alias("sentence"), nothing.alias("transaction_id")
-    )
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pylist(clock.frozen_times(_table(batches, SEQUENCES)), schema=model.PROBLEMS)
+
+    return each.repartition("moment").mapInArrow(told, from_arrow_schema(model.PROBLEMS))

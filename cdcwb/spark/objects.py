@@ -17,7 +17,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from cdcwb.formats.idm_event_log import spellings
 from cdcwb.formats.idm_event_log.changes import joined_rows
+from cdcwb.formats.idm_event_log.spellings import SPELT, WITH_SPELLING
 from cdcwb.formats.idm_event_log.statements import OBJECT, TYPES, first_rows
 from cdcwb.model import CHANGES, EVENTS, Kind, Problem
 
@@ -28,8 +30,6 @@ __all__ = ["join_statements", "key_spellings", "repeated_records"]
 
 _RANGES: Final = 64  # of record ids, where these do not rise with the capture
 _SLICES: Final = 512  # of a capture whose record ids rise
-_NAMED: Final = 5  # spellings that a sentence names
-_PLACE: Final = ("file_index", "offset", "length")
 _MARKS: Final = pa.schema([("_part", pa.int64()), ("_statement", pa.int64())])
 _ROWS: Final = pa.schema([*(field for field in EVENTS if field.name != "raw"), *_MARKS])
 
@@ -177,62 +177,31 @@ def repeated_records(events: DataFrame) -> DataFrame:
 
 
 def key_spellings(events: DataFrame) -> DataFrame:
-    """One row for each key of a table that is written in several ways, with that as its ``problem``; it stands at the
-    first row with the second spelling. The Publisher takes such rows for those of different objects (§2.3)."""
-    key = F.col("headers")["table_key"]
-    rows = _records(events).filter(key.isNotNull() & F.col("key").isNotNull()).withColumn("_spelling", key)
-    whole = F.struct("file_index", "offset", "_spelling", *[name for name in _PLACED if name not in _PLACE[:2]])
-    names = ("schema_name", "table_name", "_spelling")
-    firsts = rows.groupBy(*names).agg(F.min_by(whole, F.struct("file_index", "offset")).alias("_first"))
-    groups = (
-        _with_object(firsts)
-        .groupBy("schema_name", "table_name", "_object")
-        .agg(F.array_sort(F.collect_list("_first"), _by_place).alias("_firsts"))
-        .filter(F.size("_firsts") > 1)
+    """One row for each key of a table that is written in several ways, with that as its ``problem``
+    (:mod:`cdcwb.formats.idm_event_log.spellings`)."""
+    spelling = F.col("headers")["table_key"]
+    rows = _records(events).filter(spelling.isNotNull() & F.col("key").isNotNull())
+    whole = F.struct(*WITH_SPELLING.names)
+    firsts = (
+        rows.withColumn("spelling", spelling)
+        .groupBy("schema_name", "table_name", "spelling")
+        .agg(F.min_by(whole, F.struct("file_index", "offset")).alias("_first"))
+        .select("_first.*")
     )
-    found, second = F.col("_firsts"), F.col("_firsts")[1]
-    more = F.when(F.size(found) > _NAMED, " …").otherwise("")
-    spelt = F.transform(
-        F.slice(found, 1, _NAMED),
-        lambda one: F.concat(
-            one["_spelling"], F.lit(" (at "), _spot(one["offset"], one["file"], second["file"]), F.lit(")")
-        ),
-    )
-    sentence = F.concat(
-        F.lit("one key, written in "),
-        F.size(found).cast("string"),
-        F.lit(" ways, which makes events run out of order: "),
-        F.array_join(spelt, ", "),
-        more,
-    )
-    problem = F.struct(F.lit(str(Problem.KEY_SPELLING)).alias("code"), sentence.alias("detail"))
-    return groups.withColumn("problem", problem).select("problem", *[second[name].alias(name) for name in _PLACED])
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = list(batches)
+        if given:
+            yield spellings.key_spellings(pa.Table.from_batches(given).cast(WITH_SPELLING))
+
+    found = firsts.repartition("schema_name", "table_name").mapInArrow(told, from_arrow_schema(SPELT))
+    return found.withColumn("problem", F.col("problems")[0])
 
 
 _PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
-
-
-def _by_place(one: Column, other: Column) -> Column:
-    files = one["file_index"] - other["file_index"]
-    return F.when(files != 0, files).otherwise(F.signum(one["offset"] - other["offset"]).cast("int"))
 
 
 def _spot(offset: Column, file: Column, here: Column) -> Column:
     """``offset 12``, or ``offset 12 of b.csv`` where the file is another than the one spoken of."""
     name = F.concat(F.lit(" of "), F.element_at(F.split(file, "/"), -1))
     return F.concat(F.lit("offset "), offset.cast("string"), F.when(file == here, "").otherwise(name))
-
-
-def _with_object(firsts: DataFrame) -> DataFrame:
-    """Adds ``_object``: what all spellings of one key have in common."""
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    schema = StructType([*firsts.schema.fields, StructField("_object", StringType())])
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from cdcwb.formats.idm_event_log.table_key import same_objects
-
-        for batch in batches:
-            yield batch.append_column("_object", same_objects(batch.column("_spelling")))
-
-    return firsts.mapInArrow(work, schema)

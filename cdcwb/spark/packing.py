@@ -14,18 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
+from cdcwb.planned import SPLIT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["PACKED", "SPLIT", "pack", "packed_schema", "unpack"]
+__all__ = ["PACKED", "pack", "packed_schema", "unpack"]
 
 _LISTS: Final = ("changed_columns", "present_columns")
 _BETWEEN: Final = "\x1f"
 _PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
-
-SPLIT: Final = "_split"
-"""The column that says which split of its plan an event is from, null for rows of a table."""
 
 _MORE: Final = [*((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
 PACKED: Final = pa.schema([*model.EVENTS, *_MORE])

@@ -1,0 +1,95 @@
+"""Change sequences (Qlik's) whose times stand still (docs/formats/qlik-kafka.md §5).
+
+Several transactions that bear one time, while the times of their own last changes lie seconds apart and go beyond it,
+were numbered while the server's clock was moved back. The changes of long transactions that happened to commit together
+are all before their commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.summaries import Groups
+from cdcwb.model import Problem
+
+__all__ = ["MOMENT", "SEQUENCES", "frozen_times", "of_sequences"]
+
+MOMENT: Final = 16
+"""Digits of the time that a change sequence begins with."""
+
+SEQUENCES: Final = pa.schema(
+    [
+        ("moment", pa.string()),
+        ("transaction_id", pa.string()),
+        ("at", MICROSECONDS),  # of its last change
+        ("events", pa.int64()),
+        ("low", pa.string()),  # the positions
+        ("high", pa.string()),
+    ]
+)
+"""The events of one transaction whose change sequences have one time."""
+
+_TRANSACTIONS: Final = 3  # that share one time …
+_SECONDS: Final = 2  # … while their own times lie so far apart, and up to half of it behind that time
+
+
+def of_sequences(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Events, of which only position, transaction and time are looked at, as rows of :data:`SEQUENCES`."""
+    parts = []
+    for batch in batches:
+        known = pc.and_(pc.is_valid(sequence_times(batch["position"])[0]), pc.is_valid(batch["transaction_id"]))
+        rows = batch.select(["position", "transaction_id", "changed_at"]).filter(known)
+        moment = pc.utf8_slice_codeunits(rows["position"], 0, MOMENT)
+        both = pc.binary_join_element_wise(moment, rows["transaction_id"], "\0")
+        parts.append(rows.append_column("both", both))
+    if not sum(part.num_rows for part in parts):
+        return SEQUENCES.empty_table()
+    groups = Groups(pa.Table.from_batches(parts), by="both")
+    position = groups.column("position")
+    found = [
+        pc.utf8_slice_codeunits(groups.names, 0, MOMENT),
+        pc.utf8_slice_codeunits(groups.names, MOMENT + 1),
+        groups.greatest(groups.column("changed_at")),
+        groups.sum(pa.array(np.ones(len(position), np.int64))),
+        groups.least(position),
+        groups.greatest(position),
+    ]
+    return pa.Table.from_arrays(found, schema=SEQUENCES)
+
+
+def frozen_times(rows: pa.Table) -> list[dict[str, Any]]:
+    """What stands still, as rows of :data:`cdcwb.model.PROBLEMS` without a place. ``rows`` (:data:`SEQUENCES`) are all
+    those of their times."""
+    if not rows.num_rows:
+        return []
+    groups = Groups(rows, by="moment")
+    at, low = groups.column("at"), groups.least(groups.column("low"))
+    first, last = (_seconds(times) for times in (groups.least(at), groups.greatest(at)))
+    many = np.asarray(groups.sum(pa.array(np.ones(len(at), np.int64))))
+    spans = np.nan_to_num(last - first, nan=-1)
+    ahead = np.nan_to_num(last - _seconds(sequence_times(low)[0]), nan=-1)
+    chosen = np.flatnonzero((many >= _TRANSACTIONS) & (spans >= _SECONDS) & (ahead >= _SECONDS / 2))
+    events, high = groups.sum(groups.column("events")), groups.greatest(groups.column("high"))
+    return [
+        {
+            "severity": str(Problem.CLOCK.severity),
+            "code": str(Problem.CLOCK),
+            "sentence": f"{events[row]} events of {many[row]} transactions, whose own times span "
+            f"{Decimal(repr(float(spans[row]))).quantize(Decimal('0.1'), ROUND_HALF_UP)} s, have one change sequence "
+            f"time: {low[row]} to {high[row]}; the server's clock was moved back",
+        }
+        for row in chosen.tolist()
+    ]
+
+
+def _seconds(times: pa.Array) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Seconds since 1970 UTC; not a number for null."""
+    return np.asarray(times.cast(pa.int64()).to_numpy(zero_copy_only=False), np.float64) / 1e6

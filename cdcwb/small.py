@@ -1,0 +1,284 @@
+"""The tables of a small capture, made by the readers in this process: no session of Spark is started for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdcwb import model
+from cdcwb.formats.assembly import CHANGES, labels, read_changes, read_transactions
+from cdcwb.formats.base import Assembling, Halving, Joining, Pairing, Wanted
+from cdcwb.formats.clock import frozen_times, of_sequences
+from cdcwb.formats.delivered import ENDS, read_delivered, read_ends, read_problems
+from cdcwb.formats.halves import WHOLE, as_array
+from cdcwb.formats.idm_event_log.spellings import WITH_SPELLING, key_spellings, spelt
+from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.summaries import PARTS, Groups, counted, incomplete, read_parts, summarised
+from cdcwb.model import ChangeSource, Completeness, Operation, Outcome, Problem
+from cdcwb.planned import SPLIT, Planned
+from cdcwb.standard_input import spool_path
+
+__all__ = ["AT_MOST", "is_small", "tables_of", "write_tables"]
+
+AT_MOST: Final = 32_000_000
+"""Bytes of a small capture."""
+
+_PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
+_ONLY_PAIRED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
+
+Batches = Iterator[pa.RecordBatch]
+Row = dict[str, Any]
+
+
+def is_small(paths: Sequence[str | Path]) -> bool:
+    """Are these files, and those of these folders, together no larger than :data:`AT_MOST`, and none of them packed?"""
+    places = [Path(path) for path in paths]
+    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()]
+    left = AT_MOST
+    for file in files:
+        left -= file.stat().st_size
+        if left < 0 or file.suffix in _PACKED:
+            return False
+    return True
+
+
+def tables_of(planned: Planned) -> Small | None:
+    """The tables of a capture; None where Spark has to make them: it is not small, or something in it crosses the
+    borders of splits, or is put together by Spark only (a trail, an event log whose record ids fall far)."""
+    form, plan = planned.format, planned.plan
+    plain = planned.mode == "PERMISSIVE" and planned.with_images and not planned.keys and spool_path() is None
+    if not plain or not is_small([entry["file"] for entry in planned.files]):
+        return None
+    if isinstance(form, Joining):
+        return Small(planned) if form.joins(plan) else None
+    if isinstance(form, Halving):
+        whole = not any(form.halved(plan, split).shared for split in range(len(plan.splits)))
+        return Small(planned) if whole else None
+    if form.pairing is Pairing.TRANSACTION and not isinstance(form, Assembling):
+        return None if plan.facts.get("fragments") or plan.facts.get("undo_records") else Small(planned)
+    return Small(planned)
+
+
+def write_tables(small: Small, folder: Path) -> None:
+    """Writes every table into a folder of its name below ``folder``, as :meth:`cdcwb.Capture.save` does."""
+    for name, schema in model.TABLES.items():
+        schema = schema if name != "events" else schema.append(pa.field(SPLIT, pa.int32()))
+        (folder / name).mkdir()
+        with pq.ParquetWriter(folder / name / "part-0.parquet", schema) as writer:
+            for batch in getattr(small, name)():
+                writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
+
+
+class Small:
+    """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` have
+    the number of their split besides."""
+
+    def __init__(self, planned: Planned) -> None:
+        self._planned = planned
+        self._format, self._plan = planned.format, planned.plan
+        self._splits = range(len(self._plan.splits))
+        self._is_trail = self._format.pairing is Pairing.TRANSACTION and not self._format.commits
+
+    # --- what readers give ----------------------------------------------------------------------------------------
+
+    def _read(self, wanted: Wanted) -> Batches:
+        """The events of all splits."""
+        for split in self._splits:
+            yield from self._format.read(self._plan, split, wanted)
+
+    def _of_splits(self, read: Callable[..., Batches], wanted: Wanted) -> Batches:
+        """What a reader of committed work gives of each split."""
+        form = self._format
+        for split in self._splits:
+            if isinstance(form, Halving):
+                yield from read(partial(form.read_together, self._plan, split), wanted, form.halved(self._plan, split))
+            else:
+                yield from read(partial(form.read, self._plan, split), wanted, WHOLE)
+
+    def events(self) -> Batches:
+        """One row per wire record, in capture order."""
+        for split in self._splits:
+            for batch in self._format.read(self._plan, split, Wanted()):
+                number = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
+                yield batch.append_column(pa.field(SPLIT, pa.int32()), number)
+
+    def changes(self) -> Batches:
+        """One row per logical change."""
+        form = self._format
+        if isinstance(form, Assembling):
+            yield from read_changes(self._read, Wanted(), frozenset())
+        elif isinstance(form, Joining):
+            for split in self._splits:
+                yield from form.read_changes(self._plan, split, Wanted())
+        elif isinstance(form, Halving):  # change tables do not say where a transaction ends
+            yield from self._of_splits(read_delivered, Wanted())
+        else:
+            read = partial(read_ends, trail=self._is_trail)
+            ends = Groups(_table(self._of_splits(read, Wanted(images=False)), ENDS))
+            for batch in self._delivered(Wanted()):
+                yield with_written_columns(_ended(batch, ends), form.compressed_updates)
+
+    def _delivered(self, wanted: Wanted) -> Batches:
+        """The changes of a stream of committed work, without what the ends of their transactions tell."""
+        if self._is_trail:
+            return read_changes(self._read, wanted, frozenset(), committed=True)
+        return self._of_splits(read_delivered, wanted)
+
+    def transactions(self) -> Batches:
+        """One row per transaction."""
+        if isinstance(self._format, Assembling):
+            yield from read_transactions(self._read, Wanted(images=False), frozenset())
+        elif not isinstance(self._format, Joining):
+            yield self._summaries.select(model.TRANSACTIONS.names)
+
+    @cached_property
+    def _summaries(self) -> pa.RecordBatch:
+        """The transactions of a stream of committed work, and what tells what is missing in them."""
+        read = partial(read_parts, trail=self._is_trail)
+        parts = _table(self._of_splits(read, Wanted(images=False)), PARTS)
+        if not self._is_trail:
+            return summarised(parts)
+        columns = ["transaction_id", "operation", "schema_name", "table_name"]
+        schema = pa.schema(map(model.CHANGES.field, columns))
+        changes = (batch.select(columns) for batch in self._delivered(Wanted(images=False)))
+        # a half counts with its change: what records say of changes does not hold
+        nothing = [pa.nulls(parts.num_rows, PARTS.field(name).type) for name in ("changes", "tables")]
+        records = pa.Table.from_arrays([*parts.drop_columns(["changes", "tables"]).columns, *nothing], schema=PARTS)
+        together = [*records.to_batches(), counted(_table(changes, schema))]
+        return summarised(pa.Table.from_batches(together, PARTS))
+
+    def table_versions(self) -> Batches:
+        """One row per version of a table."""
+        columns = ["kind", "table_version", "position"]
+        read = self._read(Wanted(images=False, columns=frozenset(columns)))
+        rows = _table((batch.select(columns) for batch in read), pa.schema(map(model.EVENTS.field, columns)))
+        rows = rows.filter(pc.and_(pc.is_in(rows["kind"], pa.array(CHANGES)), pc.is_valid(rows["table_version"])))
+        groups = Groups(rows, by="table_version")
+        least = groups.least(groups.column("position")) if len(groups) else pa.array([], pa.string())
+        versions = self._format.table_versions(self._plan)
+        firsts = least.take(pc.index_in(versions["table_version"].combine_chunks(), groups.names, skip_nulls=True))
+        at = model.TABLE_VERSIONS.get_field_index("first_position")
+        names = [name for name in model.TABLE_VERSIONS.names if name != "first_position"]
+        rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), firsts)
+        yield from rows.cast(model.TABLE_VERSIONS).to_batches()
+
+    def problems(self) -> Batches:
+        """One row per problem."""
+        rows = [row for batch in self._with_problems() for row in problem_rows(batch)]
+        rows += self._of_assembly()
+        rows += self._format.problems(self._plan)
+        yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
+
+    def _with_problems(self) -> Batches:
+        """The events that have problems, those that only a look at other records finds among them."""
+        form = self._format
+        if isinstance(form, Joining):
+            for split in self._splits:
+                yield from form.read_checked(self._plan, split, Wanted())
+        elif isinstance(form, Halving):
+            yield from self._of_splits(read_problems, Wanted())
+        else:
+            yield from map(with_problems, self._read(Wanted()))
+
+    def _of_assembly(self) -> list[Row]:
+        """The problems of the capture as a whole: of what its records are put together to."""
+        form, headers = self._format, Wanted(images=False)
+        if isinstance(form, Joining):
+            rows = [spelt(rows) for one in self._splits for rows in form.read_spellings(self._plan, one, Wanted())]
+            return problem_rows(key_spellings(pa.Table.from_batches(rows, WITH_SPELLING)))
+        found = []
+        if form.pairing is Pairing.TRANSACTION:
+            made = read_changes(self._read, headers, frozenset()) if form.commits else self._delivered(headers)
+            found = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
+        if form.commits:
+            return found + [row for batch in self.transactions() for row in open_ones(batch)]
+        columns = frozenset({"kind", "position", "transaction_id", "changed_at"})
+        found += frozen_times(of_sequences(self._read(Wanted(images=False, columns=columns))))
+        return found if isinstance(form, Halving) else [*found, *incomplete(self._summaries)]
+
+    def detected(self) -> Batches:
+        """What was concluded before anything was decoded."""
+        yield pa.RecordBatch.from_pylist(self._planned.detected_rows, model.DETECTED)
+
+
+def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(list(batches), schema).combine_chunks()
+
+
+def _ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
+    """Changes with what the ends of their transactions tell."""
+    if not len(ends):
+        return changes
+    mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
+    rolled_back = pa.array(ends.some(as_array(pc.fill_null(ends.column("rolls_back"), False)))).take(mine)
+    known = {
+        "commit_position": ends.greatest(ends.column("commit_position")).take(mine),
+        "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
+        "outcome": pc.if_else(pc.fill_null(rolled_back, False), str(Outcome.ROLLED_BACK), changes["outcome"]),
+    }
+    columns = [known.get(field.name, changes[field.name]) for field in model.CHANGES]
+    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+
+def with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) -> pa.RecordBatch:
+    """Changes with the columns that updates of the record types ``compressed`` wrote: those of the after image, less
+    those that the before image has with the same value, and less columns of the key that no before image has: they only
+    say which row it is (docs/formats/goldengate.md §4.5). The source is ``log`` where any of them was not compared."""
+    is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
+    rule = pc.and_(pc.is_in(changes["record_type"], pa.array(sorted(compressed), pa.string())), is_update)
+    rows = np.flatnonzero(as_array(pc.fill_null(pc.and_(rule, pc.is_valid(changes["after"])), False)))
+    if not len(rows):
+        return changes
+    names, sources = changes["changed_columns"].to_pylist(), changes["change_source"].to_pylist()
+    images = changes.select(["before", "after", "key"]).take(pa.array(rows)).to_pylist()
+    for row, image in zip(rows.tolist(), images, strict=True):
+        before, key = dict(image["before"] or ()), dict(image["key"] or ())
+        names[row] = [
+            name for name, value in image["after"] if (before[name] != value if name in before else name not in key)
+        ]
+        listed = image["before"] is None or any(name not in before for name in names[row])
+        sources[row] = str(ChangeSource.LOG if listed else ChangeSource.IMAGES)
+    known = {"changed_columns": pa.array(names, pa.list_(pa.string())), "change_source": pa.array(sources, pa.string())}
+    columns = [known.get(field.name, changes[field.name]) for field in model.CHANGES]
+    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+
+def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> list[Row]:
+    """The problems of events or changes, as rows of :data:`cdcwb.model.PROBLEMS`. ``only``: those with these codes."""
+    some = with_problems(rows)
+    names = ["problems", "file", "offset", "length", "transaction_id"]
+    table = labels(some["schema_name"], some["table_name"]).to_pylist()
+    raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
+    found = []
+    for row, label, record in zip(some.select(names).to_pylist(), table, raw, strict=True):
+        place: Mapping[str, Any] = {name: row[name] for name in names[1:]}
+        first = None if record is None else record[:32].hex()
+        for one in row["problems"]:
+            if not only or one["code"] in only:
+                said = {"code": one["code"], "sentence": one["detail"], "first_bytes": first, "table": label}
+                found.append({**place, **said, "severity": str(Problem(one["code"]).severity)})
+    return found
+
+
+def open_ones(transactions: pa.RecordBatch) -> list[Row]:
+    """The transactions whose begin or end is missing, as rows of :data:`cdcwb.model.PROBLEMS`."""
+    found = []
+    for row in transactions.filter(pc.equal(transactions["outcome"], str(Outcome.OPEN))).to_pylist():
+        no_begin = row["completeness"] == Completeness.NO_BEGIN
+        code = Problem.NO_BEGIN if no_begin else Problem.OPEN_TRANSACTION
+        said = {
+            "severity": str(code.severity),
+            "code": str(code),
+            "sentence": f"the {'begin' if no_begin else 'end'} of this transaction is not in the capture",
+            "transaction_id": row["transaction_id"],
+            "table": row["tables"][0] if len(row["tables"]) == 1 else None,
+        }
+        found.append(said)
+    return found
