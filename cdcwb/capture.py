@@ -24,7 +24,7 @@ from cdcwb.formats.options import check_condition, event_columns, nearest
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import read_description, replacing, saved_among, write_description
-from cdcwb.small import is_small, tables_of, write_tables
+from cdcwb.small import Small, is_small, tables_of
 from cdcwb.spark.names import with_names
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
     from cdcwb.views import Views
 
-__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "register", "save_small"]
+__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "open_small", "register"]
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
@@ -240,24 +240,14 @@ def _open_files(reading: Reading, session: SparkSession) -> Live:
     return Live(session, *_planned(reading, runner(session)))
 
 
-def save_small(
-    directory: str | os.PathLike[str], path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None
-) -> Path | None:
-    """What ``load(path, format, **options).save(directory)`` does, in this process and without Spark. None, and nothing
-    is written, where that is not possible: the capture is not small, or is put together by Spark
-    (:func:`cdcwb.small.tables_of`). Raises CaptureError as both do."""
+def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Small | None:
+    """The tables of the capture that ``load(path, format, **options)`` opens, made in this process and without Spark.
+    None where that is not possible: it is not small, or is put together by Spark (:func:`cdcwb.small.tables_of`).
+    Raises CaptureError as ``load`` does."""
     checked = check_capture(path, format, options)
     if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
         return None
-    planned = Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks]))
-    small = tables_of(planned)
-    if small is None:
-        return None
-    target = Path(directory).expanduser().absolute()
-    with replacing(target, overwrite=False) as beside:
-        write_tables(small, beside)
-        write_description(beside, planned.format.name, planned.files, planned.facts, planned.continuation())
-    return target
+    return tables_of(Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks])))
 
 
 def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
@@ -637,10 +627,10 @@ class Capture:
             small = tables_of(self._tables) if whole and type(self._tables) is Live else None
             if small is None:
                 self._write_tables(beside, whole)
+                goes_on = self._tables.continuation() if whole else {"not": _PARTIAL}
+                write_description(beside, self.format, self.files, self.facts, goes_on)
             else:
-                write_tables(small, beside)
-            goes_on = self._tables.continuation() if whole else {"not": _PARTIAL}
-            write_description(beside, self.format, self.files, self.facts, goes_on)
+                small.write(beside)
         return target
 
     def _write_tables(self, beside: Path, whole: bool) -> None:

@@ -23,9 +23,10 @@ from cdcwb.formats.selecting import with_problems
 from cdcwb.formats.summaries import PARTS, Groups, counted, incomplete, read_parts, summarised
 from cdcwb.model import ChangeSource, Completeness, Operation, Outcome, Problem
 from cdcwb.planned import SPLIT, Planned
-from cdcwb.standard_input import spool_path
+from cdcwb.saved import replacing, write_description
+from cdcwb.standard_input import is_spool
 
-__all__ = ["AT_MOST", "is_small", "tables_of", "write_tables"]
+__all__ = ["AT_MOST", "Small", "is_small", "tables_of"]
 
 AT_MOST: Final = 32_000_000
 """Bytes of a small capture."""
@@ -53,8 +54,9 @@ def tables_of(planned: Planned) -> Small | None:
     """The tables of a capture; None where Spark has to make them: it is not small, or something in it crosses the
     borders of splits, or is put together by Spark only (a trail, an event log whose record ids fall far)."""
     form, plan = planned.format, planned.plan
-    plain = planned.mode == "PERMISSIVE" and planned.with_images and not planned.keys and spool_path() is None
-    if not plain or not is_small([entry["file"] for entry in planned.files]):
+    files = [entry["file"] for entry in planned.files]
+    plain = planned.mode == "PERMISSIVE" and planned.with_images and not planned.keys and not any(map(is_spool, files))
+    if not plain or not is_small(files):
         return None
     if isinstance(form, Joining):
         return Small(planned) if form.joins(plan) else None
@@ -66,16 +68,6 @@ def tables_of(planned: Planned) -> Small | None:
     return Small(planned)
 
 
-def write_tables(small: Small, folder: Path) -> None:
-    """Writes every table into a folder of its name below ``folder``, as :meth:`cdcwb.Capture.save` does."""
-    for name, schema in model.TABLES.items():
-        schema = schema if name != "events" else schema.append(pa.field(SPLIT, pa.int32()))
-        (folder / name).mkdir()
-        with pq.ParquetWriter(folder / name / "part-0.parquet", schema) as writer:
-            for batch in getattr(small, name)():
-                writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
-
-
 class Small:
     """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` have
     the number of their split besides."""
@@ -85,6 +77,29 @@ class Small:
         self._format, self._plan = planned.format, planned.plan
         self._splits = range(len(self._plan.splits))
         self._is_trail = self._format.pairing is Pairing.TRANSACTION and not self._format.commits
+
+    @property
+    def files(self) -> list[dict[str, Any]]:
+        """Its files, as :attr:`cdcwb.Capture.files` has them."""
+        return self._planned.files
+
+    def save(self, directory: str | Path) -> Path:
+        """As :meth:`cdcwb.Capture.save`, into a folder that is not there yet."""
+        target = Path(directory).expanduser().absolute()
+        with replacing(target, overwrite=False) as beside:
+            self.write(beside)
+        return target
+
+    def write(self, folder: Path) -> None:
+        """Writes all that a saved capture has into a folder."""
+        for name, schema in model.TABLES.items():
+            schema = schema if name != "events" else schema.append(pa.field(SPLIT, pa.int32()))
+            (folder / name).mkdir()
+            with pq.ParquetWriter(folder / name / "part-0.parquet", schema) as writer:
+                for batch in getattr(self, name)():
+                    writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
+        planned = self._planned
+        write_description(folder, planned.format.name, self.files, planned.facts, planned.continuation())
 
     # --- what readers give ----------------------------------------------------------------------------------------
 

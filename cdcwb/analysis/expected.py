@@ -1,16 +1,21 @@
-"""Numbers that a capture must have beside those that it has: ``expected.json`` beside the captures against one question
-to Spark about each of them."""
+"""Numbers that a capture must have beside those that it has: ``expected.json`` beside the captures against what is
+counted in each of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.model import Kind, OffsetUnit
+from cdcwb.small import Small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +39,12 @@ _WORDS: Final = {
     "changes": "changes",
     "transactions": "transactions",
 }
+_NAMES: Final = {
+    "changes": ("operation", "outcome"),
+    "transactions": ("outcome", "completeness"),
+    "table_versions": ("schema_name", "table_name"),
+}
+"""The columns by which rows of each table are counted."""
 _COUNTS: Final = (
     "changes_by_operation",
     "changes_by_outcome",
@@ -67,17 +78,40 @@ def _flat(numbers: Mapping[str, Any]) -> Numbers:
     return found
 
 
-def actual(captures: Mapping[str, Capture]) -> dict[str, Numbers]:
+def actual(captures: Mapping[str, Capture | Small]) -> dict[str, Numbers]:
     """What is counted in captures: all quantities of :func:`read_expected`, those of which there are none left out but
-    for the plain ones. One Spark job for each capture."""
+    for the plain ones. One Spark job for each capture that Spark has to read."""
     found: dict[str, Numbers] = {}
     for name, capture in captures.items():
         numbers: Numbers = dict.fromkeys(_WORDS, 0)
         numbers["bytes"] = sum(entry["size"] for entry in capture.files)
-        for row in reduce(lambda one, other: one.unionAll(other), _frames(capture)).collect():
-            _add(numbers, row.what, [row.first, row.second], row.number or 0)
+        counts = _counted(capture) if isinstance(capture, Small) else _asked(capture)
+        for (what, *names), number in counts.items():
+            _add(numbers, what, names, number)
         found[name] = numbers
     return found
+
+
+Counts: TypeAlias = Counter[tuple[str, str | None, str | None]]
+"""How often something is there, by what it is and two names of it; of malformed records, their bytes."""
+
+
+def _counted(capture: Small) -> Counts:
+    found: Counts = Counter()
+    for what, (first, second) in _NAMES.items():
+        for batch in getattr(capture, what)():
+            found.update(zip(repeat(what), batch[first].to_pylist(), batch[second].to_pylist()))
+    for batch in capture.events():
+        rows = pc.and_(
+            pc.equal(batch["kind"], str(Kind.MALFORMED)), pc.equal(batch["offset_unit"], str(OffsetUnit.BYTE))
+        )
+        found[("malformed_bytes", None, None)] += pc.sum(batch["length"].filter(rows)).as_py() or 0
+    return found
+
+
+def _asked(capture: Capture) -> Counts:
+    rows = reduce(lambda one, other: one.unionAll(other), _frames(capture)).collect()
+    return Counter({(row.what, row.first, row.second): row.number or 0 for row in rows})
 
 
 def _frames(capture: Capture) -> list[DataFrame]:
@@ -91,15 +125,15 @@ def _frames(capture: Capture) -> list[DataFrame]:
 
     broken = capture.headers.where((F.col("kind") == Kind.MALFORMED) & (F.col("offset_unit") == OffsetUnit.BYTE))
     every = F.count("*")
+    tables = {"changes": capture.change_headers, "transactions": capture.transactions}
+    tables["table_versions"] = capture.table_versions
     return [
-        counted(capture.change_headers, "changes", "operation", "outcome", every),
-        counted(capture.transactions, "transactions", "outcome", "completeness", every),
-        counted(capture.table_versions, "table_versions", "schema_name", "table_name", every),
+        *(counted(tables[what], what, *names, every) for what, names in _NAMES.items()),
         counted(broken, "malformed_bytes", "kind", "offset_unit", F.sum("length")),
     ]
 
 
-def _add(numbers: Numbers, what: str, names: list[str | None], number: int) -> None:
+def _add(numbers: Numbers, what: str, names: Sequence[str | None], number: int) -> None:
     numbers[what] += number
     if what == "table_versions":
         numbers["tables"] += 1

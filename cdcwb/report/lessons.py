@@ -267,17 +267,17 @@ class Lessons:
 
     @cached_property
     def checked(self) -> Checked:
-        """The numbers of ``expected.json`` beside those that are counted; this asks Spark."""
-        import cdcwb
+        """The numbers of ``expected.json`` beside those that are counted; this may ask Spark."""
+        from cdcwb.capture import load, open_small
 
         expected = read_expected(self.folder)
-        loaded, wrong = {}, {}
+        opened, wrong = {}, {}
         for name, path in self.found.items():
             try:
-                loaded[name] = cdcwb.load(str(path), name, **self._options)
+                opened[name] = open_small(path, name, self._options) or load(path, name, **self._options)
             except CaptureError as error:
                 wrong[name] = str(error)
-        counted = actual(loaded)
+        counted = actual(opened)
         rows = {name: compare(expected.get(name, {}), counted.get(name, {})) for name in self.found}
         return Checked(rows, [name for name in expected if name not in captures_of(self.folder)], wrong)
 

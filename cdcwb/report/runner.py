@@ -24,6 +24,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.report.facts import flat, monitored, read_facts
 from cdcwb.report.headlines import headline
 from cdcwb.report.html import Page, Siblings, page, write_whole
+from cdcwb.small import is_small
 from cdcwb.words import joined, plural, size, visible
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ __all__ = [
 ]
 
 
-_SMALL: Final = 32_000_000
-"""Bytes up to which a capture is small."""
 _PAGES: Final = (".html", ".htm")
-_PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
 def notebooks() -> dict[str, Path]:
@@ -182,15 +180,7 @@ class Wanted:
     def small(self) -> bool:
         """Is starting Spark and asking it more work than reading the capture?"""
         places = [Path(place) for path, _, _, files in self.captures for place in files or [path]]
-        files = [
-            file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()
-        ]
-        left = _SMALL
-        for file in files:
-            left -= file.stat().st_size
-            if left < 0 or file.suffix in _PACKED:
-                return False
-        return True
+        return is_small(places)
 
     @property
     def opened(self) -> Opened:
