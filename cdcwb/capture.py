@@ -624,7 +624,7 @@ class Capture:
         target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
         with replacing(target, overwrite) as beside:
             whole = type(self) is Capture and not self._filters
-            small = tables_of(self._tables) if whole and type(self._tables) is Live else None
+            small = self.small
             if small is None:
                 self._write_tables(beside, whole)
                 goes_on = self._tables.continuation() if whole else {"not": _PARTIAL}
@@ -644,6 +644,12 @@ class Capture:
                 source = self if in_splits and name != "table_versions" else decoded
                 with_names(getattr(source, name)).write.mode("overwrite").parquet(str(beside / name))
         shutil.rmtree(beside / _DECODED, ignore_errors=True)
+
+    @property
+    def small(self) -> Small | None:
+        """The same tables, made in this process; None where Spark has to make them (:func:`cdcwb.small.tables_of`)."""
+        whole = type(self) is Capture and not self._filters and type(self._tables) is Live
+        return tables_of(self._tables) if whole else None  # type: ignore[arg-type]
 
     def decoded(self, place: str | os.PathLike[str]) -> Self:
         """The same capture, with its events decoded into a Parquet table at ``place``, from which all its tables are

@@ -79,9 +79,18 @@ class Small:
         self._is_trail = self._format.pairing is Pairing.TRANSACTION and not self._format.commits
 
     @property
+    def format(self) -> str:
+        """The name of its format."""
+        return self._format.name
+
+    @property
     def files(self) -> list[dict[str, Any]]:
         """Its files, as :attr:`cdcwb.Capture.files` has them."""
         return self._planned.files
+
+    def table(self, name: str) -> pa.Table:
+        """A table of the model."""
+        return pa.Table.from_batches(getattr(self, name)(), model.TABLES[name])
 
     def save(self, directory: str | Path) -> Path:
         """As :meth:`cdcwb.Capture.save`, into a folder that is not there yet."""
@@ -92,14 +101,21 @@ class Small:
 
     def write(self, folder: Path) -> None:
         """Writes all that a saved capture has into a folder."""
-        for name, schema in model.TABLES.items():
-            schema = schema if name != "events" else schema.append(pa.field(SPLIT, pa.int32()))
-            (folder / name).mkdir()
-            with pq.ParquetWriter(folder / name / "part-0.parquet", schema) as writer:
-                for batch in getattr(self, name)():
-                    writer.write_batch(batch.cast(schema) if batch.schema != schema else batch)
+        for name in model.TABLES:
+            self.write_table(name, folder)
         planned = self._planned
-        write_description(folder, planned.format.name, self.files, planned.facts, planned.continuation())
+        write_description(folder, self.format, self.files, planned.facts, planned.continuation())
+
+    def write_table(self, name: str, folder: Path, images: bool = True) -> Path:
+        """Writes a table, of events and changes perhaps without images, into a folder of its name; returns the file."""
+        schema = model.TABLES[name] if name != "events" else model.EVENTS.append(pa.field(SPLIT, pa.int32()))
+        place = folder / name / "part-0.parquet"
+        place.parent.mkdir()
+        rows = getattr(self, name)(*([images] if name in ("events", "changes") else []))
+        with pq.ParquetWriter(place, schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+        return place
 
     # --- what readers give ----------------------------------------------------------------------------------------
 
@@ -117,27 +133,27 @@ class Small:
             else:
                 yield from read(partial(form.read, self._plan, split), wanted, WHOLE)
 
-    def events(self) -> Batches:
-        """One row per wire record, in capture order."""
+    def events(self, images: bool = True) -> Batches:
+        """One row per wire record, in capture order; without ``images`` these and raw are null."""
         for split in self._splits:
-            for batch in self._format.read(self._plan, split, Wanted()):
+            for batch in self._format.read(self._plan, split, Wanted(images)):
                 number = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
                 yield batch.append_column(pa.field(SPLIT, pa.int32()), number)
 
-    def changes(self) -> Batches:
-        """One row per logical change."""
-        form = self._format
+    def changes(self, images: bool = True) -> Batches:
+        """One row per logical change; without ``images`` these are null."""
+        form, wanted = self._format, Wanted(images)
         if isinstance(form, Assembling):
-            yield from read_changes(self._read, Wanted(), frozenset())
+            yield from read_changes(self._read, wanted, frozenset())
         elif isinstance(form, Joining):
             for split in self._splits:
-                yield from form.read_changes(self._plan, split, Wanted())
+                yield from form.read_changes(self._plan, split, wanted)
         elif isinstance(form, Halving):  # change tables do not say where a transaction ends
-            yield from self._of_splits(read_delivered, Wanted())
+            yield from self._of_splits(read_delivered, wanted)
         else:
             read = partial(read_ends, trail=self._is_trail)
             ends = Groups(_table(self._of_splits(read, Wanted(images=False)), ENDS))
-            for batch in self._delivered(Wanted()):
+            for batch in self._delivered(wanted):
                 yield with_written_columns(_ended(batch, ends), form.compressed_updates)
 
     def _delivered(self, wanted: Wanted) -> Batches:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
@@ -30,6 +30,7 @@ from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
 from cdcwb.saved import SAVED
+from cdcwb.small import Small
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -78,6 +79,7 @@ class Source:
         capture: Callable[[], Capture],
         saved: Path | None = None,
         paths: Sequence[str] = (),
+        small: Callable[[], Small | None] = lambda: None,
     ) -> None:
         self.index = index
         self.home = home
@@ -86,6 +88,7 @@ class Source:
         self._open = capture
         self._capture: Capture | None = None
         self._saved = saved
+        self._small = small
         self._paths = list(paths)
         self._planning = Lock()
 
@@ -110,7 +113,7 @@ class Source:
     @cached_property
     def changes(self) -> Changes:
         """The changes and transactions of the capture, beside its records. Made where they are missing; this alone
-        needs Spark, and of a saved capture not even this."""
+        may need Spark, and of a saved capture not even this."""
         place, origin = self.index.folder.with_name(_CHANGES), self.index.about["origin"]
         found = open_changes(place, origin, self.index)
         if found is not None:
@@ -119,6 +122,10 @@ class Source:
             parts = sorted((self._saved / "changes").glob("*.parquet"))
             transactions = pq.ParquetDataset(self._saved / "transactions").read()
             build_changes(place, parts, transactions, self.index, origin)
+        elif (small := self._small()) is not None:
+            with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
+                part = small.write_table("changes", Path(beside), images=False)
+                build_changes(place, [part], small.table("transactions"), self.index, origin)
         else:
             with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
                 frame = self.capture.changes.select(*READ, "source_events", "changed_columns")
@@ -142,8 +149,8 @@ def source_of(capture: Capture) -> Source:
         return _of_events(capture, _temporary(), None, {})
     origin = {**_origin(files.files, files.format, files.options), "cdcwb": version("cdcwb")}
     place = cached(origin) or _temporary()
-    index = _index(place, origin, lambda target: _write_places(target, capture, origin))
-    return Source(index, None, files.options, [], lambda: capture, paths=files.files)
+    index = _index(place, origin, lambda target: _write_places(target, capture.small or capture, origin))
+    return Source(index, None, files.options, [], lambda: capture, paths=files.files, small=lambda: capture.small)
 
 
 def open_source(
@@ -153,8 +160,8 @@ def open_source(
 
     The index of a saved capture stands in its folder, that of another one in ``folder``, or in a temporary folder. It
     is made where it is missing or the files are not those that it was made from; this alone needs Spark, and of a saved
-    capture not even this. ``options`` are the format's; with a saved capture they say how its files, where they are
-    still there, are taken apart. Raises CaptureError as ``load`` does.
+    or small capture not even this. ``options`` are the format's; with a saved capture they say how its files, where
+    they are still there, are taken apart. Raises CaptureError as ``load`` does.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _of_rows(path, format, folder, options)
@@ -193,19 +200,21 @@ def _given(format: str, detected: pa.Table) -> dict[str, str]:
 
 def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Source:
     import cdcwb
+    from cdcwb.capture import open_small
 
-    opened: list[Capture] = []
-
+    @cache
     def capture() -> Capture:
-        if not opened:
-            opened.append(cdcwb.load(path, format, **options))
-        return opened[0]
+        return cdcwb.load(path, format, **options)
+
+    @cache
+    def small() -> Small | None:
+        return open_small(path, format, options)
 
     home = None if folder is None else Path(folder).expanduser().absolute()
     paths = list_files(path)
     origin = _origin(paths, format, options)
-    index = _index(home, origin, lambda place: _write_places(place, capture(), origin))
-    return Source(index, home, options, [], capture, paths=paths)
+    index = _index(home, origin, lambda place: _write_places(place, small() or capture(), origin))
+    return Source(index, home, options, [], capture, paths=paths, small=small)
 
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,11 +228,17 @@ def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> di
     }
 
 
-def _write_places(place: Path, capture: Capture, origin: Any) -> None:
+def _write_places(place: Path, capture: Capture | Small, origin: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as beside:
-        headers = capture.headers
-        _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
-        _build(place, sorted((Path(beside) / "headers").glob("*.parquet")), capture, origin)
+        if isinstance(capture, Small):
+            parts = [capture.write_table("events", Path(beside), images=False)]
+            tables = capture.table("problems"), capture.table("table_versions")
+        else:
+            headers = capture.headers
+            _write(headers.select(*_COLUMNS, *_header_columns(headers)), Path(beside) / "headers")
+            parts = sorted((Path(beside) / "headers").glob("*.parquet"))
+            tables = _problems_and_versions(capture)
+        build_index(place, parts, _about(capture, origin), *tables)
 
 
 def _of_rows(
@@ -242,7 +257,8 @@ def _of_events(capture: Capture, place: Path, home: Path | None, options: Mappin
     _write(capture.events, events)
     parts = sorted(events.glob("*.parquet"))
     origin = {"rows": uuid4().hex}
-    index = _index(place, origin, lambda target: _build(target, parts, capture, origin))
+    about = _about(capture, origin)
+    index = _index(place, origin, lambda target: build_index(target, parts, about, *_problems_and_versions(capture)))
     return Source(index, home, options, parts, lambda: capture)
 
 
@@ -256,10 +272,12 @@ def _write(frame: DataFrame, place: Path) -> None:
     frame.write.mode("overwrite").parquet(str(place))
 
 
-def _build(place: Path, parts: list[Path], capture: Capture, origin: Any) -> None:
-    about = {"origin": origin, "format": capture.format, "files": capture.files}
-    problems = capture.problems.select(*PROBLEMS.names).toArrow()
-    build_index(place, parts, about, problems, capture.table_versions.toArrow())
+def _about(capture: Capture | Small, origin: Any) -> dict[str, Any]:
+    return {"origin": origin, "format": capture.format, "files": capture.files}
+
+
+def _problems_and_versions(capture: Capture) -> tuple[pa.Table, pa.Table]:
+    return capture.problems.select(*PROBLEMS.names).toArrow(), capture.table_versions.toArrow()
 
 
 def _index(home: Path | None, origin: Any, make: Callable[[Path], None]) -> Index:
