@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,11 +18,12 @@ from cdcwb.formats.assembly import CHANGES, labels, read_changes, read_transacti
 from cdcwb.formats.base import Assembling, Halving, Joining, Pairing, Wanted
 from cdcwb.formats.clock import frozen_times, of_sequences
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends, read_problems
+from cdcwb.formats.goldengate.undo import FLAG, outcomes
 from cdcwb.formats.halves import WHOLE, as_array
 from cdcwb.formats.idm_event_log.spellings import WITH_SPELLING, key_spellings, spelt
 from cdcwb.formats.selecting import with_problems
 from cdcwb.formats.summaries import PARTS, Groups, counted, incomplete, read_parts, summarised
-from cdcwb.model import ChangeSource, Completeness, Operation, Outcome, Problem
+from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
@@ -36,6 +38,12 @@ _ONLY_PAIRED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MA
 
 Batches = Iterator[pa.RecordBatch]
 Row = dict[str, Any]
+Place = tuple[int, int]
+"""file_index and offset"""
+
+_OF_FRAGMENTS: Final = (
+    *("kind", "file_index", "offset", "length", "position", "transaction_id", "headers", "problems"),
+)
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
@@ -63,8 +71,6 @@ def tables_of(planned: Planned) -> Small | None:
     if isinstance(form, Halving):
         whole = not any(form.halved(plan, split).shared for split in range(len(plan.splits)))
         return Small(planned) if whole else None
-    if form.pairing is Pairing.TRANSACTION and not isinstance(form, Assembling):
-        return None if plan.facts.get("fragments") or plan.facts.get("undo_records") else Small(planned)
     return Small(planned)
 
 
@@ -153,14 +159,57 @@ class Small:
         else:
             read = partial(read_ends, trail=self._is_trail)
             ends = Groups(_table(self._of_splits(read, Wanted(images=False)), ENDS))
+            pieces = self._pieces() if self._plan.facts.get("fragments") else {}
+            marks = self._marks() if self._plan.facts.get("undo_records") else {}
             for batch in self._delivered(wanted):
-                yield with_written_columns(_ended(batch, ends), form.compressed_updates)
+                yield with_written_columns(_marked(_ended(batch, ends), pieces, marks), form.compressed_updates)
 
     def _delivered(self, wanted: Wanted) -> Batches:
         """The changes of a stream of committed work, without what the ends of their transactions tell."""
         if self._is_trail:
             return read_changes(self._read, wanted, frozenset(), committed=True)
         return self._of_splits(read_delivered, wanted)
+
+    def _pieces(self) -> dict[Place, list[Row]]:
+        """The fragments that continue events, by the place of the event, as :data:`cdcwb.model.SOURCE_EVENT`. A
+        fragment names the event in the header ``continues``: by position, or by ``file_index:offset`` where an event
+        has no position or that of a different one before it."""
+        names: dict[tuple[str | None, str], list[Place]] = defaultdict(list)
+        fragments = []
+        for batch in self._read(Wanted(images=False, columns=frozenset(_OF_FRAGMENTS))):
+            for row in batch.select(list(_OF_FRAGMENTS)).to_pylist():
+                if row["kind"] == Kind.FRAGMENT:
+                    fragments.append(row)
+                elif row["kind"] in CHANGES:
+                    place = row["file_index"], row["offset"]
+                    again = any(one["code"] == Problem.SAME_POSITION for one in row["problems"] or ())
+                    name = None if again else row["position"]
+                    names[row["transaction_id"], name or f"{place[0]}:{place[1]}"].append(place)
+        found: dict[Place, list[Row]] = defaultdict(list)
+        for row in fragments:
+            named: str = dict(row["headers"] or ()).get("continues", "")
+            for place in names.get((row["transaction_id"], named), ()):
+                found[place].append({field.name: row[field.name] for field in model.SOURCE_EVENT})
+        return found
+
+    def _marks(self) -> dict[Place, str]:
+        """What became of changes that undo others or are undone, by their places."""
+        columns = ["file_index", "offset", "position", "operation", "key", "before", "after"]
+        each: dict[str, list[Row]] = defaultdict(list)
+        for batch in self._delivered(Wanted()):
+            labelled = labels(batch["schema_name"], batch["table_name"]).to_pylist()
+            flags = pc.map_lookup(batch["headers"], FLAG, "first").to_pylist()
+            rows = batch.select([*columns, "transaction_id"]).to_pylist()
+            for row, table, flag in zip(rows, labelled, flags, strict=True):
+                images = {name: None if row[name] is None else dict(row[name]) for name in columns[-3:]}
+                if row["transaction_id"] is not None:
+                    each[row["transaction_id"]].append({**row, **images, "table": table, "undoes": flag == "1"})
+        found: dict[Place, str] = {}
+        for rows in each.values():
+            if any(row["undoes"] for row in rows):
+                rows.sort(key=lambda row: (row["position"] or "", row["file_index"], row["offset"]))
+                found |= {(rows[at]["file_index"], rows[at]["offset"]): mark for at, mark in outcomes(rows).items()}
+        return found
 
     def transactions(self) -> Batches:
         """One row per transaction."""
@@ -254,6 +303,31 @@ def _ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
         "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
         "outcome": pc.if_else(pc.fill_null(rolled_back, False), str(Outcome.ROLLED_BACK), changes["outcome"]),
     }
+    return _with(changes, known)
+
+
+def _marked(changes: pa.RecordBatch, pieces: Mapping[Place, list[Row]], marks: Mapping[Place, str]) -> pa.RecordBatch:
+    """Changes with the fragments of their events, and what became of those that undo others or are undone."""
+    if not pieces and not marks:
+        return changes
+    events, outcome = changes["source_events"].to_pylist(), changes["outcome"].to_pylist()
+    places = zip(changes["file_index"].to_pylist(), changes["offset"].to_pylist(), strict=True)
+    for row, place in enumerate(places):
+        outcome[row] = marks.get(place, outcome[row])
+        events[row] = [one for event in events[row] for one in (event, *pieces.get(_place_of(event), ()))]
+    known = {
+        "source_events": pa.array(events, model.CHANGES.field("source_events").type),
+        "outcome": pa.array(outcome, pa.string()),
+    }
+    return _with(changes, known)
+
+
+def _place_of(event: Row) -> Place:
+    return event["file_index"], event["offset"]
+
+
+def _with(changes: pa.RecordBatch, known: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Changes with some columns anew."""
     columns = [known.get(field.name, changes[field.name]) for field in model.CHANGES]
     return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
 
@@ -277,8 +351,7 @@ def with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) -
         listed = image["before"] is None or any(name not in before for name in names[row])
         sources[row] = str(ChangeSource.LOG if listed else ChangeSource.IMAGES)
     known = {"changed_columns": pa.array(names, pa.list_(pa.string())), "change_source": pa.array(sources, pa.string())}
-    columns = [known.get(field.name, changes[field.name]) for field in model.CHANGES]
-    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+    return _with(changes, known)
 
 
 def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> list[Row]:

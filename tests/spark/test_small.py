@@ -75,6 +75,13 @@ def test_captures_with_pieces_missing_and_repeated(
     saved_both_ways(disorder, tmp_path, monkeypatch)
 
 
+def test_changes_that_undo_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synth.generate("goldengate", changes=200, seed=5, to=tmp_path, undo=0.3)
+    saved_both_ways(tmp_path / "capture", tmp_path, monkeypatch)
+    outcomes = stored(tmp_path / "small", "changes")["outcome"].to_pylist()
+    assert outcomes.count("undone") > 5
+
+
 def test_options_that_readers_do_not_follow_are_left_to_spark() -> None:
     path: Any = DATA / "gbase8s"
     assert open_small(path, options={"keys": "shop.customer:customer_id"}) is None
