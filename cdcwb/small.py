@@ -96,12 +96,13 @@ class Small:
 
     def table(self, name: str) -> pa.Table:
         """A table of the model."""
-        return pa.Table.from_batches(getattr(self, name)(), model.TABLES[name])
+        schema = model.TABLES[name]
+        return pa.Table.from_batches((batch.select(schema.names) for batch in getattr(self, name)()), schema)
 
-    def save(self, directory: str | Path) -> Path:
-        """As :meth:`cdcwb.Capture.save`, into a folder that is not there yet."""
+    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
+        """As :meth:`cdcwb.Capture.save`."""
         target = Path(directory).expanduser().absolute()
-        with replacing(target, overwrite=False) as beside:
+        with replacing(target, overwrite) as beside:
             self.write(beside)
         return target
 

@@ -121,10 +121,12 @@ def export(
 def save(paths: tuple[str, ...], target: str, overwrite: bool, format_name: str, pairs: Pairs) -> None:
     """Save all tables of a capture as Parquet, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
+    from cdcwb.capture import open_small
 
     check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
-    with working("starting Spark") as step:
-        capture = opened(paths, format_name, pairs, {}, step)
+    with working("looking through the files") as step:
+        small = open_small(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
+        capture = small or opened(paths, format_name, pairs, {}, step)
         step(f"saving to {target}")
         capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])

@@ -28,8 +28,9 @@ LAYERS = (
     ("__init__",),  # cdcwb itself, the public face
     ("capture",),
     ("live",),
-    ("tables", "saved"),
-    ("spark", "xds"),
+    ("tables", "small"),
+    ("spark", "xds", "saved"),
+    ("planned",),
     ("formats",),
     ("model",),
     ("standard_input", "time_axis"),

@@ -1,0 +1,72 @@
+"""Small captures are read, saved and indexed in this process; no session of Spark is started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cdcwb import model, small
+from cdcwb.analysis.expected import actual, compare, read_expected
+from cdcwb.analysis.lesson import FORMATS
+from cdcwb.capture import open_small
+from cdcwb.errors import CaptureError
+from cdcwb.index.source import open_source
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for Spark fails."""
+    monkeypatch.setitem(sys.modules, "cdcwb.spark.session", None)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_counts_are_those_that_are_expected(format: str) -> None:
+    capture = open_small(DATA / format)
+    assert capture is not None
+    rows = compare(read_expected(DATA)[format], actual({format: capture})[format])
+    assert len(rows) > 5
+    assert [row for row in rows if not row["agrees"]] == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_saved_capture_has_every_table_and_goes_on(format: str, tmp_path: Path) -> None:
+    capture = open_small(DATA / format)
+    assert capture is not None
+    saved = capture.save(tmp_path / "saved")
+    for name, schema in model.TABLES.items():
+        assert pq.ParquetDataset(saved / name).read(columns=schema.names).cast(schema).equals(capture.table(name))
+    about = json.loads((saved / "cdcwb.json").read_text())
+    assert about["format"] == format
+    assert {entry["file"] for entry in capture.files} <= set(about["continue"]["files"])
+    with pytest.raises(CaptureError, match="already exists"):
+        capture.save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_index_has_every_record_and_every_change(format: str, tmp_path: Path) -> None:
+    capture = open_small(DATA / format)
+    assert capture is not None
+    source = open_source(DATA / format, folder=tmp_path)
+    assert source.index.records == capture.table("events").num_rows
+    assert len(source.changes) == capture.table("changes").num_rows
+
+
+def test_what_is_small_counts_all_files_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.bin").write_bytes(bytes(60))
+    (tmp_path / "b.bin").write_bytes(bytes(40))
+    monkeypatch.setattr(small, "AT_MOST", 100)
+    assert small.is_small([tmp_path / "one", tmp_path / "b.bin"])
+    (tmp_path / "one" / "c.bin").write_bytes(b"1")
+    assert not small.is_small([tmp_path])
+
+
+def test_packed_files_may_be_large(tmp_path: Path) -> None:
+    (tmp_path / "a.bin.gz").write_bytes(bytes(10))
+    assert not small.is_small([tmp_path])
