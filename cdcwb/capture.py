@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
     from cdcwb.views import Views
 
-__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "open_small", "register"]
+__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "open_small", "register", "small_of"]
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
@@ -244,7 +244,11 @@ def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | N
     """The tables of the capture that ``load(path, format, **options)`` opens, made in this process and without Spark.
     None where that is not possible: it is not small, or is put together by Spark (:func:`cdcwb.small.tables_of`).
     Raises CaptureError as ``load`` does."""
-    checked = check_capture(path, format, options)
+    return small_of(check_capture(path, format, options))
+
+
+def small_of(checked: Checked) -> Small | None:
+    """The same for a capture that was checked."""
     if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
         return None
     return tables_of(Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks])))

@@ -29,7 +29,7 @@ from cdcwb.errors import OptionError
 from cdcwb.words import plural, size
 
 if TYPE_CHECKING:
-    from cdcwb.capture import Capture, Reading
+    from cdcwb.capture import Capture, Checked, Reading
 
 __all__ = ["check_images", "export", "opened", "save", "summary"]
 
@@ -121,12 +121,12 @@ def export(
 def save(paths: tuple[str, ...], target: str, overwrite: bool, format_name: str, pairs: Pairs) -> None:
     """Save all tables of a capture as Parquet, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
-    from cdcwb.capture import open_small
+    from cdcwb.capture import small_of
 
     check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
     with working("looking through the files") as step:
-        small = open_small(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
-        capture = small or opened(paths, format_name, pairs, {}, step)
+        checked = _checked(paths, format_name, pairs)
+        capture = small_of(checked) or _started(checked, step)
         step(f"saving to {target}")
         capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
@@ -145,19 +145,13 @@ def opened(
 
     What goes wrong in Spark is raised as an exception too, and told once, by :mod:`cdcwb.cli.failures`.
     """
-    from cdcwb.capture import check_capture, open_checked
     from cdcwb.formats.options import check_condition
-    from cdcwb.spark.session import get_spark
 
     check_condition(filters.get("where", ""))
-    checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
+    checked = _checked(paths, format_name, pairs)
     if checked.reading is not None:
         check(checked.reading)
-    spark = get_spark(packages=checked.packages)
-    with suppress(AttributeError):  # a remote session has no context
-        spark.sparkContext.setLogLevel("OFF")
-    step("looking through the files")
-    capture = open_checked(checked, spark)
+    capture = _started(checked, step)
     if "tables" in filters:
         step("looking for the tables")
         check_tables(capture, filters["tables"])
@@ -165,6 +159,25 @@ def opened(
         step("looking for the transactions")
         check_transactions(capture, filters["transactions"])
     return capture.filter(**filters) if filters else capture
+
+
+def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
+    from cdcwb.capture import check_capture
+
+    return check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
+
+
+def _started(checked: Checked, step: Step) -> Capture:
+    """The capture, with a session of Spark."""
+    from cdcwb.capture import open_checked
+    from cdcwb.spark.session import get_spark
+
+    step("starting Spark")
+    spark = get_spark(packages=checked.packages)
+    with suppress(AttributeError):  # a remote session has no context
+        spark.sparkContext.setLogLevel("OFF")
+    step("looking through the files")
+    return open_checked(checked, spark)
 
 
 def check_images(reading: Reading) -> None:
