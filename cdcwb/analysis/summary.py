@@ -1,4 +1,5 @@
-"""What a capture is and whether it is healthy: counted by Spark in a handful of jobs, told in a page.
+"""What a capture is and whether it is healthy: counted by Spark in a handful of jobs, or in this process where it is
+small, and told in a page.
 
 :func:`summarize` gives flat facts for programs (JSON has all its types), :func:`summary_lines` the same for people.
 """
@@ -10,19 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.analysis.order import ordered, with_file_index
+from cdcwb.analysis.grouped import PLACE, BySpark, InProcess, Row, best
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
+from cdcwb.small import Small
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
-
     from cdcwb.capture import Capture
 
-__all__ = ["FIRST_PLACES", "summarize"]
-
-FIRST_PLACES: Final = 3
-"""How many places are given for each code of a problem."""
+__all__ = ["summarize"]
 
 Facts = dict[str, Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,7 +30,9 @@ _INCOMPLETE: Final = frozenset({Completeness.NO_BEGIN, Completeness.NO_END, Comp
 _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)]
 
 
-def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None, *, whole: bool = True) -> Facts:
+def summarize(
+    capture: Capture | Small, say: Callable[[str], None] = lambda _text: None, *, whole: bool = True
+) -> Facts:
     """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
 
@@ -57,50 +56,34 @@ def summarize(capture: Capture, say: Callable[[str], None] = lambda _text: None,
     ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
     being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
     """
+    rows = InProcess(capture) if isinstance(capture, Small) else BySpark(capture)
     facts: Facts = {"format": capture.format, "committed_only": capture.committed_only}
     say("counting events")
-    facts |= _events(capture, whole)
+    facts |= _events(capture.files, rows.events(), whole)
     say("counting changes")
-    facts |= _changes(capture)
+    facts |= _changes(rows.changes(), rows.table_versions())
     say("counting transactions")
-    facts |= _transactions(capture.transactions, facts)
+    facts |= _transactions(rows.transactions(), facts)
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit", "changed_at")}
     say("collecting problems")
-    facts |= _problems(capture)
-    facts["detected"] = [row.asDict() for row in ordered(capture, "detected").collect()]
+    facts |= _problems(rows.problems())
+    facts["detected"] = rows.detected()
     sick = any(facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING))
     lacking = facts["open_transactions"] or facts["incomplete_transactions"]
     facts["healthy"] = not sick and not lacking and facts["ledger"] in ("closes", None)
     return facts
 
 
-def _events(capture: Capture, whole: bool) -> Facts:
-    """One job: a row for every file, kind and record type, which is small whatever the capture's size."""
-    from pyspark.sql import functions as F
-
-    position = F.when(F.col("kind") != Kind.HEARTBEAT, F.col("position"))  # an idle marker's position may be zero
-    rows = (
-        capture.headers.groupBy("file_index", "offset_unit", "kind", "record_type")
-        .agg(
-            F.count("*").alias("events"),
-            F.sum("length").alias("length"),
-            F.max(F.col("offset") + F.col("length")).alias("reach"),
-            F.min(position).alias("first_position"),
-            F.max(position).alias("last_position"),
-            F.unix_micros(F.min("changed_at")).alias("first_time"),
-            F.unix_micros(F.max("changed_at")).alias("last_time"),
-        )
-        .collect()
-    )
-    files = _files(capture.files, rows, whole)
+def _events(entries: list[dict[str, Any]], rows: list[Row], whole: bool) -> Facts:
+    files = _files(entries, rows, whole)
     lengths: Counter[str] = Counter()
     for row in rows:
-        if row.offset_unit == OffsetUnit.BYTE:
-            lengths[row.kind] += row.length
+        if row["offset_unit"] == OffsetUnit.BYTE:
+            lengths[row["kind"]] += row["length"]
     filler, malformed = lengths.pop(Kind.FILLER, 0), lengths.pop(Kind.MALFORMED, 0)
-    units = {row.offset_unit for row in rows} or {entry["unit"] for entry in files}
+    units = {row["offset_unit"] for row in rows} or {entry["unit"] for entry in files}
     malformed_rows = sum(
-        row.events for row in rows if row.offset_unit != OffsetUnit.BYTE and row.kind == Kind.MALFORMED
+        row["events"] for row in rows if row["offset_unit"] != OffsetUnit.BYTE and row["kind"] == Kind.MALFORMED
     )
     return {
         "files": files,
@@ -112,13 +95,13 @@ def _events(capture: Capture, whole: bool) -> Facts:
         "filler_bytes": filler,
         "malformed_bytes": malformed,
         "malformed_rows": malformed_rows,
-        "events": sum(row.events for row in rows),
+        "events": sum(row["events"] for row in rows),
         "events_by_kind": _counts(rows, "kind", "events"),
         "events_by_record_type": _counts(rows, "record_type", "events"),
-        "first_time": _time(min((row.first_time for row in rows if row.first_time is not None), default=None)),
-        "last_time": _time(max((row.last_time for row in rows if row.last_time is not None), default=None)),
-        "first_position": min((row.first_position for row in rows if row.first_position is not None), default=None),
-        "last_position": max((row.last_position for row in rows if row.last_position is not None), default=None),
+        "first_time": _time(best(min, rows, "first_time")),
+        "last_time": _time(best(max, rows, "last_time")),
+        "first_position": best(min, rows, "first_position"),
+        "last_position": best(max, rows, "last_position"),
     }
 
 
@@ -131,13 +114,13 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
     malformed: Counter[int] = Counter()
     by_rows = {entry["file_index"] for entry in entries if entry["shape"] in _ROW_SHAPES}
     for row in rows:
-        events[row.file_index] += row.events
-        lengths[row.file_index] += row.length
-        reach[row.file_index] = max(reach[row.file_index], row.reach)
-        if row.offset_unit != OffsetUnit.BYTE:
-            by_rows.add(row.file_index)
-        if row.kind == Kind.MALFORMED:
-            malformed[row.file_index] += row.length if row.offset_unit == OffsetUnit.BYTE else row.events
+        events[row["file_index"]] += row["events"]
+        lengths[row["file_index"]] += row["length"]
+        reach[row["file_index"]] = max(reach[row["file_index"]], row["reach"])
+        if row["offset_unit"] != OffsetUnit.BYTE:
+            by_rows.add(row["file_index"])
+        if row["kind"] == Kind.MALFORMED:
+            malformed[row["file_index"]] += row["length"] if row["offset_unit"] == OffsetUnit.BYTE else row["events"]
     files = []
     for entry in entries:
         index = entry["file_index"]
@@ -167,95 +150,61 @@ def _ledger(files: list[Facts]) -> str:
     return f"open: {wrong[0]['file']} has {wrong[0]['ledger']}{others}"
 
 
-def _changes(capture: Capture) -> Facts:
-    """One job for the changes, and one for the few table versions."""
-    from pyspark.sql import functions as F
-
-    rows = (
-        capture.change_headers.groupBy("schema_name", "table_name", "operation", "outcome")
-        .agg(F.count("*").alias("changes"))
-        .collect()
-    )
-    versions = capture.table_versions.groupBy("schema_name", "table_name").agg(F.count("*").alias("versions")).collect()
+def _changes(rows: list[Row], versions: list[Row]) -> Facts:
     tables: dict[str, Facts] = {}
     for row in [*versions, *rows]:
-        if row.table_name is not None:
-            name = f"{row.schema_name}.{row.table_name}" if row.schema_name is not None else row.table_name
+        if row["table_name"] is not None:
+            name = f"{row['schema_name']}.{row['table_name']}" if row["schema_name"] is not None else row["table_name"]
             tables.setdefault(name, {"table": name, "versions": 0, "changes": 0, "changes_by_operation": Counter()})
             if "versions" in row:
-                tables[name]["versions"] += row.versions
+                tables[name]["versions"] += row["versions"]
             else:
-                tables[name]["changes"] += row.changes
-                tables[name]["changes_by_operation"][str(row.operation)] += row.changes
+                tables[name]["changes"] += row["changes"]
+                tables[name]["changes_by_operation"][str(row["operation"])] += row["changes"]
     return {
-        "changes": sum(row.changes for row in rows),
+        "changes": sum(row["changes"] for row in rows),
         "changes_by_operation": _counts(rows, "operation", "changes"),
         "changes_by_outcome": _counts(rows, "outcome", "changes"),
         "tables": [
             {**table, "changes_by_operation": dict(table["changes_by_operation"].most_common())}
             for _, table in sorted(tables.items())
         ],
-        "table_versions": sum(row.versions for row in versions),
+        "table_versions": sum(row["versions"] for row in versions),
     }
 
 
-def _transactions(transactions: DataFrame, events: Facts) -> Facts:
-    """One job. The times of events grow by those of their transactions: where tables were filtered, begins and commits,
-    which alone bear a time in some formats, are not among the events."""
-    from pyspark.sql import functions as F
-
-    rows = (
-        transactions.groupBy("outcome", "completeness")
-        .agg(
-            F.count("*").alias("transactions"),
-            F.unix_micros(F.min("began_at")).alias("first_time"),
-            F.unix_micros(F.max("ended_at")).alias("last_time"),
-        )
-        .collect()
-    )
-    firsts = [events["first_time"], *(_time(row.first_time) for row in rows)]
-    lasts = [events["last_time"], *(_time(row.last_time) for row in rows)]
+def _transactions(rows: list[Row], events: Facts) -> Facts:
+    """The times of events grow by those of their transactions: where tables were filtered, begins and commits, which
+    alone bear a time in some formats, are not among the events."""
+    firsts = [events["first_time"], *(_time(row["first_time"]) for row in rows)]
+    lasts = [events["last_time"], *(_time(row["last_time"]) for row in rows)]
     outcomes = _counts(rows, "outcome", "transactions")
-    lacking = [row for row in rows if row.outcome != Outcome.OPEN and row.completeness in _INCOMPLETE]
+    lacking = [row for row in rows if row["outcome"] != Outcome.OPEN and row["completeness"] in _INCOMPLETE]
     return {
-        "transactions": sum(row.transactions for row in rows),
+        "transactions": sum(row["transactions"] for row in rows),
         "transactions_by_outcome": outcomes,
         "transactions_by_completeness": _counts(rows, "completeness", "transactions"),
         "open_transactions": outcomes.get(Outcome.OPEN, 0),
-        "incomplete_transactions": sum(row.transactions for row in lacking),
+        "incomplete_transactions": sum(row["transactions"] for row in lacking),
         "first_time": min(filter(None, firsts), default=None),
         "last_time": max(filter(None, lasts), default=None),
     }
 
 
-def _problems(capture: Capture) -> Facts:
-    """One job: the first places of each code and, on each of them, how many there are."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    code = Window.partitionBy("severity", "code")
-    names = ("file", "offset", "length", "sentence", "transaction_id")
-    place = code.orderBy(F.col("file").isNotNull(), "file_index", "offset", "sentence", "transaction_id")
-    rows = (
-        with_file_index(capture, capture.problems.select("severity", "code", *names))
-        .withColumn("count", F.count("*").over(code))
-        .withColumn("place", F.row_number().over(place))
-        .where(F.col("place") <= FIRST_PLACES)
-        .collect()
-    )
+def _problems(rows: list[Row]) -> Facts:
     codes: dict[tuple[str, str], Facts] = {}
-    for row in sorted(rows, key=lambda row: row.place):
+    for row in sorted(rows, key=lambda row: row["place"]):
         entry = codes.setdefault(
-            (row.severity, row.code),
+            (row["severity"], row["code"]),
             {
-                "severity": row.severity,
-                "code": row.code,
-                "title": _title(row.code),
+                "severity": row["severity"],
+                "code": row["code"],
+                "title": _title(row["code"]),
                 "count": row["count"],
                 "places": [],
             },
         )
-        entry["places"].append({name: row[name] for name in names})
+        entry["places"].append({name: row[name] for name in PLACE})
     by_code = sorted(
         codes.values(), key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"])
     )

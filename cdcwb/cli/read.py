@@ -51,10 +51,11 @@ def summary(
     """Show what a capture contains and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import summary_lines
+    from cdcwb.capture import small_of
 
-    with working("starting Spark") as step:
-        capture = opened(paths, format_name, pairs, filters, step)
-        facts = summarize(capture, step, whole=not filters)
+    with working("looking through the files") as step:
+        small = None if filters else small_of(_checked(paths, format_name, pairs))
+        facts = summarize(small or opened(paths, format_name, pairs, filters, step), step, whole=not filters)
     if as_json:
         print_json(facts)
     else:

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 from cdcwb.analysis.marks import MARKS
 from cdcwb.analysis.summary import summarize
-from cdcwb.capture import load, open_small
+from cdcwb.capture import Capture, load, open_small
 from cdcwb.report.opening import SUMMARY
 from cdcwb.report.parameters import SHOWN
 from cdcwb.report.redact import check_known, redact
+from cdcwb.small import Small
 from cdcwb.spark.session import get_spark
 
 __all__ = ["keep"]
@@ -40,29 +41,24 @@ def keep(
     root = Path(folder if local else shared)
     root.mkdir(parents=True, exist_ok=True)
     places = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
-    if hidden:
-        saved = _redacted(captures, hidden, places)
-    else:
-        saved = [_saved(*given, place) for given, place in zip(captures, places, strict=True)]
-    for (path, *_), kept in zip(captures, saved, strict=True):
-        (kept / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
+    opened = _redacted(captures, hidden, places) if hidden else [_opened(*given) for given in captures]
+    for (path, *_), capture, place in zip(captures, opened, places, strict=True):
+        saved = capture.save(place / "saved")
+        (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / MARKS
         if marks.is_file() and not hidden:  # a note may quote what is hidden
-            shutil.copyfile(marks, kept / MARKS)
-        (kept / SUMMARY).write_text(json.dumps(summarize(load(kept, spark=spark))), encoding="utf-8")
-    return list(map(str, saved))
+            shutil.copyfile(marks, saved / MARKS)
+        facts = summarize(capture if isinstance(capture, Small) else load(saved, spark=spark))
+        (saved / SUMMARY).write_text(json.dumps(facts), encoding="utf-8")
+    return [str(place / "saved") for place in places]
 
 
-def _saved(path: str, format: str, options: Mapping[str, Any], files: Sequence[str], place: Path) -> Path:
-    small = open_small(files or path, format, options)
-    return (small or load(files or path, format, **options)).save(place / "saved")
+def _opened(path: str, format: str, options: Mapping[str, Any], files: Sequence[str]) -> Capture | Small:
+    return open_small(files or path, format, options) or load(files or path, format, **options)
 
 
-def _redacted(captures: Sequence[Given], hidden: Sequence[str], places: Sequence[Path]) -> list[Path]:
+def _redacted(captures: Sequence[Given], hidden: Sequence[str], places: Sequence[Path]) -> list[Capture]:
     loaded = [load(files or path, format, **options) for path, format, options, files in captures]
     each = zip(loaded, check_known(loaded, hidden), places, strict=True)
-    return [
-        # which columns there are is asked of the values
-        (redact(capture.decoded(place / "events"), names) if names else capture).save(place / "saved")
-        for capture, names, place in each
-    ]
+    # which columns there are is asked of the values
+    return [redact(one.decoded(place / "events"), names) if names else one for one, names, place in each]

@@ -14,6 +14,7 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb import small
 from cdcwb.analysis.lesson import FORMATS
+from cdcwb.analysis.summary import summarize
 from cdcwb.capture import open_small
 from cdcwb.model import TABLES
 
@@ -57,10 +58,12 @@ def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = open_small(path)
     assert found is not None
     found.save(to / "small")
+    facts = summarize(found)
     monkeypatch.setattr(small, "AT_MOST", 0)
     cdcwb.load(path).save(to / "spark")
     for name in TABLES:
         assert rows(stored(to / "small", name)) == rows(stored(to / "spark", name)), name
+    assert summarize(cdcwb.load(to / "spark")) == facts
     assert (to / "small" / "cdcwb.json").read_text() == (to / "spark" / "cdcwb.json").read_text()
 
 
