@@ -41,9 +41,7 @@ Row = dict[str, Any]
 Place = tuple[int, int]
 """file_index and offset"""
 
-_OF_FRAGMENTS: Final = (
-    *("kind", "file_index", "offset", "length", "position", "transaction_id", "headers", "problems"),
-)
+_OF_FRAGMENTS: Final = ["kind", "file_index", "offset", "length", "position", "transaction_id", "headers", "problems"]
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
@@ -59,8 +57,9 @@ def is_small(paths: Sequence[str | Path]) -> bool:
 
 
 def tables_of(planned: Planned) -> Small | None:
-    """The tables of a capture; None where Spark has to make them: it is not small, or something in it crosses the
-    borders of splits, or is put together by Spark only (a trail, an event log whose record ids fall far)."""
+    """The tables of a capture; None where Spark has to make them: it is not small, it is read with one of the options
+    ``keys``, ``images`` and ``mode`` or from standard input, halves of its updates lie in files that overlap (change
+    tables), or its record ids fall far (event logs)."""
     form, plan = planned.format, planned.plan
     files = [entry["file"] for entry in planned.files]
     plain = planned.mode == "PERMISSIVE" and planned.with_images and not planned.keys and not any(map(is_spool, files))
@@ -188,7 +187,7 @@ class Small:
         names: dict[tuple[str | None, str], list[Place]] = defaultdict(list)
         fragments = []
         for batch in self._read(Wanted(images=False, columns=frozenset(_OF_FRAGMENTS))):
-            for row in batch.select(list(_OF_FRAGMENTS)).to_pylist():
+            for row in batch.select(_OF_FRAGMENTS).to_pylist():
                 if row["kind"] == Kind.FRAGMENT:
                     fragments.append(row)
                 elif row["kind"] in CHANGES:
