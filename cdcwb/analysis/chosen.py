@@ -121,6 +121,7 @@ class Chosen:
     """
 
     stored = False
+    saved_in = None
     """It is not what was saved."""
 
     def __init__(self, capture: Any, wanted: Wanted, until: datetime | None = None) -> None:

@@ -62,6 +62,15 @@ class Snapshot:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._capture, name)
 
+    def stored_in(self, name: str) -> Path | None:
+        """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None
+        where there is none."""
+        if name in _NAMES and self._folder is not None:
+            getattr(self, name)
+            return self._folder / f"{name}.parquet"
+        saved: Path | None = getattr(self._capture, "saved_in", None)
+        return None if saved is None else saved / name
+
     @cached_property
     def transactions(self) -> DataFrame:
         """One row per transaction."""

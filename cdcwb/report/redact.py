@@ -139,6 +139,10 @@ class Redacted(Capture):
         self._secret = secrets.token_hex(32)
 
     @property
+    def saved_in(self) -> None:
+        """None: the tables of a saved capture hold the values."""
+
+    @property
     def events(self) -> DataFrame:
         """One row per wire record, its values and bytes taken out."""
         return self._without_values(super().events, kinds=True)
