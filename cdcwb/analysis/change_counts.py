@@ -25,6 +25,8 @@ from cdcwb.time_axis import time_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from cdcwb.spark.stored import Stored
+
 __all__ = [
     "ByTable",
     "Changed",
@@ -51,14 +53,14 @@ Record = dict[str, Any]
 T = TypeVar("T")
 
 
-def of_all(frame: DataFrame, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
-    """What a pair of functions answers about all changes of a frame, in one Spark job."""
+def of_all(rows: DataFrame | Stored, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
+    """What a pair of functions answers about all changes of a table (:func:`cdcwb.spark.folding.folded`)."""
 
     def partial(batch: pa.RecordBatch) -> T:
         headers = headers_of(batch)
         return ask(headers, headers.everything)
 
-    return folded(frame, partial, merge)
+    return folded(rows, partial, merge)
 
 
 def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:

@@ -8,7 +8,7 @@ Neither the number of transactions nor that of changes has to fit anywhere. Over
 what begins and ends at which time (:func:`steps_of`: sums over transactions in any order); these in the order of time
 (Spark sorts them; those of an index are sorted at once); and the pieces of the axis (:func:`pieces_of`: a row for each,
 however many steps are in it, from steps that follow one another). This is exact: the most of a piece is known as soon
-as the number before it is. In the log, there is a running sum within each piece, and another one over the pieces.
+as the number before it is. In the log, likewise by position.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Window
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from cdcwb.analysis.frames import stored_rows
+from cdcwb.index.bins import ONE_BY_ONE
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.transactions import EVERY, Some, Transactions
 from cdcwb.model import Completeness
@@ -32,7 +34,7 @@ from cdcwb.spark.folding import folded
 from cdcwb.time_axis import TimeAxis, micros, time_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "PIECES",
@@ -51,8 +53,6 @@ PIECES: Final = 1000
 """Into how many pieces the axis of time is cut at most; a picture has at most two points for each."""
 
 _KINDS: Final = ("counted", "instants", "backwards", "one_time", "no_time")
-_LOG: Final = "^(.*/)?"  # what stands before the positions of one capture among several
-_PIECE_DIGITS: Final = 5  # positions that differ in their last five digits only share a piece of the log: 1 MiB of it
 
 
 class Tables(Protocol):
@@ -114,6 +114,20 @@ class Piece(NamedTuple):
     until: int | None
 
 
+class Stretch(NamedTuple):
+    """Steps that follow one another in a ``log``, from the position ``first`` on: how many more transactions are open
+    after them (``net``) and at most (``top``), ``at`` which position for the first time, and the ``id`` of one that
+    begins there; ``counted``: how many begin."""
+
+    log: str
+    first: str
+    net: int
+    top: int
+    counted: int
+    at: str
+    id: str | None
+
+
 Found = tuple[Counter[str], list[Piece]]
 """How many transactions are of each kind, and what the pieces of the axis have."""
 
@@ -127,23 +141,28 @@ def over_time(
     axis: TimeAxis | None = None,
 ) -> Concurrency:
     """How many transactions were open at once between ``first`` and ``last``, which bound all times of transactions
-    (None: there are none); one Spark job.
+    (None: there are none); one Spark job, none where transactions are stored.
 
     An open transaction is open until ``last``, one whose begin is not in the capture from ``first`` on. The axis is cut
     into at most ``pieces`` pieces, none narrower than ``least_us`` microseconds; where it shows a part of the times
     (``axis``), that part is, and what is outside has pieces of the same width.
     """
+    columns = ("began_at", "ended_at", "outcome", "completeness")
+    stored = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
     if first is None or last is None:
-        return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, capture.transactions.count())
+        number = capture.transactions.count() if stored is None else len(stored)
+        return Concurrency([], True, 0, None, None, None, 0, 0, 0, 0, number)
     start, end = micros(first), micros(last)
     shown = end - start if axis is None else micros(axis.last) - micros(axis.first)
     width = _width(shown, pieces, least_us)
+    if stored is not None:
+        return summed(pieces_of(steps_of(Transactions(stored.batch()), start, end), start, width))
 
     def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield steps_of(Transactions(batch), start, end)
 
-    rows = capture.transactions.select("began_at", "ended_at", "outcome", "completeness")
+    rows = capture.transactions.select(*columns)
     by_time = rows.mapInArrow(steps, "kind string, at long, number long").groupBy("kind", "at")
     in_order = by_time.agg(F.sum("number").alias("number")).where("number != 0").orderBy("at")
     return summed(folded(in_order, lambda batch: pieces_of(batch, start, width), merged_pieces))
@@ -246,48 +265,80 @@ def summed(found: Found) -> Concurrency:
 
 
 def in_log(capture: Tables) -> InLog:
-    """The most transactions that were open at one place of the log, where a begin and an end have a place of their
-    own; one Spark job.
+    """The most transactions that were open at one position of the log, where a begin and an end have a position of
+    their own; one Spark job, none where transactions are stored.
 
-    For formats whose stream bears begins and commits (:attr:`cdcwb.capture.Capture.committed_only` is False): where
-    only committed work is handed over, transactions stand in the log one behind the other. Positions are compared as
-    text. Of several captures looked at together, each has a log of its own, as the names before the positions say.
+    For formats whose stream has begins and commits (:attr:`cdcwb.capture.Capture.committed_only` is False): where only
+    committed work is delivered, transactions follow one another in the log. Positions are compared as text. Of several
+    captures looked at together, each has a log of its own, as the names before the positions say.
     """
-    text = F.lit(None).cast("string")
-    before = F.regexp_extract(F.coalesce(_behind_tilde(), F.lit("")), _LOG, 0)  # sorts before all places of its log
-    begin = F.struct(
-        F.coalesce("begin_position", before).alias("at"), F.lit(1).alias("delta"), F.col("transaction_id").alias("id")
-    )
-    end = F.struct(F.col("end_position").alias("at"), F.lit(-1).alias("delta"), text.alias("id"))
-    by_key = (
-        capture.transactions.select(F.inline(F.array(begin, end)))
-        .where("at IS NOT NULL")
-        .groupBy("at")
-        .agg(F.sum("delta").alias("delta"), F.count("id").alias("counted"), F.max("id").alias("id"))
-    )
-    piece = F.substring(F.col("at"), F.lit(1), F.length("at") - F.lit(_PIECE_DIGITS))
-    keys = (F.regexp_extract("at", _LOG, 0).alias("log"), piece.alias("piece"))
-    level = by_key.select("*", *keys).withColumn(
-        "level", F.sum("delta").over(Window.partitionBy("log", "piece").orderBy("at"))
-    )
-    pieces = level.groupBy("log", "piece").agg(
-        F.sum("delta").alias("net"),
-        F.sum("counted").alias("counted"),
-        F.max("level").alias("top"),
-        F.min_by(F.struct("at", "id"), F.struct(-F.col("level"), F.col("at"))).alias("first"),
-    )
-    earlier = Window.partitionBy("log").orderBy("piece").rowsBetween(Window.unboundedPreceding, -1)
-    whole = pieces.withColumn("most", F.col("top") + F.coalesce(F.sum("net").over(earlier), F.lit(0)))
-    peak = F.min_by(F.struct("most", "first"), F.struct(-F.col("most"), F.col("first")["at"]))
-    row = whole.agg(F.sum("counted").alias("counted"), peak.alias("peak")).toArrow().to_pylist()[0]
-    if row["peak"] is None:
+    columns = ("transaction_id", "begin_position", "end_position")
+    rows = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
+    if rows is not None:
+        return most_in_log(stretches_of(log_steps_of(rows.batch())))
+
+    def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(log_steps_of, batches)
+
+    found = capture.transactions.select(*columns).mapInArrow(steps, "at string, delta long, counted long, id string")
+    sums = [F.sum(name).alias(name) for name in ("delta", "counted")]
+    in_order = found.groupBy("at").agg(*sums, F.max("id").alias("id")).orderBy("at")
+    return most_in_log(folded(in_order, stretches_of, lambda parts: [*chain(*parts)]))
+
+
+def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
+    """By how much the number of open transactions changes (``delta``) ``at`` which position, in the order of positions;
+    how many of these are ``counted``, and the ``id`` of a transaction that begins there. Of one that was open before,
+    ``at`` is the name of its log, which sorts before all its positions."""
+    ids = transactions["transaction_id"]
+    first = pc.struct_field(pc.extract_regex(ids, "~(?P<at>.+)$"), "at")  # in the id of one without its begin
+    log = pc.fill_null(_logs(first), "")
+    begins = pc.coalesce(transactions["begin_position"], log)
+    ends = pc.drop_null(transactions["end_position"])
+    ones, less = np.ones(len(begins), np.int64), np.ones(len(ends), np.int64)
+    steps = {
+        "at": pa.concat_arrays([begins, ends]),
+        "delta": np.concatenate([ones, -less]),
+        "counted": np.concatenate([ones, 0 * less]),
+        "id": pa.concat_arrays([ids, pa.nulls(len(ends), pa.string())]),
+    }
+    found = pa.RecordBatch.from_arrays([pa.array(column) for column in steps.values()], names=[*steps])
+    return found.sort_by([("at", "ascending"), ("id", "descending")])
+
+
+def _logs(positions: pa.Array) -> pa.Array:
+    """What precedes the positions of one capture among several."""
+    return pc.replace_substring_regex(positions, "[^/]*$", "")
+
+
+def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
+    """What steps that follow one another (rows of :func:`log_steps_of`, in their order) come to, in each log."""
+    logs = _logs(steps["at"]).dictionary_encode()
+    found = []
+    for code, log in enumerate(logs.dictionary.to_pylist()):
+        rows = steps.filter(pc.equal(logs.indices, code))
+        at = rows["at"]
+        firsts = np.flatnonzero(np.concatenate([[True], np.asarray(pc.not_equal(at[1:], at[:-1]))]))
+        level = np.cumsum(np.add.reduceat(np.asarray(rows["delta"]), firsts))
+        top = int(np.argmax(level))
+        place = int(firsts[top])
+        numbers = int(level[-1]), int(level[top]), int(np.asarray(rows["counted"]).sum())
+        found.append(Stretch(log, at[0].as_py(), *numbers, at[place].as_py(), rows["id"][place].as_py()))
+    return found
+
+
+def most_in_log(stretches: Sequence[Stretch]) -> InLog:
+    """The answer from all stretches, in any order."""
+    most: tuple[int, str] | None = None
+    level: Counter[str] = Counter()
+    name: str | None = None
+    for one in sorted(stretches):
+        here = -(level[one.log] + one.top), one.at
+        if most is None or here < most:
+            most, name = here, one.id
+        level[one.log] += one.net
+    if most is None:
         return InLog(0, None, None, 0)
-    first = row["peak"]["first"]
-    known = not first["at"].endswith("/") and first["at"] != ""
-    position, name = (first["at"], first["id"]) if known else (None, None)
-    return InLog(row["peak"]["most"], position, name, row["counted"])
-
-
-def _behind_tilde() -> Column:
-    """Where a transaction without its begin is first seen: behind the ~ of its id (:mod:`cdcwb.model`)."""
-    return F.nullif(F.regexp_extract("transaction_id", "~(.+)$", 1), F.lit(""))
+    known = not most[1].endswith("/") and most[1] != ""
+    counted = sum(one.counted for one in stretches)
+    return InLog(-most[0], most[1] if known else None, name if known else None, counted)

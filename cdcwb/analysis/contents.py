@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
 from cdcwb.analysis.frames import NO_TABLE, time_axis, when
-from cdcwb.analysis.order import ordered
+from cdcwb.analysis.order import listed
 from cdcwb.index.headers import Bools, Headers
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis
@@ -140,7 +140,7 @@ def versions(capture: Any) -> list[dict[str, Any]]:
     it; null where it came from beside the capture), ``origin``. One Spark job."""
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     found = []
-    for row in ordered(capture, "table_versions").toArrow().to_pylist():
+    for row in listed(capture, "table_versions"):
         name = ".".join(part for part in (row["schema_name"], row["table_name"]) if part)
         event = row["first_event"] or {"file_index": None, "offset": None}
         found.append(

@@ -1,20 +1,42 @@
-"""Small answers of Spark as pandas frames, and the columns that questions share."""
+"""The rows that questions are asked of, small answers of Spark as pandas frames, and columns that questions share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pyspark.sql import functions as F
 
+from cdcwb.analysis.snapshot import Snapshot
+from cdcwb.index.bins import BINNED_ABOVE
+from cdcwb.index.columns import NO_TIME
+from cdcwb.index.headers import Ints
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.time_axis import LEAST, TimeAxis, fences, time_of
+from cdcwb.spark.stored import Stored
+from cdcwb.time_axis import LEAST, TimeAxis, axis_of, fences, time_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["NO_TABLE", "small", "table_name", "time_axis", "when"]
+__all__ = ["NO_TABLE", "rows_of", "small", "stored_axis", "stored_rows", "table_name", "time_axis", "when"]
+
+
+def stored_rows(capture: Any, table: str, columns: Sequence[str], most: int = BINNED_ABOVE) -> Stored | None:
+    """Some columns of a table of a capture (a name of :data:`cdcwb.model.TABLES`), where its rows are stored and at
+    most so many that they are read without Spark; else None."""
+    folder = capture.stored_in(table) if isinstance(capture, Snapshot) else None
+    rows = None if folder is None else Stored(folder, table, columns)
+    return rows if rows is not None and len(rows) <= most else None
+
+
+def rows_of(capture: Any, table: str, columns: Sequence[str]) -> DataFrame | Stored:
+    """The same, and with Spark where they are not stored, or too many."""
+    rows = stored_rows(capture, table, columns)
+    return getattr(capture, table).select(*columns) if rows is None else rows
 
 
 def small(frame: DataFrame) -> pd.DataFrame:
@@ -35,11 +57,25 @@ def when() -> Column:
     return F.coalesce("changed_at", "committed_at")
 
 
+def stored_axis(
+    rows: Stored,
+    times: Callable[[pa.RecordBatch], Ints],
+    first: datetime | None = None,
+    last: datetime | None = None,
+) -> TimeAxis | None:
+    """The axis for the ``times`` of batches of rows, in microseconds since 1970 UTC, which ``first`` and ``last``
+    bound, as far as that is known (:mod:`cdcwb.time_axis`); None where there are none."""
+    if first is not None and last is not None and last - first <= LEAST:
+        return TimeAxis(first, last)
+    at = np.concatenate([np.zeros(0, np.int64), *map(times, rows.batches())])
+    found = axis_of(at[at != NO_TIME])
+    return found if found is None or found.outside else TimeAxis(first or found.first, last or found.last)
+
+
 def time_axis(
     frame: DataFrame, *times: Column, first: datetime | None = None, last: datetime | None = None
 ) -> TimeAxis | None:
-    """The axis for the ``times`` of a frame, which ``first`` and ``last`` bound, as far as that is known
-    (:mod:`cdcwb.time_axis`); None where there are none.
+    """The same for the ``times`` of a frame.
 
     No Spark job where these span at most :data:`~cdcwb.time_axis.LEAST`, two where times are outside, else one."""
     if first is not None and last is not None and last - first <= LEAST:

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import table_name
+from cdcwb.analysis.frames import rows_of
 from cdcwb.formats import FORMATS, get_format
+from cdcwb.index.headers import table_labels
 from cdcwb.spark.folding import folded
 from cdcwb.words import duration
 
@@ -53,8 +53,6 @@ class Tables(Protocol):
     def transactions(self) -> DataFrame: ...
     @property
     def changes(self) -> DataFrame: ...
-    @property
-    def change_headers(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +94,24 @@ class Counted(NamedTuple):
 
 
 def latency(capture: Tables) -> tuple[Latency, Latency]:
-    """The latencies of changes and of transactions; one Spark job. Changes that are part of no transaction (a full
-    load), or of one that did not commit, are not waiting and not counted; nor are they of a format that gives changes
-    no times of their own."""
-    rows = capture.transactions.select(F.lit(None).cast("string").alias("table"), "began_at", "ended_at")
+    """The latencies of changes and of transactions; two Spark jobs, none where both are stored. Changes that are part
+    of no transaction (a full load), or of one that did not commit, are not waiting and not counted; nor are they of a
+    format that gives changes no times of their own."""
+    found = [folded(rows_of(capture, "transactions", ("began_at", "ended_at")), _of_transactions, merged_counts)]
     if capture.format not in FORMATS or get_format(capture.format).row_times:
-        # a snapshot may have kept only what places a change
-        changes = capture.changes if "changed_at" in capture.changes.columns else capture.change_headers
-        committed = changes.where("committed_at IS NOT NULL")
-        rows = rows.unionAll(committed.select(table_name().alias("table"), "changed_at", "committed_at"))
-    return latencies(folded(rows, counted, merged_counts))
+        columns = ("schema_name", "table_name", "changed_at", "committed_at")
+        found.append(folded(rows_of(capture, "changes", columns), _of_changes, merged_counts))
+    return latencies(merged_counts(found))
+
+
+def _of_transactions(rows: pa.RecordBatch) -> Counted:
+    return counted(rows.append_column("table", pa.nulls(len(rows), pa.string())))
+
+
+def _of_changes(rows: pa.RecordBatch) -> Counted:
+    rows = rows.filter(rows["committed_at"].is_valid())
+    columns = [table_labels(rows), rows["changed_at"], rows["committed_at"]]
+    return counted(pa.RecordBatch.from_arrays(columns, names=["table", "began_at", "ended_at"]))
 
 
 def counted(rows: pa.RecordBatch) -> Counted:

@@ -1,4 +1,4 @@
-"""Questions about which columns changes touch, answered by Spark; the answers are small pandas frames of Arrow types.
+"""Questions about which columns changes touch; the answers are small.
 
 Which columns an update changed comes from its mask, else from its images, else from the log record
 (``changes.change_source``); an update without any of these is counted as such and nowhere else. Times are UTC.
@@ -8,17 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.frames import small, table_name, time_axis, when
+from cdcwb.analysis.frames import rows_of, small, stored_axis, stored_rows, table_name, time_axis, when
+from cdcwb.analysis.problems import first_problems
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.model import Operation, Problem
+from cdcwb.index.headers import BETWEEN, Ints, headers_of, set_labels, table_labels
+from cdcwb.model import CHANGES, Operation, Problem
+from cdcwb.spark.folding import folded
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import joined
 
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTED",
     "MOST_MASKS",
+    "Told",
     "axis",
     "changed",
     "columns",
@@ -38,6 +47,7 @@ __all__ = [
     "nothing_over_time",
     "over_time",
     "overview",
+    "told",
     "without_key",
 ]
 
@@ -52,6 +62,13 @@ MOST_MASKS: Final = 30
 """Masks that are shown: the most frequent ones."""
 
 _HEADERS: Final = ("operation", "schema_name", "table_name", "changed_at", "committed_at", "changed_columns")
+_SOURCES: Final = ("mask", "images", "log")
+_PLACE: Final = ("file_index", "offset", "file", "position")
+_TOLD: Final = (
+    *("operation", "schema_name", "table_name", "record_type", "change_mask", "changed_columns", "change_source"),
+    *("key", "file_index", "offset", "file"),
+)
+_MASKS: Final = ["table", "table_version", "operation", "change_mask", "set"]
 
 Record = dict[str, Any]
 
@@ -65,44 +82,76 @@ class Tables(Protocol):
     def problems(self) -> DataFrame: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of updates, by table. ``numbers``: by table and one of ``told_by_mask``, ``told_by_images``,
+    ``told_by_log``, ``with_mask``, ``listed``, ``listed_without_key`` (:func:`overview`); ``idle``: the place of the
+    first that changes no column, as ``file_index``, ``offset`` and ``file``."""
+
+    numbers: Counter[tuple[str, str]]
+    idle: dict[str, tuple[int, int, str]]
+
+
 def changed(capture: Tables) -> Changed:
-    """Which columns updates changed, alone and in pairs; one Spark job."""
+    """Which columns updates changed, alone and in pairs; one Spark job, none where changes are stored."""
     ask = partial(change_counts.changed, paired=True)
-    return change_counts.of_all(capture.changes.select(*_HEADERS), ask, change_counts.merge_changed)
+    return change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.merge_changed)
 
 
-def overview(capture: Tables, found: Changed) -> list[Record]:
+def told(capture: Tables) -> Told:
+    """How it is known what updates changed, and the first that changed nothing; one Spark job, none where changes are
+    stored."""
+    return folded(rows_of(capture, "changes", _TOLD), _told_of, _merged_told)
+
+
+def _told_of(changes: pa.RecordBatch) -> Told:
+    rows = changes.filter(pc.equal(changes["operation"], str(Operation.UPDATE)))
+    known, source = rows["changed_columns"].is_valid(), rows["change_source"]
+    listed = pc.and_(pc.is_in(rows["record_type"], pa.array(_compressed(), pa.string())), pc.equal(source, "log"))
+    facts = {f"told_by_{how}": pc.and_(known, pc.equal(source, how)) for how in _SOURCES}
+    facts |= {"with_mask": rows["change_mask"].is_valid(), "listed": listed}
+    facts["listed_without_key"] = pc.and_(listed, rows["key"].is_null())
+    tables = table_labels(rows)
+    sums = [(name, "sum") for name in facts]
+    numbers = pa.table({"table": tables, **facts}).group_by("table", use_threads=False).aggregate(sums).to_pylist()
+    counts = Counter({(row["table"], name): row[f"{name}_sum"] or 0 for row in numbers for name in facts})
+    is_idle = pc.fill_null(pc.equal(pc.list_value_length(rows["changed_columns"]), 0), False)
+    places = [tables, *(rows[name] for name in ("file_index", "offset", "file"))]
+    found: dict[str, tuple[int, int, str]] = {}
+    for table, *place in zip(*(column.filter(is_idle).to_pylist() for column in places), strict=True):
+        found[table] = min(found.get(table, (*place,)), (*place,))
+    return Told(counts, found)
+
+
+def _merged_told(parts: Sequence[Told]) -> Told:
+    idle: dict[str, tuple[int, int, str]] = {}
+    for table, place in chain(*(part.idle.items() for part in parts)):
+        idle[table] = min(idle.get(table, place), place)
+    return Told(change_counts.added(part.numbers for part in parts), idle)
+
+
+def _compressed() -> list[str]:
+    """The record types of compressed updates."""
+    return sorted({one for name in FORMATS for one in get_format(name).compressed_updates})
+
+
+def overview(found: Changed, told: Told) -> list[Record]:
     """One row a table that has updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
     ``told_by_log``, ``not_told`` (nothing says what changed), ``idle`` (told, and nothing changed), ``with_mask``
     (those with a change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed
-    columns come from the log record), ``listed_without_key`` (those of them whose key is not known). ``found`` is
-    :func:`changed`."""
-    source = F.col("change_source")
-    compressed = F.col("record_type").isin(
-        *sorted({one for name in FORMATS for one in get_format(name).compressed_updates})
-    )
-    listed = compressed & (source == "log")
-    told = F.col("changed_columns").isNotNull()
-    rows = (
-        _updates(capture)
-        .groupBy("table")
-        .agg(
-            *[F.count_if(told & (source == how)).alias(f"told_by_{how}") for how in ("mask", "images", "log")],
-            F.count("change_mask").alias("with_mask"),
-            F.count_if(listed).alias("listed"),
-            F.count_if(listed & F.col("key").isNull()).alias("listed_without_key"),
-        )
-    )
+    columns come from the log record), ``listed_without_key`` (those of them whose key is not known)."""
     columns = Counter(table for table, _ in found.columns)
+    names = (*(f"told_by_{how}" for how in _SOURCES), "with_mask", "listed", "listed_without_key")
     return [
         {
-            **row,
-            "updates": found.updates[row["table"]],
-            "not_told": found.updates[row["table"]] - found.known[row["table"]],
-            "idle": found.idle[row["table"]],
-            "columns_changed": columns[row["table"]],
+            "table": table,
+            **{name: told.numbers[table, name] for name in names},
+            "updates": found.updates[table],
+            "not_told": found.updates[table] - found.known[table],
+            "idle": found.idle[table],
+            "columns_changed": columns[table],
         }
-        for row in rows.orderBy("table").toArrow().to_pylist()
+        for table in sorted(found.updates)
     ]
 
 
@@ -162,7 +211,15 @@ def columns(capture: Tables, found: Changed) -> list[Record]:
 
 def axis(capture: Tables) -> TimeAxis | None:
     """The axis for the times of updates of which it is told what changed; None where none has a time."""
+    rows = stored_rows(capture, "changes", _HEADERS)
+    if rows is not None:
+        return stored_axis(rows, _told_at)
     return time_axis(_updates(capture).filter("changed_columns IS NOT NULL"), F.col("_when"))
+
+
+def _told_at(changes: pa.RecordBatch) -> Ints:
+    headers = headers_of(changes)
+    return headers.at[change_counts.updates(headers, headers.everything) & (headers.set >= 0)]
 
 
 def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Record], int]:
@@ -171,34 +228,24 @@ def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Rec
     width, which begin at round times, cover the axis; times outside have bins of the same width, below 0 or beyond."""
     start, width = axis.bins(bins)
     ask = partial(change_counts.changed_over_time, start=start, width_us=width)
-    found = change_counts.of_all(capture.changes.select(*_HEADERS), ask, change_counts.added)
+    found = change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.added)
     return change_counts.changed_rows(found, start, width), width
 
 
-def idle_updates(capture: Tables, limit: int = 50) -> pd.DataFrame:
+def idle_updates(found: Changed, told: Told, limit: int = 50) -> list[Record]:
     """Updates of which it is told what changed, and nothing did: ``table``, ``updates``, ``idle``, ``share``, and the
     place of the first (``file``, ``offset``); tables with the most first."""
-    idle = F.col("changed_columns").isNotNull() & (F.size("changed_columns") == 0)
-    rows = (
-        _updates(capture)
-        .groupBy("table")
-        .agg(
-            F.count("*").alias("updates"),
-            F.count_if(idle).alias("idle"),
-            F.min_by(
-                F.struct("file", "offset"), F.when(idle, F.struct("file_index", F.col("offset").alias("_offset")))
-            ).alias("_first"),
-        )
-        .filter("idle > 0")
-        .select("table", "updates", "idle", (F.col("idle") / F.col("updates")).alias("share"), "_first.*")
-    )
-    return small(rows.orderBy(F.desc("idle"), "table").limit(limit))
+    rows = []
+    for table in sorted(told.idle, key=lambda table: (-found.idle[table], table))[:limit]:
+        updates, idle, (_, offset, file) = found.updates[table], found.idle[table], told.idle[table]
+        row = {"table": table, "updates": updates, "idle": idle, "share": idle / updates}
+        rows.append({**row, "file": file, "offset": offset})
+    return rows
 
 
-def disagreements(capture: Tables, limit: int = 50) -> pd.DataFrame:
+def disagreements(capture: Tables, limit: int = 50) -> list[Record]:
     """Masks that disagree with the images of their change, in the columns of ``problems``, in file and offset."""
-    rows = capture.problems.filter(F.col("code").isin(str(Problem.MASK_IMAGES), str(Problem.MASK)))
-    return small(rows.orderBy(F.asc_nulls_first("file"), F.asc_nulls_first("offset"), "code").limit(limit))
+    return first_problems(capture, ("file", "offset", "code"), limit, (Problem.MASK_IMAGES, Problem.MASK))
 
 
 def key_changes(capture: Tables, limit: int = 50) -> pd.DataFrame:
@@ -224,20 +271,34 @@ def key_changes(capture: Tables, limit: int = 50) -> pd.DataFrame:
     return small(rows.orderBy("file_index", "offset").limit(limit).drop("file_index"))
 
 
-def masks(capture: Tables, limit: int = MOST_MASKS) -> pd.DataFrame:
+def masks(capture: Tables, limit: int = MOST_MASKS) -> list[Record]:
     """The masks that occur: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
     ``changed_columns`` (what it means), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
     first; the most frequent ``limit`` of all."""
-    first = F.min_by(F.struct("position", "file", "offset"), F.struct("file_index", F.col("offset").alias("_offset")))
-    rows = (
-        _changes(capture)
-        .filter("change_mask IS NOT NULL")
-        .groupBy("table", "table_version", "operation", "change_mask", "changed_columns")
-        .agg(F.count("*").alias("changes"), first.alias("_first"))
-        .orderBy(F.desc("changes"), "table", "change_mask", "operation")
-        .limit(limit)
-    )
-    return small(rows.select("*", "_first.*").drop("_first").orderBy("table", F.desc("changes"), "change_mask"))
+    columns = [*_MASKS[1:4], "schema_name", "table_name", "changed_columns", *_PLACE]
+    rows = folded(rows_of(capture, "changes", columns), _masks_of, _merged_masks).to_pylist()
+    rows.sort(key=lambda row: (-row["changes"], row["table"], row["change_mask"], row["operation"] or ""))
+    rows = rows[:limit]
+    for row in rows:
+        names = row.pop("set")
+        row["changed_columns"] = None if names is None else names.split(BETWEEN) if names else []
+    return sorted(rows, key=lambda row: (row["table"], -row["changes"], row["change_mask"]))
+
+
+def _masks_of(changes: pa.RecordBatch) -> pa.Table:
+    rows = changes.filter(changes["change_mask"].is_valid())
+    columns = {"table": table_labels(rows), **{name: rows[name] for name in (*_MASKS[1:4], *_PLACE)}}
+    columns |= {"set": set_labels(rows), "changes": pa.array(np.ones(len(rows), np.int64))}
+    return _merged_masks([pa.table(columns)])
+
+
+def _merged_masks(parts: Sequence[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables(parts) if parts else _masks_of(pa.RecordBatch.from_pylist([], CHANGES))
+    rows = rows.sort_by([("file_index", "ascending"), ("offset", "ascending")])
+    numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
+    found = numbered.group_by(_MASKS, use_threads=False).aggregate([("row", "min"), ("changes", "sum")])
+    firsts = rows.take(found["row_min"])
+    return firsts.set_column(firsts.schema.get_field_index("changes"), "changes", found["changes_sum"])
 
 
 def _changes(capture: Tables) -> DataFrame:

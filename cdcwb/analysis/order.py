@@ -8,7 +8,8 @@ format first).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,7 +20,28 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["ordered", "with_file_index"]
+__all__ = ["listed", "ordered", "with_file_index"]
+
+
+def listed(capture: Any, view: str) -> list[dict[str, Any]]:
+    """The rows of ``table_versions`` or ``detected`` in order; without a Spark job where they are stored."""
+    from cdcwb.analysis.frames import stored_rows
+
+    rows = stored_rows(capture, view, model.TABLES[view].names)
+    if rows is None:
+        found: list[dict[str, Any]] = ordered(capture, view).toArrow().to_pylist()
+        return found
+    return sorted(rows.batch().to_pylist(), key=_of_version if view == "table_versions" else _of_setting)
+
+
+def _of_version(row: Mapping[str, Any]) -> Any:
+    event = row["first_event"]
+    return event is not None, event and (event["file_index"], event["offset"]), row["table_version"]
+
+
+def _of_setting(row: Mapping[str, Any]) -> Any:
+    scope, setting, value = row["scope"], row["setting"], row["value"]
+    return scope != "capture", scope, setting != "format", setting, value is not None, value
 
 
 def ordered(capture: Capture, view: str) -> DataFrame:

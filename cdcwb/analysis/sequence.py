@@ -6,7 +6,8 @@ log, a partition of a topic, the rows of a change table. Not compared are record
 that of a rollback to a savepoint (how far it goes back), that of an idle marker, and a before image that shares its
 number with the after image by design (change tables).
 
-Counted in pieces of the files: within each a running maximum, and over the few pieces another one.
+Spark counts in pieces of the files: within each a running maximum, and over the few pieces another one. Events that
+are stored, and not very many, are counted in this process.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import NO_TABLE, table_name
+from cdcwb.analysis.frames import NO_TABLE, stored_rows, table_name
+from cdcwb.analysis.problems import first_problems
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import Pairing
+from cdcwb.index.bins import ONE_BY_ONE
+from cdcwb.index.headers import table_labels
 from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.spark.stored import Stored, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,16 +41,24 @@ PLACES: Final = 30
 
 _PIECE: Final = 1 << 26  # bytes of a file that one task sorts, and as many rows as 64 bytes each would be
 _APART: Final = (str(Kind.UNDO), str(Kind.HEARTBEAT))
+_COMPARED: Final = 100_000  # records whose bytes are compared in this process
 _LOG: Final = "^(.*/)?"  # what stands before the positions of one capture among several
 _MESSAGES: Final = ("qlik-kafka", "debezium")  # whose streams are the partitions of topics
 _TOPIC: Final = "kafka.topic"
 _PARTITION: Final = "kafka.partition"
 _OFFSET: Final = "kafka.offset"
+_NUMBERED: Final = (*_MESSAGES, "idm-event-log")
+_PLACED: Final = (
+    *("file", "file_index", "offset", "kind", "record_type", "position"),
+    *("schema_name", "table_name", "transaction_id"),
+)
 
 
 class Tables(Protocol):
     """What is asked of a capture: its events, their headers, and its problems (:mod:`cdcwb.model`)."""
 
+    @property
+    def format(self) -> str: ...
     @property
     def spark(self) -> SparkSession: ...
     @property
@@ -102,8 +117,11 @@ class Twice:
 
 
 def order(capture: Tables, piece: int = _PIECE) -> Order:
-    """Where positions go back; two Spark jobs, and a third where they do. ``piece``: how many bytes of a file are
-    sorted at once."""
+    """Where positions go back; two Spark jobs, and a third where they do, none where events are stored. ``piece``: how
+    many bytes of a file Spark sorts at once."""
+    stored = _stored_records(capture)
+    if stored is not None:
+        return order_of(stored, capture.format)
     records = _records(capture).withColumn("piece", _piece(piece))
     keys = ("stream", "format", "file_index", "piece")
     pieces = (
@@ -150,7 +168,14 @@ def order(capture: Tables, piece: int = _PIECE) -> Order:
 
 def twice(capture: Tables) -> Twice:
     """Positions that several records of the capture have, whatever the stream; one Spark job, and two more that compare
-    the records' bytes where there are any."""
+    the records' bytes where there are any; none where events are stored."""
+    stored = _stored_records(capture)
+    if stored is not None:
+        positions = stored["position"].value_counts()
+        several = positions.filter(pc.greater(positions.field("counts"), 1))
+        if (pc.sum(several.field("counts")).as_py() or 0) <= _COMPARED:
+            bodies = _stored_records(capture, several.field("values")) if len(several) else None
+            return Twice(0, 0) if bodies is None else twice_of(bodies)
     repeated = _records(capture).groupBy("position").count().where("count > 1").select("position")
     if not repeated.limit(1).count():
         return Twice(0, 0)
@@ -185,14 +210,20 @@ def missing_numbers(capture: Tables) -> list[dict[str, Any]]:
     """Numbers that a source counts up one by one, and that are not there: the offsets of a topic's partition, the
     record ids of an event log. One row a stream that has such numbers: ``stream``, ``numbering`` (``offset`` or
     ``record_id``), ``first``, ``last``, ``there`` (different ones), ``missing`` (between first and last); those with
-    most missing first. One Spark job.
+    most missing first. One Spark job, none where events are stored.
 
     A compacted topic, and the sequence of a database, leave numbers out although nothing is missing.
     """
+    if capture.format in FORMATS and capture.format not in _NUMBERED:
+        return []
+    columns = (*_PLACED, *(["headers"] if capture.format in _MESSAGES else []))
+    stored = stored_rows(capture, "events", columns, ONE_BY_ONE)
+    if stored is not None:
+        return numbers_of(stored, capture.format)
     offsets = F.when(F.col("format").isin(*_MESSAGES), F.col("headers")[_OFFSET].try_cast("long"))
     ids = F.when(F.col("format") == "idm-event-log", F.regexp_extract("position", "[0-9]+$", 0).try_cast("long"))
     rows = (
-        _streams(capture.headers.where(F.col("format").isin(*_MESSAGES, "idm-event-log")))
+        _streams(capture.headers.where(F.col("format").isin(*_NUMBERED)))
         .select(
             "stream",
             F.when(F.col("format").isin(*_MESSAGES), "offset").otherwise("record_id").alias("numbering"),
@@ -213,13 +244,120 @@ def missing_numbers(capture: Tables) -> list[dict[str, Any]]:
 
 def gaps(capture: Tables, limit: int = PLACES) -> list[dict[str, Any]]:
     """The problems that speak of what is missing in the source's own numbering (:data:`cdcwb.model.Problem.GAP`), the
-    first ``limit`` by place: ``sentence``, ``file``, ``offset``, ``transaction_id``, ``table``. One Spark job."""
-    rows = capture.problems.where(F.col("code") == str(Problem.GAP))
-    places = rows.orderBy(F.asc_nulls_first("file"), F.asc_nulls_first("offset"), "transaction_id").limit(limit)
-    found: list[dict[str, Any]] = (
-        places.select("sentence", "file", "offset", "transaction_id", "table").toArrow().to_pylist()
-    )
+    first ``limit`` by place, in the columns of the model."""
+    return first_problems(capture, ("file", "offset", "transaction_id"), limit, [Problem.GAP])
+
+
+# --- of stored events -------------------------------------------------------------------------------------------------
+
+
+def _stored_records(capture: Any, positions: pa.Array | None = None) -> pa.RecordBatch | None:
+    """The events whose positions are compared, as :func:`_records`, with their ``stream``; None where they are not
+    stored, or very many. ``positions``: only those with one of these, with their ``raw`` and ``headers``."""
+    columns = (*_PLACED, *(["headers"] if capture.format in _MESSAGES or positions is not None else []))
+    columns += () if positions is None else ("raw",)
+    rows = stored_rows(capture, "events", columns, ONE_BY_ONE)
+    if rows is None:
+        return None
+    apart = [*_APART, *([str(Kind.BEFORE)] if get_format(capture.format).pairing is Pairing.POSITION else [])]
+
+    def compared(batch: pa.RecordBatch) -> pa.RecordBatch:
+        is_placed = batch["position"].is_valid() if positions is None else pc.is_in(batch["position"], positions)
+        return batch.filter(pc.and_(is_placed, pc.invert(pc.is_in(batch["kind"], pa.array(apart)))))
+
+    found = joined([compared(batch) for batch in rows.batches()], rows.schema)
+    return found.append_column("stream", _streams_of(found, capture.format))
+
+
+def _streams_of(events: pa.RecordBatch, format: str) -> pa.Array:
+    """As :func:`_streams`, of the events of one capture."""
+    if format in _MESSAGES:
+        topic, number = (pc.map_lookup(events["headers"], name, "first") for name in (_TOPIC, _PARTITION))
+        partition = pc.binary_join_element_wise("partition ", number, "")
+        return pc.binary_join_element_wise(events["file"], topic, partition, ", ", null_handling="skip")
+    if format == "qlik-change-table":
+        labels = table_labels(events)
+        apart = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))
+        return pc.if_else(apart, events["file"], labels)
+    return pc.replace_substring_regex(pc.fill_null(events["position"], ""), "/?[^/]*$", "")
+
+
+def order_of(events: pa.RecordBatch, format: str) -> Order:
+    """As :func:`order`, of events with their ``stream``."""
+    events = events.take(pc.sort_indices(events, [(name, "ascending") for name in ("stream", "file_index", "offset")]))
+    if not len(events):
+        return Order()
+    position, streams = events["position"], events["stream"].dictionary_encode()
+    stream = np.asarray(streams.indices).astype(np.int64)
+    rank = np.asarray(pc.rank(position, "ascending", tiebreaker="dense")).astype(np.int64)
+    reach = np.maximum.accumulate(rank + stream * len(rank)) - stream * len(rank)  # the highest so far in its stream
+    follows = np.append(False, stream[1:] == stream[:-1])
+    back = follows & np.append(False, rank[1:] < rank[:-1])
+    behind = follows & np.append(False, rank[1:] < reach[:-1])
+    found = Order()
+    for code, name in enumerate(streams.dictionary.to_pylist()):
+        mine = stream == code
+        ends = pc.min_max(position.filter(pa.array(mine))).as_py()
+        counts = {"records": int(mine.sum()), "first_position": ends["min"], "last_position": ends["max"]}
+        counts |= {"steps_back": int(back[mine].sum()), "behind": int(behind[mine].sum())}
+        found.streams.append({"stream": name, "format": format, **counts})
+    found.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
+    rows = np.flatnonzero(back)
+    files, offsets = (np.asarray(events[name])[rows] for name in ("file_index", "offset"))
+    rows = rows[np.lexsort((offsets, files))][:PLACES]
+    columns = ["stream", "file", "offset", "record_type", "position", "transaction_id"]
+    places, before = events.select(columns).take(pa.array(rows)), events.take(pa.array(rows - 1))
+    for row, other in zip(places.to_pylist(), before.to_pylist(), strict=True):
+        found.places.append(row | {f"before_{name}": other[name] for name in ("position", "file", "offset")})
     return found
+
+
+def twice_of(events: pa.RecordBatch) -> Twice:
+    """As :func:`twice`, of events of which several have the same position, with their ``raw`` and ``headers``."""
+    names = ("file_index", "offset", "file", "kind", "transaction_id")
+    by_position: dict[str, list[dict[str, Any]]] = {}
+    for row in events.to_pylist():
+        by_position.setdefault(row["position"], []).append(row)
+    surplus = duplicates = 0
+    found = []
+    for position, rows in by_position.items():
+        rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in names])
+        what = ("kind", "schema_name", "table_name", "raw")
+        bodies = {
+            (*(row[name] for name in what), None if row["raw"] is not None else str(row["headers"])) for row in rows
+        }
+        surplus += len(rows) - 1
+        duplicates += len(rows) - len(bodies)
+        first, again = rows[0], rows[-1]
+        told = {"position": position, "records": len(rows), "what": "same position" if len(bodies) > 1 else "duplicate"}
+        told |= {name: first[name] for name in ("file", "offset")}
+        told |= {f"again_{name}": again[name] for name in ("file", "offset", "kind")}
+        told["transaction_id"] = first["transaction_id"] or again["transaction_id"]
+        found.append((len(bodies) == 1, again["file_index"], again["offset"], told))
+    found.sort(key=lambda one: one[:3])
+    return Twice(len(found), surplus, duplicates, [told for *_, told in found[:PLACES]])
+
+
+def numbers_of(events: Stored, format: str) -> list[dict[str, Any]]:
+    """As :func:`missing_numbers`, of the events of one capture."""
+    rows = events.batch()
+    texts = rows["position"]
+    if format in _MESSAGES:
+        texts = pc.map_lookup(rows["headers"], _OFFSET, "first")
+    digits = pc.struct_field(pc.extract_regex(texts, "(?P<number>[0-9]+)$"), "number")
+    known = digits.is_valid()
+    rows, numbers = rows.filter(known), np.asarray(digits.filter(known).cast(pa.int64()))
+    streams = _streams_of(rows, format).dictionary_encode()
+    found = []
+    for code, name in enumerate(streams.dictionary.to_pylist()):
+        mine = np.unique(numbers[np.asarray(streams.indices) == code])
+        first, last, there = int(mine[0]), int(mine[-1]), len(mine)
+        row = {"stream": name, "numbering": "offset" if format in _MESSAGES else "record_id", "first": first}
+        found.append({**row, "last": last, "there": there, "missing": last - first + 1 - there})
+    return sorted(found, key=lambda row: (-row["missing"], row["stream"]))
+
+
+# --- with Spark -------------------------------------------------------------------------------------------------------
 
 
 _CARRIED: Final = pa.schema(

@@ -1,9 +1,8 @@
 """Questions about the transactions of a capture; the answers are small.
 
-What is asked of transactions alone is asked once: of the batches of a Spark DataFrame, whose answers are merged, and of
-those of the local index that are selected (:class:`cdcwb.index.transactions.Transactions`). Other answers of Spark are
-pandas frames whose columns are Arrow types, so that a null stays a null and a 64-bit number keeps every digit.
-Durations are in microseconds. Times are UTC.
+What is asked of transactions alone is asked once: of the batches of a Spark DataFrame or of a stored table, whose
+answers are merged, and of those of the local index that are selected
+(:class:`cdcwb.index.transactions.Transactions`). Durations are in microseconds. Times are UTC.
 """
 
 from __future__ import annotations
@@ -11,24 +10,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdcwb.analysis.change_counts import added, counted
-from cdcwb.analysis.frames import small, time_axis
+from cdcwb.analysis.frames import rows_of, stored_axis, stored_rows, time_axis
 from cdcwb.index.columns import NO_TIME
+from cdcwb.index.headers import table_labels
 from cdcwb.index.transactions import EVERY, INCOMPLETE, Ints, Some, Transactions
-from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem, Severity
+from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem
 from cdcwb.spark.folding import folded
+from cdcwb.spark.stored import joined
 from cdcwb.time_axis import TimeAxis, micros, time_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "BANDS",
@@ -44,8 +46,6 @@ __all__ = [
     "merged_overviews",
     "overview",
     "overview_of",
-    "problem_places",
-    "problems",
     "ranked_by",
     "reaching",
     "timeline",
@@ -77,7 +77,6 @@ _TOGETHER: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 _FOREVER: Final = 1 << 62
-_NONE: Final = pa.RecordBatch.from_pylist([], TRANSACTIONS)
 
 Facts = dict[str, Any]
 Choose = Callable[[Transactions], Ints]
@@ -96,7 +95,7 @@ class Tables(Protocol):
 
 def overview(capture: Tables) -> Facts:
     """Numbers about all transactions (:func:`overview_of`); one Spark job."""
-    rows = capture.transactions.select([name for name in TRANSACTIONS.names if name != "tables"])
+    rows = rows_of(capture, "transactions", [name for name in TRANSACTIONS.names if name != "tables"])
     return folded(rows, lambda batch: overview_of(Transactions(batch)), merged_overviews)
 
 
@@ -139,7 +138,7 @@ def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
 
 def merged_overviews(parts: Sequence[Facts]) -> Facts:
     """Several answers of :func:`overview_of` as one."""
-    parts = parts or [overview_of(Transactions(_NONE))]
+    parts = parts or [overview_of(Transactions(joined([], TRANSACTIONS)))]
     known = {name: [part[name] for part in parts if part[name] is not None] for name in parts[0]}
     return {name: _TOGETHER.get(name, sum)(values) if values else None for name, values in known.items()}
 
@@ -189,18 +188,27 @@ def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, 
 
 def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
     """Transactions that did not commit, or of which the capture lacks something: open ones first, then those that are
-    incomplete, then those rolled back, each in log order. Rows as :func:`timeline`, and ``missing``: what is, in a
-    sentence of :func:`problems`; null where nothing is."""
+    incomplete, then those rolled back, each in log order. Rows as :func:`timeline`, and ``missing``: what is, in the
+    sentences of its problems; null where nothing is."""
     rows = _first(capture, lambda rows: first_unfinished(rows, limit))
     ids = [row["transaction_id"] for row in rows]
-    sentences = F.array_join(F.array_sort(F.collect_set("sentence")), "; ").alias("sentences")
-    told = capture.problems.where(F.col("code").isin(*_MISSING) & F.col("transaction_id").isin(ids))
-    found = told.groupBy("transaction_id").agg(sentences).toArrow().to_pylist() if ids else []
-    missing = {row["transaction_id"]: row["sentences"] for row in found}
+    sentences: set[tuple[str, str]] = set()
+    if ids:
+        columns = ("code", "transaction_id", "sentence")
+        sentences = folded(
+            rows_of(capture, "problems", columns), partial(_sentences_of, ids), lambda sets: {*chain(*sets)}
+        )
     for row in rows:  # a part of a capture has not its problems
-        state = row["completeness"]
-        row["missing"] = missing.get(row["transaction_id"], state.replace("_", " ") if state in INCOMPLETE else None)
+        state, told = row["completeness"], sorted(text for name, text in sentences if name == row["transaction_id"])
+        row["missing"] = "; ".join(told) or (state.replace("_", " ") if state in INCOMPLETE else None)
     return rows
+
+
+def _sentences_of(ids: Sequence[str], problems: pa.RecordBatch) -> set[tuple[str, str]]:
+    """What some transactions lack: their ids with the sentences of their problems."""
+    told = pc.is_in(problems["code"], pa.array(map(str, _MISSING)))
+    rows = problems.filter(pc.and_(told, pc.is_in(problems["transaction_id"], pa.array(ids, pa.string()))))
+    return {(row["transaction_id"], row["sentence"]) for row in rows.to_pylist()}
 
 
 def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
@@ -213,7 +221,15 @@ def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVE
 
 def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis | None:
     """The axis for the begins and ends of transactions, which ``first`` and ``last`` bound."""
-    return time_axis(capture.transactions, F.col("began_at"), F.col("ended_at"), first=first, last=last)
+    rows = stored_rows(capture, "transactions", ("began_at", "ended_at"))
+    if rows is None:
+        return time_axis(capture.transactions, F.col("began_at"), F.col("ended_at"), first=first, last=last)
+    return stored_axis(rows, _both_ends, first, last)
+
+
+def _both_ends(rows: pa.RecordBatch) -> Ints:
+    transactions = Transactions(rows)
+    return np.concatenate([transactions.began, transactions.ended])
 
 
 def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 1) -> tuple[list[Facts], int]:
@@ -225,7 +241,7 @@ def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 
     outside have bins of the same width. Transactions without a time of begin are left out.
     """
     start, width = axis.bins(bins, least_us)
-    rows = capture.transactions.select("began_at", "ended_at", "outcome")
+    rows = rows_of(capture, "transactions", ("began_at", "ended_at", "outcome"))
     found = folded(rows, lambda batch: histogram_of(Transactions(batch), start, width), added)
     cells = [
         {"began_at": time_of(start + number * width), "row": band, "transactions": times}
@@ -246,54 +262,54 @@ def histogram_of(transactions: Transactions, start: int, width_us: int, numbers:
     return counted(None, [(began[known] - start) // width_us, band[known]], [None, BANDS])
 
 
-def changes(capture: Tables) -> pd.DataFrame:
+def changes(capture: Tables) -> list[Facts]:
     """How many logical changes there are: ``operation``, ``outcome``, ``changes``, a row for every pair that occurs."""
-    grouped = capture.changes.groupBy("operation", "outcome").agg(F.count("*").alias("changes"))
-    return small(grouped.orderBy("operation", "outcome"))
+    rows = rows_of(capture, "changes", ("operation", "outcome"))
+    found = folded(rows, _by_operation, added)
+    pairs = sorted(found, key=lambda pair: [(text is not None, text) for text in pair])
+    return [{"operation": one, "outcome": other, "changes": found[one, other]} for one, other in pairs]
 
 
-def undone(capture: Tables, limit: int = 50) -> pd.DataFrame:
+def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
+    found = pa.table(changes).group_by(["operation", "outcome"], use_threads=False).aggregate([([], "count_all")])
+    return Counter({(row["operation"], row["outcome"]): row["count_all"] for row in found.to_pylist()})
+
+
+def undone(capture: Tables, limit: int = 50) -> list[Facts]:
     """Transactions with changes that a rollback to a savepoint took back, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, in name order)."""
-    name = F.concat_ws(".", "schema_name", "table_name")
-    grouped = (
-        capture.changes.where(F.col("outcome") == Outcome.UNDONE)
-        .groupBy("transaction_id")
-        .agg(
-            F.count("*").alias("changes"),
-            F.min("position").alias("first_position"),
-            F.max("position").alias("last_position"),
-            F.slice(F.sort_array(F.collect_set(name)), 1, 10).alias("tables"),
-        )
+    rows = rows_of(capture, "changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
+    found: list[Facts] = [
+        {"transaction_id": name, "changes": times, "first_position": first, "last_position": last}
+        | {"tables": sorted(tables)[:10]}
+        for name, ((times, first, last), tables) in folded(rows, _undone_of, _merged_undone).items()
+    ]
+    return sorted(found, key=lambda row: (-row["changes"], row["first_position"]))[:limit]
+
+
+_Undone = dict[str, tuple[tuple[int, str, str], set[str]]]
+"""Of each transaction, how many changes were undone, the first and the last of their positions, and their tables."""
+
+
+def _undone_of(changes: pa.RecordBatch) -> _Undone:
+    rows = changes.filter(pc.equal(changes["outcome"], str(Outcome.UNDONE)))
+    columns = (rows["transaction_id"], rows["position"], table_labels(rows))
+    return _merged_undone(
+        [{name: ((1, at, at), {table})} for name, at, table in zip(*map(pa.Array.to_pylist, columns), strict=True)]
     )
-    return small(grouped.orderBy(F.desc("changes"), "first_position").limit(limit))
 
 
-def problems(capture: Tables) -> pd.DataFrame:
-    """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (how many they touch), and
-    one of them: ``sentence``, ``file``, ``offset`` of the first in file and offset."""
-    first = F.min_by(F.struct("sentence", "file", "offset"), F.struct(_last_if_null("file"), _last_if_null("offset")))
-    grouped = (
-        capture.problems.groupBy("severity", "code")
-        .agg(
-            F.count("*").alias("problems"),
-            F.count_distinct("transaction_id").alias("transactions"),
-            first.alias("first"),
-        )
-        .select("severity", "code", "problems", "transactions", "first.*")
-    )
-    return small(grouped.orderBy(_rank(), F.desc("problems"), "code"))
-
-
-def problem_places(capture: Tables, limit: int = 50) -> pd.DataFrame:
-    """Problems one by one, in the columns of the model: errors first, then warnings, then in file and offset."""
-    places = (F.asc_nulls_first("file"), F.asc_nulls_first("offset"), "code")
-    return small(capture.problems.orderBy(_rank(), *places).limit(limit))
+def _merged_undone(parts: Sequence[_Undone]) -> _Undone:
+    found: _Undone = {}
+    for name, ((times, first, last), tables) in chain(*(part.items() for part in parts)):
+        (others, least, most), known = found.get(name, ((0, first, last), set()))
+        found[name] = (others + times, min(first, least), max(last, most)), known | tables
+    return found
 
 
 def _first(capture: Tables, choose: Choose, until: datetime | None = None) -> list[Facts]:
     end = NO_TIME if until is None else micros(until)
-    found = folded(capture.transactions.select(*TRANSACTIONS.names), *chosen_by(choose, end))
+    found = folded(rows_of(capture, "transactions", TRANSACTIONS.names), *chosen_by(choose, end))
     return Transactions(found, end).records(np.arange(len(found)))
 
 
@@ -302,22 +318,10 @@ def chosen_by(
 ) -> tuple[Callable[[pa.RecordBatch], pa.RecordBatch], Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]]:
     """The rows that ``choose`` finds: of a batch, and of what it found in several."""
 
-    def partial(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def first(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.take(pa.array(choose(Transactions(batch, until))))
 
     def merge(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        joined = pa.Table.from_batches(parts or [_NONE]).combine_chunks().to_batches()
-        return partial(joined[0]) if joined else _NONE
+        return first(joined(parts, TRANSACTIONS))
 
-    return partial, merge
-
-
-def _rank() -> Column:
-    order = F.lit(len(Severity))
-    for place, severity in enumerate(Severity):
-        order = F.when(F.col("severity") == severity, place).otherwise(order)
-    return order
-
-
-def _last_if_null(name: str) -> Column:
-    return F.struct(F.col(name).isNull(), F.col(name))
+    return first, merge

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selection import NO_TABLE
 
-__all__ = ["Headers", "coded", "headers_of", "of_columns"]
+__all__ = ["BETWEEN", "Headers", "coded", "headers_of", "of_columns", "set_labels", "table_labels"]
 
-_BETWEEN: Final = "\x1f"
+BETWEEN: Final = "\x1f"
+"""What separates the columns of a set that is a text."""
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -118,16 +119,26 @@ def headers_of(batch: pa.RecordBatch) -> Headers:
     return found
 
 
+def table_labels(batch: pa.RecordBatch) -> pa.Array:
+    """The tables of rows, as :func:`cdcwb.analysis.frames.table_name`."""
+    names = (batch["schema_name"], batch["table_name"])
+    label = pc.coalesce(pc.binary_join_element_wise(*names, "."), *names, "")
+    return pc.if_else(pc.equal(label, ""), NO_TABLE, label)
+
+
+def set_labels(batch: pa.RecordBatch) -> pa.Array:
+    """The changed columns of rows as texts, in which :data:`BETWEEN` separates them."""
+    return pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), BETWEEN)
+
+
 def coded(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """The texts of such a batch as dictionaries, its sets of columns as texts, its times as numbers."""
     there = batch.schema.names
     texts = {name: batch[name] for name in ("operation", "outcome") if name in there}
-    if "table_name" in there:  # as cdcwb.analysis.frames.table_name
-        names = (batch["schema_name"], batch["table_name"])
-        label = pc.coalesce(pc.binary_join_element_wise(*names, "."), *names, "")
-        texts["table"] = pc.if_else(pc.equal(label, ""), NO_TABLE, label)
+    if "table_name" in there:
+        texts["table"] = table_labels(batch)
     if "changed_columns" in there:
-        texts["set"] = pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), _BETWEEN)
+        texts["set"] = set_labels(batch)
     columns = {name: one.cast(pa.string()).dictionary_encode() for name, one in texts.items()}
     for name in ("changed_at", "committed_at"):
         times = batch[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
@@ -144,5 +155,5 @@ def of_columns(columns: Mapping[str, pa.Array]) -> Headers:
             texts[name] = column.dictionary.to_pylist()
             column = pc.fill_null(column.indices, -1)
         numbers[name] = column.to_numpy(zero_copy_only=False)
-    sets = [text.split(_BETWEEN) if text else [] for text in texts.pop("set", [])]
+    sets = [text.split(BETWEEN) if text else [] for text in texts.pop("set", [])]
     return Headers(numbers, texts, sets)

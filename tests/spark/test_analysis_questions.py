@@ -240,7 +240,7 @@ def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[st
 
 def order_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> Any:
     events = frame(spark, folder, "events", rows)
-    made = SimpleNamespace(spark=spark, headers=events, events=events)
+    made = SimpleNamespace(spark=spark, format=model.SEVERAL, headers=events, events=events)
     whole = sequence.order(made)
     for piece in (10, 25):  # the answer does not hang on how the files are cut
         assert sequence.order(made, piece) == whole
@@ -340,7 +340,7 @@ def test_numbers_that_are_missing_are_counted_where_a_source_numbers(spark: Spar
 
     log = [event(1, number, None, format="idm-event-log") | {"position": f"{number:019d}"} for number in (1, 2, 9)]
     rows = [*map(message, (4, 5, 8, 8)), *log, event(2, 0, 7)]
-    made = SimpleNamespace(spark=spark, headers=frame(spark, tmp_path, "events", rows))
+    made = SimpleNamespace(spark=spark, format=model.SEVERAL, headers=frame(spark, tmp_path, "events", rows))
     assert sequence.missing_numbers(made) == [
         {"stream": "", "numbering": "record_id", "first": 1, "last": 9, "there": 3, "missing": 6},
         {"stream": "/in/f0, partition 3", "numbering": "offset", "first": 4, "last": 8, "there": 3, "missing": 2},

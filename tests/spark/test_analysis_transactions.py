@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from cdcwb import model
+from cdcwb.analysis import problems
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.snapshot import Snapshot
 from cdcwb.errors import OptionError
@@ -106,10 +107,6 @@ def capture(spark: SparkSession) -> SimpleNamespace:
         change_headers=frame(CHANGES, model.CHANGES),
         problems=frame(PROBLEMS, model.PROBLEMS),
     )
-
-
-def rows(frame: Any) -> list[dict[str, Any]]:
-    return pa.Table.from_pandas(frame, preserve_index=False).to_pylist()
 
 
 def ids(found: list[dict[str, Any]]) -> list[int]:
@@ -232,12 +229,12 @@ def test_bins_are_never_narrower_than_the_clock_can_tell(capture: Any) -> None:
 
 
 def test_changes_are_counted_by_operation_and_outcome(capture: Any) -> None:
-    found = {(row["operation"], row["outcome"]): row["changes"] for row in rows(ask.changes(capture))}
+    found = {(row["operation"], row["outcome"]): row["changes"] for row in ask.changes(capture)}
     assert found == {("INSERT", "committed"): 1, ("INSERT", "undone"): 3, ("UPDATE", "undone"): 1}
 
 
 def test_undone_changes_are_found_with_their_span_and_tables(capture: Any) -> None:
-    assert rows(ask.undone(capture, 1)) == [
+    assert ask.undone(capture, 1) == [
         {
             "transaction_id": "2@0000000000000200",
             "changes": 3,
@@ -250,7 +247,7 @@ def test_undone_changes_are_found_with_their_span_and_tables(capture: Any) -> No
 
 def test_problems_are_told_worst_first_with_the_first_of_each(capture: Any) -> None:
     found = [
-        (r["code"], r["problems"], r["transactions"], r["sentence"], r["offset"]) for r in rows(ask.problems(capture))
+        (r["code"], r["problems"], r["transactions"], r["sentence"], r["offset"]) for r in problems.by_code(capture)
     ]
     assert found == [
         ("malformed", 1, 0, "bytes", 0),
@@ -260,7 +257,7 @@ def test_problems_are_told_worst_first_with_the_first_of_each(capture: Any) -> N
 
 
 def test_places_of_problems_keep_every_digit_of_their_offset(capture: Any) -> None:
-    found = [(row["sentence"], row["offset"]) for row in rows(ask.problem_places(capture, 4))]
+    found = [(row["sentence"], row["offset"]) for row in problems.worst(capture, 4)]
     assert found == [("bytes", 0), ("of no place", None), ("first", 5), ("second", BIG)]
 
 
@@ -279,8 +276,8 @@ def test_a_snapshot_reads_each_table_of_the_capture_once_and_keeps_it(capture: A
     snapshot = Snapshot(Counted(), tmp_path)  # type: ignore[arg-type]
     assert ask.overview(snapshot) == ask.overview(capture)
     assert ask.largest(snapshot) == ask.largest(capture)
-    assert rows(ask.changes(snapshot)) == rows(ask.changes(capture))
-    assert rows(ask.undone(snapshot)) == rows(ask.undone(capture))
+    assert ask.changes(snapshot) == ask.changes(capture)
+    assert ask.undone(snapshot) == ask.undone(capture)
     assert snapshot.format == "gbase8s"
     assert sorted(reads) == ["change_headers", "transactions"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["changes.parquet", "transactions.parquet"]

@@ -47,7 +47,7 @@ def capture(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
 
 
 def test_it_is_told_how_it_is_known_what_changed(capture: Any) -> None:
-    rows = {row["table"]: row for row in ask.overview(capture, ask.changed(capture))}
+    rows = {row["table"]: row for row in ask.overview(ask.changed(capture), ask.told(capture))}
     mine = rows[T]
     assert [mine[f"told_by_{how}"] for how in ("mask", "images", "log")] == [3, 1, 0]
     assert (mine["updates"], mine["not_told"], mine["idle"], mine["with_mask"], mine["columns_changed"]) == (
@@ -72,7 +72,7 @@ def test_columns_that_change_in_one_update_are_paired(capture: Any) -> None:
 
 
 def test_updates_that_change_nothing_are_counted_with_the_place_of_the_first(capture: Any) -> None:
-    (row,) = records(ask.idle_updates(capture))
+    (row,) = ask.idle_updates(ask.changed(capture), ask.told(capture))
     assert (row["table"], row["updates"], row["idle"], row["share"], row["offset"]) == (T, 5, 1, 0.2, 300)
 
 
@@ -117,7 +117,7 @@ def tables_of(spark: SparkSession, folder: Path, far: datetime) -> Any:
 
 
 def test_masks_are_counted_by_what_they_mean(capture: Any) -> None:
-    rows = [(row["table"], row["change_mask"], row["changes"]) for row in records(ask.masks(capture))]
+    rows = [(row["table"], row["change_mask"], row["changes"]) for row in ask.masks(capture)]
     assert rows == [(T, "00", 1), (T, "02", 1), (T, "06", 1), ("shop.other", "02", 1)]
 
 
@@ -126,7 +126,7 @@ def test_compressed_updates_are_counted_and_those_without_a_key_apart(spark: Spa
     changes = [update(1, ["a"], key={"id": "1"}, **listed), update(2, ["id", "a"], key=None, **listed)]
     changes += [update(3, ["a"], change_source="log", record_type="5"), update(4, ["a"], record_type="U")]
     made = tables(spark, tmp_path, changes=changes, problems=[])
-    (row,) = ask.overview(made, ask.changed(made))
+    (row,) = ask.overview(ask.changed(made), ask.told(made))
     assert (row["told_by_log"], row["listed"], row["listed_without_key"]) == (3, 2, 1)
 
 
@@ -145,13 +145,13 @@ def test_the_page_says_why_there_is_nothing_over_time(updates: int, not_told: in
 
 
 def test_disagreements_are_the_problems_of_masks(capture: Any) -> None:
-    assert [row["offset"] for row in records(ask.disagreements(capture))] == [7]
+    assert [row["offset"] for row in ask.disagreements(capture)] == [7]
 
 
 def test_a_capture_without_updates_has_empty_answers(spark: SparkSession, tmp_path: Path) -> None:
     empty = tables(spark, tmp_path, changes=CHANGES[:1], problems=[])
     assert ask.axis(empty) is None
-    changed = ask.changed(empty)
-    assert (changed, ask.overview(empty, changed), ask.columns(empty, changed)) == (Changed(), [], [])
-    for question in (ask.idle_updates, ask.key_changes, ask.masks):
-        assert len(question(empty)) == 0
+    changed, told = ask.changed(empty), ask.told(empty)
+    assert (changed, ask.overview(changed, told), ask.columns(empty, changed)) == (Changed(), [], [])
+    assert ask.idle_updates(changed, told) == ask.masks(empty) == []
+    assert len(ask.key_changes(empty)) == 0

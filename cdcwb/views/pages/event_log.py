@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from cdcwb import charts
 from cdcwb.analysis import event_log_words as words
-from cdcwb.analysis import transactions as ask
+from cdcwb.analysis import problems
 from cdcwb.analysis.change_page import page_of
 from cdcwb.analysis.event_log_given import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
@@ -240,14 +240,14 @@ class EventLog(Page):
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
         """What was wrong, by code, and where."""
-        codes, shown = show.records(ask.problems(self.capture)), self.asked.shown
+        codes, shown = problems.by_code(self.capture), self.asked.shown
         sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
         headings = {"severity": "severity", "code": "code", "problems": "problems", "sentence": "for example"}
         sheet.table(codes, headings | {"file": "first in", "offset": "at offset"}, folder=shown)
         if codes:
             headings = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
             headings |= {"file": "file", "offset": "offset"}
-            places = ask.problem_places(self.capture, 30)
+            places = problems.worst(self.capture, 30)
             sheet.table(places, headings, total=self.summary["problems"], folder=shown)
 
     @panel("Publisher settings")

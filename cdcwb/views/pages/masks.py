@@ -11,7 +11,7 @@ from cdcwb import charts
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.mask_bits import Drawn, draw
-from cdcwb.analysis.order import ordered
+from cdcwb.analysis.order import listed
 from cdcwb.report import show
 from cdcwb.views.masks import ChangedOverTime, Together
 from cdcwb.views.pages.page import Page, panel
@@ -38,7 +38,12 @@ class Masks(Page):
     @cached_property
     def updates(self) -> list[dict[str, Any]]:
         """How many updates there are of each table, and what tells their changed columns."""
-        return ask.overview(self.capture, self.changed)
+        return ask.overview(self.changed, self.told)
+
+    @cached_property
+    def told(self) -> ask.Told:
+        """How it is known what updates changed."""
+        return ask.told(self.capture)
 
     @cached_property
     def columns(self) -> list[dict[str, Any]]:
@@ -54,18 +59,17 @@ class Masks(Page):
     @cached_property
     def frequent(self) -> list[dict[str, Any]]:
         """The most frequent masks."""
-        return show.records(ask.masks(self.capture))
+        return ask.masks(self.capture)
 
     @cached_property
     def bits(self) -> list[Drawn]:
         """The same, bit by bit."""
-        versions = ordered(self.capture, "table_versions").toArrow().to_pylist()
-        return draw(self.frequent, versions, ordered(self.capture, "detected").toArrow().to_pylist())
+        return draw(self.frequent, listed(self.capture, "table_versions"), listed(self.capture, "detected"))
 
     @cached_property
     def wrong(self) -> list[dict[str, Any]]:
         """Masks that disagree with the images of their change."""
-        return show.records(ask.disagreements(self.capture))
+        return ask.disagreements(self.capture)
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
@@ -196,7 +200,7 @@ class Masks(Page):
     @panel("No-op updates")
     def idle(self, sheet: Sheet) -> None:
         """Updates that change no column."""
-        rows = show.records(ask.idle_updates(self.capture))
+        rows = ask.idle_updates(self.changed, self.told)
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
         heads = {"table": "table", "idle": "no-op updates", "updates": "of updates", "share": "share"}
         heads |= {"file": "first in", "offset": "at offset"}

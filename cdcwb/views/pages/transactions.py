@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
-from cdcwb.analysis import concurrency, latency, sequence
+from cdcwb.analysis import concurrency, latency, problems, sequence
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.chosen import Wanted, check_wanted, narrowed
 from cdcwb.analysis.contents import short_names
@@ -368,7 +368,7 @@ class Transactions(Page):
     @panel("Undone")
     def undone(self, sheet: Sheet) -> None:
         """Changes that a rollback to a savepoint took back."""
-        undone = show.records(ask.undone(self.capture)) if self.summary["changes_by_outcome"].get("undone") else []
+        undone = ask.undone(self.capture) if self.summary["changes_by_outcome"].get("undone") else []
         none = "The source delivers committed changes only: no change in the capture was undone."
         sheet.table(
             undone,
@@ -381,7 +381,7 @@ class Transactions(Page):
     @panel("Operations")
     def operations(self, sheet: Sheet) -> None:
         """Operations, and what became of them."""
-        done = show.records(ask.changes(self.capture))
+        done = ask.changes(self.capture)
         headings = {"operation": "operation", "outcome": "outcome", "changes": "changes"}
         if done:
             sheet.chart(charts.operations(done), show.table_html(done, headings))
@@ -391,7 +391,7 @@ class Transactions(Page):
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
         """What was wrong, by code, and where."""
-        codes = show.records(ask.problems(self.capture)) if self.summary["problems"] else []
+        codes = problems.by_code(self.capture) if self.summary["problems"] else []
         sheet.table(
             codes,
             {"severity": "severity", "code": "code", "problems": "problems", "transactions": "transactions"}
@@ -402,7 +402,7 @@ class Transactions(Page):
         sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
         if codes:
             sheet.table(
-                ask.problem_places(self.capture, 30),
+                problems.worst(self.capture, 30),
                 {
                     "severity": "severity",
                     "code": "code",

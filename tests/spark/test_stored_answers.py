@@ -1,0 +1,61 @@
+"""What is read from the tables of a saved capture without Spark is what Spark answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import cdcwb
+from cdcwb.analysis import concurrency, latency, masks, order, problems, sequence
+from cdcwb.analysis import transactions as ask
+from cdcwb.analysis.frames import stored_rows
+from cdcwb.analysis.snapshot import Snapshot
+from cdcwb.time_axis import TimeAxis
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parents[2] / "data"
+QUESTIONS: dict[str, Callable[[Any], Any]] = {
+    "overview": ask.overview,
+    "timeline": ask.timeline,
+    "largest": ask.largest,
+    "unfinished": ask.unfinished,
+    "undone": ask.undone,
+    "changes": ask.changes,
+    "histogram": lambda capture: ask.histogram(capture, TimeAxis(*ends(capture))),
+    "concurrency": lambda capture: concurrency.over_time(capture, *ends(capture)),
+    "in_log": concurrency.in_log,
+    "latency": latency.latency,
+    "order": sequence.order,
+    "twice": sequence.twice,
+    "missing_numbers": sequence.missing_numbers,
+    "gaps": lambda capture: [row["sentence"] for row in sequence.gaps(capture, 1000)],
+    "problems": problems.by_code,
+    "worst": lambda capture: problems.worst(capture, 1000),
+    "changed": masks.changed,
+    "told": masks.told,
+    "masks": lambda capture: masks.masks(capture, 1000),
+    "mask axis": masks.axis,
+    "disagreements": masks.disagreements,
+    "table_versions": lambda capture: order.listed(capture, "table_versions"),
+    "detected": lambda capture: order.listed(capture, "detected"),
+}
+
+
+def ends(capture: Any) -> Any:
+    facts = ask.overview(capture)
+    return facts["first_time"], facts["last_time"]
+
+
+@pytest.mark.parametrize("name", ["gbase8s", "goldengate", "qlik-kafka", "qlik-change-table"])
+def test_stored_tables_answer_as_spark_does(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    saved = cdcwb.load(cdcwb.load(DATA / name, spark=spark).save(tmp_path / "saved"), spark=spark)
+    snapshot = Snapshot(saved, images=True)
+    assert stored_rows(snapshot, "changes", ["offset"]) is not None
+    assert stored_rows(saved, "changes", ["offset"]) is None
+    for question, answer in QUESTIONS.items():
+        assert answer(snapshot) == answer(saved), question
