@@ -14,14 +14,15 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
-from cdcwb.analysis.frames import NO_TABLE, time_axis, when
+from cdcwb.analysis.frames import NO_TABLE, stored_axis, stored_rows, time_axis, when
 from cdcwb.analysis.order import listed
-from cdcwb.index.headers import Bools, Headers
+from cdcwb.index.headers import Bools, Headers, Ints, headers_of
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, plural
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 __all__ = [
@@ -67,11 +68,15 @@ class Done:
 
 
 def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
-    """What was done when, and to which table; one Spark job, and those of :func:`cdcwb.analysis.frames.time_axis`.
-    ``first`` and ``last`` bound all times; None: there are none. The time of a change is its own, else that of its
-    commit."""
+    """What was done when, and to which table; of a saved capture without Spark, else one Spark job, and those of
+    :func:`cdcwb.analysis.frames.time_axis`. ``first`` and ``last`` bound all times; None: there are none. The time of a
+    change is its own, else that of its commit."""
+    columns = ("operation", "schema_name", "table_name", "position", "changed_at", "committed_at")
+    stored = stored_rows(capture, "changes", columns) if getattr(capture, "is_saved", False) else None
     axis = None
-    if first is not None and last is not None:
+    if first is not None and last is not None and stored is not None:
+        axis = stored_axis(stored, _times_of, first, last)
+    elif first is not None and last is not None:
         axis = time_axis(capture.change_headers, when(), first=first, last=last)
     start, width = (0, 1) if axis is None else axis.bins(BINS)
 
@@ -81,9 +86,13 @@ def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done
     def merge(parts: Sequence[tuple[Counter[Any], ByTable]]) -> tuple[Counter[Any], ByTable]:
         return change_counts.added(one for one, _ in parts), change_counts.merge_tables([two for _, two in parts])
 
-    columns = ("operation", "schema_name", "table_name", "position", "changed_at", "committed_at")
-    counted, tables = change_counts.of_all(capture.change_headers.select(*columns), ask, merge)
+    rows = capture.change_headers.select(*columns) if stored is None else stored
+    counted, tables = change_counts.of_all(rows, ask, merge)
     return Done(*change_counts.over_time_rows(counted, start, width), width, axis, change_counts.table_rows(tables))
+
+
+def _times_of(changes: pa.RecordBatch) -> Ints:
+    return headers_of(changes).at
 
 
 def ledger(capture: Any) -> list[dict[str, Any]]:

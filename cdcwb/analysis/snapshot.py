@@ -62,6 +62,11 @@ class Snapshot:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._capture, name)
 
+    @property
+    def is_saved(self) -> bool:
+        """Are its tables those of a saved capture, of which nothing is written again?"""
+        return self._folder is None and bool(self._capture.stored)
+
     def stored_in(self, name: str) -> Path | None:
         """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None
         where there is none."""

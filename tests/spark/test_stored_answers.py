@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb.analysis import concurrency, latency, masks, order, problems, sequence
+from cdcwb.analysis import concurrency, contents, latency, masks, order, problems, sequence
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.frames import stored_rows
 from cdcwb.analysis.snapshot import Snapshot
@@ -42,6 +42,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "mask axis": masks.axis,
     "disagreements": masks.disagreements,
     "table_versions": lambda capture: order.listed(capture, "table_versions"),
+    "done": lambda capture: contents.done(capture, *ends(capture)) if ends(capture)[0] else None,
     "detected": lambda capture: order.listed(capture, "detected"),
 }
 
@@ -57,5 +58,6 @@ def test_stored_tables_answer_as_spark_does(spark: SparkSession, tmp_path: Path,
     snapshot = Snapshot(saved, images=True)
     assert stored_rows(snapshot, "changes", ["offset"]) is not None
     assert stored_rows(saved, "changes", ["offset"]) is None
-    for question, answer in QUESTIONS.items():
-        assert answer(snapshot) == answer(saved), question
+    assert {question: answer(snapshot) for question, answer in QUESTIONS.items()} == {
+        question: answer(saved) for question, answer in QUESTIONS.items()
+    }
