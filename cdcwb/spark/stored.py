@@ -33,7 +33,7 @@ class Stored:
         for path in self._files:
             with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:  # as Spark writes times
                 names = [name for name in self.schema.names if name in file.schema_arrow.names]
-                for batch in file.iter_batches(_BATCH, columns=names):
+                for batch in file.iter_batches(_BATCH, columns=names) if file.num_row_groups else ():
                     columns = [self._column(batch, field) for field in self.schema]
                     yield pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 
