@@ -95,8 +95,8 @@ def _reports(
     waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
     for label, path in reversed(captures):
         waiting.append((label, partial(_suite, path, to, label, names)))
-    if lesson is not None:
-        waiting.append((LESSON, partial(_lesson, lesson, to)))
+    if lesson is not None:  # it is short, so that no kernel waits for the other at the end
+        waiting.insert(0, (LESSON, partial(_lesson, lesson, to)))
 
     def work() -> None:
         with Kernel(quick=small) as kernel:
