@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, labels, read_changes, read_transactions
+from cdcwb.formats.assembly import CHANGES, labels, read_changes, read_trail_changes, read_transactions
 from cdcwb.formats.base import Assembling, Halving, Joining, Pairing, Wanted
 from cdcwb.formats.clock import frozen_times, of_sequences
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends, read_problems
@@ -177,7 +177,7 @@ class Small:
     def _delivered(self, wanted: Wanted) -> Batches:
         """The changes of a stream of committed work, without what the ends of their transactions tell."""
         if self._is_trail:
-            return read_changes(self._read, wanted, frozenset(), committed=True)
+            return read_trail_changes(self._read, wanted, frozenset())
         return self._of_splits(read_delivered, wanted)
 
     def _pieces(self) -> dict[Place, list[Row]]:

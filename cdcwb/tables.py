@@ -6,12 +6,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.base import OF_CHANGES, Assembling, Halving, Joining, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.base import (
+    OF_CHANGES,
+    Assembling,
+    Halving,
+    Joining,
+    Pairing,
+    Plan,
+    RowFormat,
+    TableRequest,
+    Trailing,
+)
 from cdcwb.formats.continued import divide
 from cdcwb.planned import SPLIT, Planned
 
@@ -76,10 +86,12 @@ class Live(Planned):
             return self._put_together("changes", images)
         if self.joins_rows:
             return self._put_together("joined", images)
-        if self.delivers_changes:  # change tables do not say where a transaction ends
-            return (
-                self._put_together("delivered", images) if isinstance(self.format, Halving) else self._delivered(images)
-            )
+        if self.delivers_changes and isinstance(self.format, Halving):
+            return self._put_together("delivered", images)  # change tables do not say where a transaction ends
+        if self.delivers_changes:
+            return self._with_ends("delivered", "ends", images)
+        if self.reads_trail:
+            return self._of_trail(images)
 
         def assembled(events: DataFrame) -> DataFrame:
             return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
@@ -115,6 +127,19 @@ class Live(Planned):
         """Are rows that follow each other joined in the splits?"""
         return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
 
+    @property
+    def reads_trail(self) -> bool:
+        """Are halves of updates in a trail joined in the splits?"""
+        return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
+
+    def _of_trail(self, images: bool) -> DataFrame:
+        """The changes of a trail: those of transactions that lie in one split, and those of the others."""
+        whole = self._with_ends("trail", "trail_ends", images)
+        splits = range(len(self.plan.splits))
+        if not any(cast(Trailing, self.format).shared(self.plan, split) for split in splits):
+            return whole
+        return whole.unionByName(self._changes_of(*self._crossing(images)))
+
     def _made(self, part: str, images: bool) -> DataFrame:
         """The changes that splits give whole."""
         from cdcwb.spark.packing import unpack
@@ -129,14 +154,14 @@ class Live(Planned):
         whole = finish(self._made(part, images), self.keys, self.format)
         return whole.unionByName(self._changes_of(*self._crossing(images))) if self._something_crosses else whole
 
-    def _delivered(self, images: bool) -> DataFrame:
-        """The changes of messages, with what the ends of their transactions tell."""
+    def _with_ends(self, part: str, ends: str, images: bool) -> DataFrame:
+        """The changes that splits give, with what the ends of their transactions tell."""
         from cdcwb.spark.assemble import finish
         from cdcwb.spark.committed import add_ends
 
-        ends = self._read(part="ends", images="false", mode=self.mode)
+        told = self._read(part=ends, images="false", mode=self.mode)
         few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
-        return finish(add_ends(self._made("delivered", images), ends, few), self.keys, self.format)
+        return finish(add_ends(self._made(part, images), told, few), self.keys, self.format)
 
     def _summaries(self, counts: bool) -> DataFrame:
         """The transactions of a stream of committed work, and what is missing in them; with ``counts``, what they

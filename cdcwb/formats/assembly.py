@@ -34,6 +34,7 @@ __all__ = [
     "labels",
     "read_changes",
     "read_crossing",
+    "read_trail_changes",
     "read_transactions",
 ]
 
@@ -80,27 +81,29 @@ class Halves:
 
 
 class _Headers:
-    """What the headers of a split say. Events are those of transactions that cross no border; ``all_events``: and those
-    of none, as if they were of one.
+    """What the headers of a split say. Events are those of transactions that cross no border.
 
     ``number``: that of their transaction in ``names``; ``change``: which of them changes are made of. ``crosses``: of
     all events of the split that changes are made of, is it of a transaction that does cross one?
     """
 
-    def __init__(
-        self, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False, all_events: bool = False
-    ) -> None:
-        narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
-        events = pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS)
-        of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
-        crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
-        self.crosses = crosses.filter(of_changes).to_numpy()
-        kept = pc.invert(crosses) if all_events else pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
-        self.events = events.filter(kept).combine_chunks()
+    def __init__(self, events: pa.Table, crosses: Bools) -> None:
+        self.crosses = crosses
+        self.events = events.combine_chunks()
         named = pc.fill_null(self.column("transaction_id"), "").dictionary_encode()
         self.names: pa.Array = named.dictionary
         self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         self.change = np.flatnonzero(self.are(*CHANGES))
+
+    @classmethod
+    def read(cls, read: Read, wanted: Wanted, crossing: frozenset[str], users: bool = False) -> _Headers:
+        """Those of a split; with ``users``, who began a transaction."""
+        narrow = replace(wanted, images=False, columns=frozenset([*_NARROW, *(["headers"] if users else [])]))
+        events = pa.Table.from_batches([_narrow(batch, users) for batch in read(narrow)], _NARROW_ROWS)
+        of_changes = pc.is_in(events["kind"], pa.array(CHANGES))
+        crosses = pc.is_in(events["transaction_id"], pa.array(sorted(crossing), pa.string()))
+        kept = pc.and_not(pc.is_valid(events["transaction_id"]), crosses)
+        return cls(events.filter(kept), crosses.filter(of_changes).to_numpy())
 
     def column(self, name: str) -> pa.Array:
         """One of their columns."""
@@ -179,17 +182,13 @@ class _Headers:
         return found
 
 
-def read_changes(
-    read: Read, wanted: Wanted, crossing: frozenset[str], committed: bool = False
-) -> Iterator[pa.RecordBatch]:
+def read_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
     """The changes of a split, without those of the transactions ``crossing``, in the order of the last of their
-    records, as batches of :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split. ``committed``: the
-    stream has committed work only, and no begins and ends; then they are as those of
-    :func:`cdcwb.formats.delivered.read_delivered`, and may be of no transaction."""
-    headers = _Headers(read, wanted, crossing, all_events=committed)
+    records, as batches of :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
+    headers = _Headers.read(read, wanted, crossing)
     if not len(headers.change):
         return
-    halves, became = headers.halves(), Became.delivered(headers) if committed else Became.of(headers)
+    halves, became = headers.halves(), Became.of(headers)
     offsets = headers.column("offset").to_numpy()[headers.change]
     first = 0  # of the changes that are decoded next
     seen = 0  # of all changes of the split
@@ -213,6 +212,42 @@ def read_changes(
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
+def read_trail_changes(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    """The same of a stream of committed work without begins and ends, whose records may be of no transaction. As those
+    of :func:`cdcwb.formats.delivered.read_delivered`, the changes lack what the end of their transaction says. Those
+    that are whole records come first."""
+    narrow, waiting, places = [], [], [np.empty(0, np.int64)]
+    names = [name for name in _NARROW_ROWS.names if name != "user"]
+    first = 0
+    across = pa.array(sorted(crossing), pa.string())
+    for batch in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
+        rows = batch.filter(pc.invert(pc.is_in(batch["transaction_id"], across))) if crossing else batch
+        is_half = pc.not_equal(rows["kind"], str(Kind.CHANGE)).to_numpy(zero_copy_only=False)
+        narrow.append(rows.select(names))
+        waiting.append(rows.filter(pa.array(is_half)))
+        places.append(first + np.flatnonzero(is_half))
+        first += rows.num_rows
+        if not is_half.all():
+            yield from _unpaired(rows.filter(pa.array(~is_half)))
+    halves = pa.Table.from_batches(waiting).combine_chunks().to_batches() if waiting else []
+    if not halves or not halves[0].num_rows:
+        return
+    headers = _Headers(pa.Table.from_batches(narrow), np.empty(0, np.bool_))
+    place = np.concatenate(places)
+    found = headers.halves()
+    partner = found.partner[place]
+    other = np.where(partner >= 0, np.searchsorted(place, partner), -1)
+    done = np.flatnonzero(other < np.arange(len(place)))
+    mine = Halves(other, found.alone[place])
+    yield assembled(halves[0], done, other[done], mine, Became.delivered(halves[0]), done)
+
+
+def _unpaired(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Changes that are one record each."""
+    every, none = np.arange(rows.num_rows), np.full(rows.num_rows, -1, np.int64)
+    yield assembled(rows, every, none, Halves(none, none >= 0), Became.delivered(rows), every)
+
+
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of two batches in one. Older pyarrow joins tables alone, and gives no batch for an empty one."""
     both = pa.Table.from_batches([first, then]).combine_chunks().to_batches()
@@ -228,7 +263,7 @@ def read_crossing(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Itera
 def read_transactions(read: Read, wanted: Wanted, crossing: frozenset[str]) -> Iterator[pa.RecordBatch]:
     """The transactions of a split, without those ``crossing``, in the order of their first records, as batches of
     :data:`cdcwb.model.TRANSACTIONS`."""
-    headers = _Headers(read, wanted, crossing, users=True)
+    headers = _Headers.read(read, wanted, crossing, users=True)
     if not len(headers.names):
         return
     begins = headers.first(headers.are(Kind.BEGIN))
@@ -314,13 +349,13 @@ class Became:
         return cls(outcome, headers.column("position").take(commit), headers.column("changed_at").take(commit))
 
     @classmethod
-    def delivered(cls, headers: _Headers) -> Became:
-        """Of the changes among headers, of committed work in a trail, as far as their own records tell."""
-        operation = headers.column("operation").take(pa.array(headers.change))
-        loaded = pc.fill_null(pc.equal(operation, str(Operation.REFRESH)), True)
+    def delivered(cls, rows: pa.RecordBatch, committed_at: pa.Array | None = None) -> Became:
+        """Of the changes whose last records are these, of committed work, as far as they tell. A full load (REFRESH) is
+        part of no transaction. ``committed_at``: null where that is not known, None: for all."""
+        loaded = pc.fill_null(pc.equal(rows["operation"], str(Operation.REFRESH)), True)
         outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
-        nothing = pa.nulls(len(headers.change), pa.string())
-        return cls(outcome, nothing, pa.nulls(len(headers.change), model.CHANGES.field("committed_at").type))
+        times = pa.nulls(rows.num_rows, model.CHANGES.field("committed_at").type)
+        return cls(outcome, pa.nulls(rows.num_rows, pa.string()), times if committed_at is None else committed_at)
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------

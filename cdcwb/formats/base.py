@@ -284,6 +284,20 @@ class Assembling(Protocol):
         ...
 
 
+@runtime_checkable
+class Trailing(Protocol):
+    """A format of committed work whose transactions follow each other in a trail: halves of updates find each other in
+    its splits, but for those of transactions that several splits have."""
+
+    def in_splits(self, plan: Any) -> bool:
+        """Is nothing in this capture that only all splits together tell, but for such transactions?"""
+        ...
+
+    def shared(self, plan: Any, split: int) -> frozenset[str]:
+        """The transactions of a split that others have too."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Halved:
     """Where halves of updates are that find each other by position. ``befores``: has the split before halves?

@@ -27,7 +27,7 @@ from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.selecting import with_problems
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import OF_ENDS, Groups, records_of
-from cdcwb.model import Kind, Operation, Outcome, Problem
+from cdcwb.model import Kind, Problem
 
 __all__ = ["ENDS", "read_delivered", "read_elsewhere", "read_ends", "read_problems"]
 
@@ -43,8 +43,6 @@ ENDS: Final = pa.schema(
     ]
 )
 """What a split says of the end of a transaction: one row for each that has a mark of its end there."""
-
-_NO_TEXT: Final = pa.scalar(None, pa.string())
 
 
 def read_delivered(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
@@ -125,9 +123,7 @@ class _Pairs:
         if not len(done):
             return
         alone = as_array(pc.equal(rows["kind"], str(Kind.BEFORE))) & (partner < 0)
-        loaded = pc.fill_null(pc.equal(rows["operation"], str(Operation.REFRESH)), True)
-        outcome = pc.if_else(loaded, _NO_TEXT, str(Outcome.COMMITTED))
-        became = Became(outcome, pa.nulls(rows.num_rows, pa.string()), sequence_times(rows["position"])[0])
+        became = Became.delivered(rows, sequence_times(rows["position"])[0])
         yield assembled(rows, done, partner[done], Halves(partner, alone, ordered=False), became, done)
 
 

@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.assembly import read_changes, read_crossing, read_transactions
-from cdcwb.formats.base import Assembling, Format, Halving, Joining, Plan, RowFormat, TableRequest, Wanted
+from cdcwb.formats.assembly import read_changes, read_crossing, read_trail_changes, read_transactions
+from cdcwb.formats.base import Assembling, Format, Halving, Joining, Plan, RowFormat, TableRequest, Trailing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends, read_problems
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
@@ -53,8 +53,9 @@ READER_OPTIONS = (
 not its events: those with ``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of
 those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
 whose other ones may be ``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of
-transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that are ``joined`` of
-neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
+transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that lie in it as a whole of
+a ``trail``, and ``trail_ends``, what it says of ends (:class:`cdcwb.formats.base.Trailing`); the changes that are
+``joined`` of neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
 (:class:`cdcwb.formats.base.Joining`)."""
 _ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
 _DELIVERED: Final = {
@@ -71,6 +72,8 @@ _MODELS: Final = {
     "delivered": model.CHANGES,
     "joined": model.CHANGES,
     "ends": ENDS,
+    "trail": model.CHANGES,
+    "trail_ends": ENDS,
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
@@ -143,6 +146,12 @@ class Reader(DataSourceReader):
         if isinstance(fmt, Joining) and part in _JOINED:
             reads = {"joined": fmt.read_changes, "checked": fmt.read_checked, "spellings": fmt.read_spellings}
             return reads[part](plan, split, self.wanted)
+        if isinstance(fmt, Trailing) and part in ("trail", "crossing", "trail_ends"):
+            if part == "trail_ends":
+                return read_ends(read, self.wanted, trail=True)
+            return (read_crossing if part == "crossing" else read_trail_changes)(
+                read, self.wanted, fmt.shared(plan, split)
+            )
         if part in _DELIVERED:
             return _DELIVERED[part](read, self.wanted, halved)
         if part == "problems":

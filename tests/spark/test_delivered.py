@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -55,6 +55,7 @@ def by_spark(path: Path, name: str) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Live, "delivers_changes", False)
         patch.setattr(Live, "joins_rows", False)
+        patch.setattr(Live, "reads_trail", False)
         return rows(cdcwb.load(path), name)
 
 
@@ -68,9 +69,25 @@ def test_a_capture_in_disorder(disorder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", [*FORMATS, "goldengate"])
 def test_the_data_of_the_project(format: str, name: str) -> None:
     assert rows(cdcwb.load(DATA / format, split_size=30_000), name) == by_spark(DATA / format, name)
+
+
+@pytest.mark.parametrize("tokens", ["all", "last"])
+@pytest.mark.parametrize("name", TABLES)
+def test_trails_of_halves_in_several_files(name: str, tokens: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"updates": "pairs", "lobs": False, "restarts": 2, "abends": 2, "trail_files": 3}
+    synth.generate("goldengate", changes=250, seed=8, to=tmp_path, tokens=tokens, capture_files="trail", **options)
+    path = tmp_path / "capture"
+    for file in sorted(path.iterdir()):  # some lines of each are missing
+        lines = file.read_bytes().splitlines(keepends=True)
+        file.write_bytes(b"".join(line for number, line in enumerate(lines) if number % 331 > 25))
+    expected = by_spark(path, name)
+    assert len(expected) > 5
+    capture = cdcwb.load(path, split_size=20_000)
+    assert cast(Live, capture._tables).reads_trail
+    assert rows(capture, name) == expected
 
 
 @pytest.mark.parametrize("disorder", ["qlik-kafka", "debezium"], indirect=True)

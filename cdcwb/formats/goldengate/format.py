@@ -115,6 +115,23 @@ class GoldenGate:
             file = exports.ExportFile.from_dict(plan.files[part.file].export or {})
             yield from exports.read(file, part.file, part.start, part.stop, settings, wanted)
 
+    def in_splits(self, plan: Plan) -> bool:
+        """Not where records are continued by fragments or undo others, where a half of an update without a transaction
+        waits at a border, and where exports, which have no order of their own, are in several splits."""
+        if plan.facts["fragments"] or plan.facts["undo_records"]:
+            return False
+        stretches = (stretch for part in plan.parts for stretch in part.stretches)
+        ordered = all(entry.export is None for entry in plan.files)
+        return len(plan.splits) < 2 or (ordered and not any(one.half and one.before is None for one in stretches))
+
+    def shared(self, plan: Plan, split: int) -> frozenset[str]:
+        """See :class:`cdcwb.formats.base.Trailing`."""
+        each = [
+            {end.name for part in parts for one in part.stretches for end in (one.before, one.after) if end is not None}
+            for parts in plan.splits
+        ]
+        return frozenset(each[split].intersection(set().union(*each[:split], *each[split + 1 :])))
+
     def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of rows with Kafka's columns, whose values are JSON."""
         settings, name = export_settings(plan.settings), plan.files[0].path
