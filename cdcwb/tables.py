@@ -280,15 +280,7 @@ class Live(Planned):
         return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
 
     def _frame(self, table: pa.Table) -> DataFrame:
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        rows = table.to_pylist()
-        for field in table.schema:
-            if pa.types.is_map(field.type):  # Arrow gives pairs, Spark wants dictionaries
-                for row in rows:
-                    row[field.name] = None if row[field.name] is None else dict(row[field.name])
-        return self.spark.createDataFrame(rows, from_arrow_schema(table.schema))
+        return self.spark.createDataFrame(table)
 
     def table(self, request: TableRequest) -> DataFrame:
         """One table's row records with real types."""

@@ -51,7 +51,7 @@ def made(name: str, seed: int, to: Path, **options: Any) -> list[Path]:
 def rows_of(folder: Path, table: str) -> Counter[str]:
     """The rows of a table of a saved capture, as texts: maps in the order of their names."""
     names = model.TABLES[table].names
-    rows = ds.dataset(folder / table, format="parquet").to_table(columns=names).to_pylist()
+    rows = ds.dataset(folder / table, format="parquet").to_table(columns=names).cast(model.TABLES[table]).to_pylist()
     return Counter(json.dumps([_plain(row[name]) for name in names], default=repr, sort_keys=True) for row in rows)
 
 
