@@ -250,15 +250,29 @@ def test_a_file_that_is_no_capture_is_one_sentence_and_exit_code_2(
         assert "x.bin: no format recognises this binary file" in one_sentence(err)
 
 
-def test_missing_java_is_one_sentence_and_exit_code_2(capture: Path) -> None:
+def without_java(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command on a machine that has no Java."""
     code = (
         "import sys; from cdcwb import machine; from cdcwb.cli import main; "
-        f"machine.find_java = lambda *_: (None, []); sys.exit(main(['summary', {str(capture)!r}]))"
+        f"machine.find_java = lambda *_: (None, []); sys.exit(main({list(arguments)!r}))"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+
+
+def test_missing_java_is_one_sentence_and_exit_code_2(capture: Path) -> None:
+    done = without_java("export", str(capture), "--view", "changes", "--to", "-")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Java" in one_sentence(done.stderr)
+
+
+def test_a_small_capture_is_summarised_and_saved_without_java(capture: Path, tmp_path: Path) -> None:
+    done = without_java("summary", str(capture))
+    assert done.returncode == 0
+    assert "transactions" in done.stdout
+    done = without_java("save", str(capture), "--to", str(tmp_path / "saved"))
+    assert done.returncode == 0
+    assert (tmp_path / "saved" / "cdcwb.json").is_file()
 
 
 # --- what goes wrong otherwise ----------------------------------------------------------------------------------------
