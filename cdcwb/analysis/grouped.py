@@ -110,18 +110,17 @@ class InProcess:
         """As :meth:`BySpark.events`."""
         rows = []
         for batch in self._capture.events(images=False):
-            is_idle = pc.equal(batch["kind"], str(Kind.HEARTBEAT))
-            position = pc.if_else(is_idle, pa.scalar(None, pa.string()), batch["position"])
-            columns = {name: batch[name] for name in (*_OF_EVENTS, "length")}
-            columns |= {"reach": pc.add(batch["offset"], batch["length"]), "position": position}
+            columns = {name: batch[name] for name in (*_OF_EVENTS, "length", "position")}
+            columns["reach"] = pc.add(batch["offset"], batch["length"])
             rows += pa.table({**columns, "time": batch["changed_at"].cast(pa.int64())}).to_pylist()
         found = []
         for names, mine in _grouped(rows, _OF_EVENTS).items():
             row = dict(zip(_OF_EVENTS, names, strict=True))
             row |= {"events": len(mine), "length": sum(one["length"] for one in mine)}
             row |= {"reach": max(one["reach"] for one in mine)}
-            for name in ("position", "time"):
-                row |= {f"first_{name}": best(min, mine, name), f"last_{name}": best(max, mine, name)}
+            row |= {"first_time": best(min, mine, "time"), "last_time": best(max, mine, "time")}
+            placed = [] if row["kind"] == Kind.HEARTBEAT else mine  # an idle marker's position may be zero
+            row |= {"first_position": best(min, placed, "position"), "last_position": best(max, placed, "position")}
             found.append(row)
         return found
 
