@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, labels, read_changes, read_trail_changes, read_transactions
+from cdcwb.formats.assembly import CHANGES, labels, open_ones, read_changes, read_trail_changes, read_transactions
 from cdcwb.formats.base import Assembling, Halving, Joining, Pairing, Wanted
 from cdcwb.formats.clock import frozen_times, of_sequences
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends, read_problems
-from cdcwb.formats.goldengate.undo import FLAG, outcomes
+from cdcwb.formats.goldengate.undo import FLAG, marks
 from cdcwb.formats.halves import WHOLE, as_array
 from cdcwb.formats.idm_event_log.spellings import WITH_SPELLING, key_spellings, spelt
 from cdcwb.formats.selecting import with_problems
 from cdcwb.formats.summaries import PARTS, Groups, counted, incomplete, read_parts, summarised
-from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
+from cdcwb.model import ChangeSource, Kind, Operation, Outcome, Problem
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
@@ -217,8 +217,7 @@ class Small:
         found: dict[Place, str] = {}
         for rows in each.values():
             if any(row["undoes"] for row in rows):
-                rows.sort(key=lambda row: (row["position"] or "", row["file_index"], row["offset"]))
-                found |= {(rows[at]["file_index"], rows[at]["offset"]): mark for at, mark in outcomes(rows).items()}
+                found |= marks(rows)
         return found
 
     def transactions(self) -> Batches:
@@ -378,21 +377,4 @@ def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> list[Row]:
             if not only or one["code"] in only:
                 said = {"code": one["code"], "sentence": one["detail"], "first_bytes": first, "table": label}
                 found.append({**place, **said, "severity": str(Problem(one["code"]).severity)})
-    return found
-
-
-def open_ones(transactions: pa.RecordBatch) -> list[Row]:
-    """The transactions whose begin or end is missing, as rows of :data:`cdcwb.model.PROBLEMS`."""
-    found = []
-    for row in transactions.filter(pc.equal(transactions["outcome"], str(Outcome.OPEN))).to_pylist():
-        no_begin = row["completeness"] == Completeness.NO_BEGIN
-        code = Problem.NO_BEGIN if no_begin else Problem.OPEN_TRANSACTION
-        said = {
-            "severity": str(code.severity),
-            "code": str(code),
-            "sentence": f"the {'begin' if no_begin else 'end'} of this transaction is not in the capture",
-            "transaction_id": row["transaction_id"],
-            "table": row["tables"][0] if len(row["tables"]) == 1 else None,
-        }
-        found.append(said)
     return found

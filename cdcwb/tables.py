@@ -135,8 +135,7 @@ class Live(Planned):
     def _of_trail(self, images: bool) -> DataFrame:
         """The changes of a trail: those of transactions that lie in one split, and those of the others."""
         whole = self._with_ends("trail", "trail_ends", images)
-        splits = range(len(self.plan.splits))
-        if not any(cast(Trailing, self.format).shared(self.plan, split) for split in splits):
+        if not any(cast(Trailing, self.format).shared(self.plan)):
             return whole
         return whole.unionByName(self._changes_of(*self._crossing(images)))
 

@@ -38,6 +38,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.saved import SAVED
 from cdcwb.spark.names import with_names
+from cdcwb.spark.stored import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -276,8 +277,7 @@ def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
         with pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
             for part in parts:
                 with pq.ParquetFile(part) as rows:
-                    # pyarrow before 20 cannot iterate over a file without row groups
-                    for batch in rows.iter_batches(_ROW_GROUP) if rows.num_row_groups else ():
+                    for batch in batches_of(rows, size=_ROW_GROUP):
                         writer.write_table(pa.Table.from_batches([batch]).cast(schema))
                 part.unlink()
         settle(out)

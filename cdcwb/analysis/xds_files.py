@@ -25,6 +25,7 @@ from cdcwb.analysis.export import (
 )
 from cdcwb.errors import OptionError
 from cdcwb.spark.names import with_names
+from cdcwb.spark.stored import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -124,6 +125,6 @@ def _one_by_one(part: Path, folder: Path) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(part) as rows:
-        for batch in rows.iter_batches(1000) if rows.num_row_groups else ():
+        for batch in batches_of(rows, size=1000):
             for number, xml in zip(batch["document"].to_pylist(), batch["xml"].to_pylist(), strict=True):
                 (folder / _NAME.format(number)).write_bytes(xml.encode())

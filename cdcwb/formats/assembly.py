@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ __all__ = [
     "distinct",
     "joined",
     "labels",
+    "open_ones",
     "read_changes",
     "read_crossing",
     "read_trail_changes",
@@ -289,6 +290,23 @@ def read_transactions(read: Read, wanted: Wanted, crossing: frozenset[str]) -> I
     yield pa.RecordBatch.from_arrays(
         [columns[field.name].cast(field.type) for field in model.TRANSACTIONS], schema=model.TRANSACTIONS
     )
+
+
+def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The transactions whose begin or end is missing, as rows of :data:`cdcwb.model.PROBLEMS`."""
+    found = []
+    for row in transactions.filter(pc.equal(transactions["outcome"], str(Outcome.OPEN))).to_pylist():
+        no_begin = row["completeness"] == Completeness.NO_BEGIN
+        code = Problem.NO_BEGIN if no_begin else Problem.OPEN_TRANSACTION
+        said = {
+            "severity": str(code.severity),
+            "code": str(code),
+            "sentence": f"the {'begin' if no_begin else 'end'} of this transaction is not in the capture",
+            "transaction_id": row["transaction_id"],
+            "table": row["tables"][0] if len(row["tables"]) == 1 else None,
+        }
+        found.append(said)
+    return found
 
 
 def _touched(headers: _Headers) -> tuple[pa.Array, pa.Array]:

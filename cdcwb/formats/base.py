@@ -293,8 +293,8 @@ class Trailing(Protocol):
         """Is nothing in this capture that only all splits together tell, but for such transactions?"""
         ...
 
-    def shared(self, plan: Any, split: int) -> frozenset[str]:
-        """The transactions of a split that others have too."""
+    def shared(self, plan: Any) -> list[frozenset[str]]:
+        """Of each split the transactions that others have too."""
         ...
 
 

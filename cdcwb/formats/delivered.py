@@ -70,6 +70,8 @@ def read_problems(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Rec
     pairs = _Pairs(halved)
     for rows in read(replace(wanted, columns=None)):
         yield with_problems(rows)
+        if not halved.befores:
+            continue
         of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(CHANGES)))
         for changes in pairs.add(of_changes):
             yield _wrong_halves(changes)

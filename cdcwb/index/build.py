@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME
+from cdcwb.spark.stored import batches_of
 
 __all__ = ["ABOUT", "HEADERS", "PROBLEM_ROWS", "VERSION", "build_index", "put_in_place", "read_arrow", "write_arrow"]
 
@@ -107,7 +108,7 @@ def _read(parts: Sequence[Path]) -> pa.Table:
         with pq.ParquetFile(path) as file:
             row = 0
             names = [name for name in _READ if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=1 << 17, columns=names) if file.num_row_groups else ():
+            for batch in batches_of(file, names):
                 tables.append(_prepared(batch, number, row))
                 row += len(batch)
     if not tables:

@@ -32,6 +32,7 @@ from cdcwb.index.headers import Headers, Ints, coded, of_columns
 from cdcwb.index.places import Index
 from cdcwb.index.transactions import Transactions
 from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness
+from cdcwb.spark.stored import batches_of
 
 __all__ = ["READ", "Changes", "build_changes", "open_changes", "read_changes"]
 
@@ -89,8 +90,7 @@ def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, p
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
-        if file.num_row_groups:  # PyArrow before 19 fails where there is none
-            yield from file.iter_batches(batch_size=1 << 17, columns=[*READ, "source_events", "changed_columns"])
+        yield from batches_of(file, [*READ, "source_events", "changed_columns"])
 
 
 def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:

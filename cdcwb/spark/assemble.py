@@ -5,13 +5,15 @@ Everything here is per transaction, or per table and position: rows meet in a sh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
+from cdcwb.formats.assembly import open_ones
 from cdcwb.formats.base import Format, Pairing
 from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
 from cdcwb.spark import committed
@@ -248,7 +250,7 @@ def assemble_problems(
     if form.pairing is Pairing.OBJECT:
         return found.unionByName(beside)
     if transactions is not None and form.commits:
-        found = found.unionByName(_unplaced(_open_ones(transactions), severity))
+        found = found.unionByName(_without_end(transactions))
     elif transactions is not None:
         found = found.unionByName(committed.missing_events(transactions))
     if not form.commits:
@@ -259,18 +261,11 @@ def assemble_problems(
 _PLACED = ("problem", "file", "offset", "length", "raw", "transaction_id", "schema_name", "table_name")
 
 
-def _unplaced(rows: DataFrame, severity: Column) -> DataFrame:
-    """Problems without a place, from rows with code, sentence, transaction_id and tables."""
-    nothing = {name: F.lit(None) for name in ("file", "offset", "length", "first_bytes")}
-    only = F.when(F.size("tables") == 1, F.col("tables")[0])
-    return conform(rows.withColumns({**nothing, "severity": severity[F.col("code")], "table": only}), "problems")
-
-
-def _open_ones(transactions: DataFrame) -> DataFrame:
+def _without_end(transactions: DataFrame) -> DataFrame:
     """Transactions whose begin or end is missing, as problems."""
-    no_begin = F.col("completeness") == str(Completeness.NO_BEGIN)
-    code = F.when(no_begin, str(Problem.NO_BEGIN)).otherwise(str(Problem.OPEN_TRANSACTION))
-    sentence = F.when(no_begin, "the begin of this transaction is not in the capture").otherwise(
-        "the end of this transaction is not in the capture"
-    )
-    return transactions.filter(F.col("outcome") == str(Outcome.OPEN)).withColumns({"code": code, "sentence": sentence})
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pylist(open_ones(batch), schema=model.PROBLEMS)
+
+    return transactions.mapInArrow(told, from_arrow_schema(model.PROBLEMS))

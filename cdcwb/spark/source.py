@@ -149,9 +149,8 @@ class Reader(DataSourceReader):
         if isinstance(fmt, Trailing) and part in ("trail", "crossing", "trail_ends"):
             if part == "trail_ends":
                 return read_ends(read, self.wanted, trail=True)
-            return (read_crossing if part == "crossing" else read_trail_changes)(
-                read, self.wanted, fmt.shared(plan, split)
-            )
+            take = read_crossing if part == "crossing" else read_trail_changes
+            return take(read, self.wanted, fmt.shared(plan)[split])
         if part in _DELIVERED:
             return _DELIVERED[part](read, self.wanted, halved)
         if part == "problems":

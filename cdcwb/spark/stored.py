@@ -12,9 +12,18 @@ import pyarrow.parquet as pq
 
 from cdcwb.model import TABLES, WHOLE, Completeness
 
-__all__ = ["Stored", "joined"]
+__all__ = ["Stored", "batches_of", "joined"]
 
 _BATCH: Final = 1 << 17
+
+
+def batches_of(
+    file: pq.ParquetFile, columns: Sequence[str] | None = None, size: int = _BATCH
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file, so many at once, or some columns of them. PyArrow before 20 fails where a file has no
+    row group, as Spark writes no rows."""
+    if file.num_row_groups:
+        yield from file.iter_batches(size, columns=None if columns is None else list(columns))
 
 
 class Stored:
@@ -33,7 +42,7 @@ class Stored:
         for path in self._files:
             with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:  # as Spark writes times
                 names = [name for name in self.schema.names if name in file.schema_arrow.names]
-                for batch in file.iter_batches(_BATCH, columns=names) if file.num_row_groups else ():
+                for batch in batches_of(file, names):
                     columns = [self._column(batch, field) for field in self.schema]
                     yield pa.RecordBatch.from_arrays(columns, names=self.schema.names)
 

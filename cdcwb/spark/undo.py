@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdcwb.formats.goldengate.undo import FLAG, outcomes
+from cdcwb.formats.goldengate.undo import FLAG, marks
 from cdcwb.spark.pairing import table_label
 
 if TYPE_CHECKING:
@@ -34,29 +34,19 @@ def mark(changes: DataFrame, imaged: DataFrame) -> DataFrame:
         (F.col("headers")[FLAG] == "1").alias("undoes"),
         *(F.map_entries(name).alias(name) for name in ("key", "before", "after")),
     )
-    marks = told.groupBy("transaction_id").applyInArrow(_marks, from_arrow_schema(_MARKS))
+    found = told.groupBy("transaction_id").applyInArrow(_marks, from_arrow_schema(_MARKS))
     joined = changes.join(
-        marks, (F.col("file_index") == F.col("_file_index")) & (F.col("offset") == F.col("_offset")), "left"
+        found, (F.col("file_index") == F.col("_file_index")) & (F.col("offset") == F.col("_offset")), "left"
     )
     return joined.withColumn("outcome", F.coalesce("_mark", "outcome")).select(*changes.columns)
 
 
 def _marks(table: pa.Table) -> pa.Table:
     """The places and outcomes of one transaction's changes that are undone or undo others."""
-    rows = [
-        row | {name: _image(row[name]) for name in ("key", "before", "after")}
-        for row in table.sort_by(
-            [("position", "ascending"), ("file_index", "ascending"), ("offset", "ascending")]
-        ).to_pylist()
-    ]
-    found = outcomes(rows)
-    return pa.Table.from_pylist(
-        [
-            {"_file_index": rows[at]["file_index"], "_offset": rows[at]["offset"], "_mark": mark}
-            for at, mark in sorted(found.items())
-        ],
-        schema=_MARKS,
-    )
+    images = ("key", "before", "after")
+    found = marks([row | {name: _image(row[name]) for name in images} for row in table.to_pylist()])
+    places = [{"_file_index": file, "_offset": offset, "_mark": mark} for (file, offset), mark in found.items()]
+    return pa.Table.from_pylist(places, schema=_MARKS)
 
 
 def _image(entries: list[dict[str, Any]] | None) -> dict[str, str | None] | None:

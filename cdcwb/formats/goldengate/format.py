@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -124,13 +126,14 @@ class GoldenGate:
         ordered = all(entry.export is None for entry in plan.files)
         return len(plan.splits) < 2 or (ordered and not any(one.half and one.before is None for one in stretches))
 
-    def shared(self, plan: Plan, split: int) -> frozenset[str]:
+    def shared(self, plan: Plan) -> list[frozenset[str]]:
         """See :class:`cdcwb.formats.base.Trailing`."""
         each = [
             {end.name for part in parts for one in part.stretches for end in (one.before, one.after) if end is not None}
             for parts in plan.splits
         ]
-        return frozenset(each[split].intersection(set().union(*each[:split], *each[split + 1 :])))
+        splits = Counter(chain.from_iterable(each))
+        return [frozenset(name for name in names if splits[name] > 1) for names in each]
 
     def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of rows with Kafka's columns, whose values are JSON."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cdcwb.model import Operation, Outcome
 
-__all__ = ["FLAG", "outcomes"]
+__all__ = ["FLAG", "marks", "outcomes"]
 
 FLAG: Final = "UndoFlag"
 """The header that is 1 where a record takes back an earlier one."""
@@ -19,6 +19,15 @@ _OPPOSITE: Final = {
 }
 
 Change = Mapping[str, Any]
+
+
+def marks(changes: Sequence[Change]) -> dict[tuple[int, int], str]:
+    """What became of a transaction's changes that undo others or are undone, by file_index and offset. Images and keys
+    are dictionaries; ``table`` is the name of the table, ``undoes`` says whether a change takes back another one."""
+    in_order = sorted(
+        changes, key=lambda one: (one["position"] is None, one["position"], one["file_index"], one["offset"])
+    )
+    return {(in_order[at]["file_index"], in_order[at]["offset"]): mark for at, mark in outcomes(in_order).items()}
 
 
 def outcomes(changes: Sequence[Change]) -> dict[int, str]:
