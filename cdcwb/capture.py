@@ -21,6 +21,7 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import check_condition, event_columns, nearest
+from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import read_description, replacing, saved_among, write_description
@@ -55,8 +56,8 @@ def load(
     path: Paths | DataFrame, format: str = "auto", *, spark: SparkSession | None = None, **options: Any
 ) -> Capture:
     """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, a
-    folder that :meth:`Capture.save` wrote, topics of a Kafka cluster (``kafka://host:9092/topic``), or a Spark
-    DataFrame (a topic as Spark reads it, a change table).
+    folder that :meth:`Capture.save` wrote, topics of a Kafka cluster (``kafka://host:9092/topic``), a table of a
+    database (``jdbc:postgresql://host/db``), or a Spark DataFrame (a topic as Spark reads it, a change table).
 
     If one of the paths is a saved capture, new files are appended to it incrementally; files that it already has may be
     among them. The result equals loading all files at once, row for row in every table. The files that it was saved
@@ -69,17 +70,17 @@ def load(
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
     to use; None: the running one, or a new local one. Of topics, ``start`` and ``end`` are where to begin and where to
     end (``earliest``, ``latest``, an offset, a time, or a dictionary of offsets by topic and partition), resolved to
-    offsets now; ``client_config`` is a file with the client's configuration (see docs/live.md). A DataFrame is a
-    capture of rows: ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of the rows, if
-    they have one.
+    offsets now; ``client_config`` is a file with the client's configuration (see docs/live.md). Of a database,
+    ``dbtable`` is the table (``schema.table``), ``start`` and ``end`` are ids, and ``id_column`` is the record_id of an
+    event log whose columns have other names; the range of ids is resolved now. A DataFrame is a capture of rows:
+    ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of the rows, if they have one.
 
     Files and options are checked before a session is started. A first pass over the files runs in Spark before this
     returns; the DataFrames are read when they are used.
 
-    Raises CaptureError if the files cannot be read or are not recognised, SourceDownError if a cluster does not answer,
-    CaptureError if files cannot be appended to a saved
-    capture, if an option is wrong, or (FAILFAST) for the first bytes that cannot be parsed; MissingDependencyError
-    without a usable Java.
+    Raises CaptureError if the files cannot be read or are not recognised, SourceDownError if a cluster or a database
+    does not answer, CaptureError if files cannot be appended to a saved capture, if an option is wrong, or (FAILFAST)
+    for the first bytes that cannot be parsed; MissingDependencyError without a usable Java.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _open_rows(path, format, options)
@@ -115,20 +116,37 @@ class TopicReading:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseReading:
+    """How a table of a database is read: from and until which ids (None: all), the column of ids where it is given,
+    user and password, and format and options as they were given."""
+
+    address: Address
+    table: TableName
+    points: tuple[str | None, str | None]
+    id_column: str | None
+    settings: dict[str, str] = field(repr=False)
+    given: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A capture that can be opened: the files to read (None: none), and the saved capture that they are appended to
-    with its description (None: none); or topics."""
+    with its description (None: none); or topics; or a table of a database."""
 
     reading: Reading | None
     saved: Path | None = None
     about: dict[str, Any] = field(default_factory=dict)
     topics: TopicReading | None = None
+    database: DatabaseReading | None = None
 
     @property
     def packages(self) -> list[str]:
         """What a Spark session needs to read it, as Maven coordinates."""
         from cdcwb.live.frames import connector
 
+        if self.database is not None:
+            return self.database.address.packages(self.database.settings)
         return [] if self.topics is None else [connector()]
 
 
@@ -144,6 +162,10 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
         return Checked(None, topics=_check_topics(str(places[0]), format, given))
     if any(map(is_kafka, places)):
         raise OptionError("topics are opened without other paths; one URL can name several topics")
+    if len(places) == 1 and is_jdbc(places[0]):
+        return Checked(None, database=_check_database(str(places[0]), format, given))
+    if any(map(is_jdbc, places)):
+        raise OptionError("a table of a database is opened without other paths; `cdcwb capture` copies several tables")
     saved, others = saved_among(path)
     if saved is None:
         return Checked(_check_files(list_files(path), format, given))
@@ -158,6 +180,8 @@ def open_checked(checked: Checked, spark: SparkSession) -> Capture:
     """The capture that :func:`check_capture` looked at."""
     if checked.topics is not None:
         return _open_topics(checked.topics, spark)
+    if checked.database is not None:
+        return _open_database(checked.database, spark)
     live = None if checked.reading is None else _open_files(checked.reading, spark)
     if checked.saved is None:
         assert live is not None
@@ -192,6 +216,37 @@ def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
     name = reading.given if seen is None else fmt.name
     offsets = detected_offsets(reading.ranges, *reading.points)
     return _open_rows(frame, name, {**reading.options, "name": reading.topics.url}, seen, offsets)
+
+
+def _check_database(url: str, format: str, options: dict[str, Any]) -> DatabaseReading:
+    from cdcwb.live.jdbc import as_id, jdbc_settings
+
+    address = Address.parse(url)
+    settings = jdbc_settings(options.pop("client_config", None))
+    name = options.pop("dbtable", None)
+    if name is None:
+        raise OptionError("expected the option dbtable, a table such as schema.table", path=address.url)
+    table, column = TableName.parse(str(name)), options.pop("id_column", None)
+    start, end = (options.pop(point, None) for point in ("start", "end"))
+    points = (
+        None if start in (None, "earliest") else as_id(str(start), "start"),
+        None if end in (None, "latest") else as_id(str(end), "end"),
+    )
+    address.driver(settings)
+    if format != "auto":
+        check_options(get_format(format), options)
+    return DatabaseReading(address, table, points, column, settings, format, options)
+
+
+def _open_database(reading: DatabaseReading, session: SparkSession) -> Capture:
+    """The tables of a capture of a database's table, as far as its ids go now."""
+    from cdcwb.live.database import Table, told
+
+    table = Table(session, reading.address, reading.table, reading.settings, reading.id_column)
+    options = {**reading.options, "name": reading.table.label}
+    with told(reading.address, reading.settings):
+        frame, detected = table.frozen(*reading.points)
+        return _open_rows(frame, reading.given, options, more=[detected])
 
 
 def _recognised(frame: DataFrame, reading: TopicReading) -> tuple[Format, Recognition]:

@@ -6,7 +6,8 @@ import click
 
 from cdcwb.cli.console import print_json, print_lines, safe, working
 from cdcwb.cli.options import Target, as_json
-from cdcwb.live import FILE_BYTES, PATIENCE
+from cdcwb.cli.tables import capture_database, check_apart
+from cdcwb.live import FILE_BYTES, OVERLAP, PATIENCE
 from cdcwb.words import plural, size
 
 __all__ = ["capture"]
@@ -15,12 +16,36 @@ __all__ = ["capture"]
 @click.command()
 @click.argument("url", metavar="URL")
 @click.option(
+    "--table",
+    "tables",
+    metavar="SCHEMA.TABLE",
+    multiple=True,
+    help="A database: a change table, a control table or an event log; may be repeated.",
+)
+@click.option(
+    "--snapshot",
+    "snapshots",
+    metavar="SCHEMA.TABLE",
+    multiple=True,
+    help="A database: a table of the event log, whose present rows are copied for query-back; may be repeated.",
+)
+@click.option(
+    "--overlap",
+    metavar="ROWS|DURATION",
+    default=str(OVERLAP),
+    show_default=True,
+    help="A database: read so many captured rows, or so much time (30min, 2h), again: late commits have lower ids.",
+)
+@click.option(
+    "--id-column", metavar="COLUMN", help="A database: the record_id of an event log, if it has another name."
+)
+@click.option(
     "--from",
     "start",
     metavar="POINT",
     default="earliest",
     show_default=True,
-    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON.",
+    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON; an id.",
 )
 @click.option(
     "--until",
@@ -43,7 +68,8 @@ __all__ = ["capture"]
     "config",
     metavar="FILE",
     type=click.Path(),
-    help="Properties of the Kafka client (librdkafka), name=value lines; default: the file CDCWB_KAFKA_CONFIG names.",
+    help="Properties of the client, name=value lines; default: the file that CDCWB_KAFKA_CONFIG (librdkafka) or "
+    "CDCWB_JDBC_CONFIG names.",
 )
 @click.option(
     "--wait",
@@ -64,13 +90,31 @@ __all__ = ["capture"]
 )
 @as_json
 def capture(
-    url: str, start: str, end: str, target: str, config: str | None, patience: float, file_size: int, as_json: bool
+    url: str,
+    tables: tuple[str, ...],
+    snapshots: tuple[str, ...],
+    overlap: str,
+    id_column: str | None,
+    start: str,
+    end: str,
+    target: str,
+    config: str | None,
+    patience: float,
+    file_size: int,
+    as_json: bool,
 ) -> None:
-    """Copy messages of a topic, byte for byte, to files that every command opens as a capture.
+    """Copy messages of a topic, or rows of database tables, to files that every command opens as a capture.
 
-    URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN. Started again, the command
-    continues where the files end. Exit code 5: the cluster does not answer; run it again later.
+    URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN; or jdbc:… with --table. Started
+    again, the command continues where the files end. Exit code 5: the cluster or database does not answer; run it
+    again later.
     """
+    from cdcwb.live.jdbc import is_jdbc
+
+    check_apart(is_jdbc(url))
+    if is_jdbc(url):
+        capture_database(url, tables, snapshots, target, (start, end), overlap, id_column, config, as_json)
+        return
     from cdcwb.live.kafka import Topics, kafka_settings, parse_point
     from cdcwb.live.recorder import record
 

@@ -39,6 +39,7 @@ __all__ = [
     "parse_point",
     "partitions",
     "ranges",
+    "read_properties",
 ]
 
 SCHEME: Final = "kafka"
@@ -186,7 +187,7 @@ def kafka_settings(
     Raises OptionError for a file that cannot be read, and for a property that only the Java client has.
     """
     path = file or environ.get(CONFIG)
-    found = {} if path is None else _properties(Path(path))
+    found = {} if path is None else {name.lower(): value for name, value in read_properties(Path(path)).items()}
     for name, value in environ.items():
         if name.startswith(_VARIABLE) and name != CONFIG:
             found[name.removeprefix(_VARIABLE).lower().replace("_", ".")] = value
@@ -197,8 +198,10 @@ def kafka_settings(
     return found
 
 
-def _properties(path: Path) -> dict[str, str]:
+def read_properties(path: Path) -> dict[str, str]:
+    """The configuration of a client from a file of ``name=value`` lines. Raises OptionError, without quoting a line."""
     parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#", "!"), strict=False)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]  # names keep their case
     try:
         parser.read_string(f"[client]\n{path.expanduser().read_text(encoding='utf-8-sig')}")
     except OSError as reason:

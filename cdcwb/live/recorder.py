@@ -26,14 +26,16 @@ from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.kafka import Client, Point, Range, Topics, connected, partitions, ranges
 from cdcwb.words import count
 
-__all__ = ["Progress", "Recorded", "record"]
+__all__ = ["PART", "Progress", "Recorded", "locked", "record"]
 
 _BUFFERED: Final = 32 << 20  # bytes of messages in memory, of all partitions together
 _AT_ONCE: Final = 2000  # messages that are taken from the client, unless they are large
 _FIRST: Final = 100
 _TAKEN: Final = 8 << 20  # bytes of them, about
 _WAITS: Final = 0.5
-_PART: Final = ".part"
+PART: Final = ".part"
+"""What the names of files end with that are not complete; they begin with a dot."""
+
 _NEVER: Final = -1  # the type of the time of a message without one
 _SCHEMA: Final = pa.schema(
     [
@@ -82,7 +84,7 @@ def record(
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    with _locked(target), connected(topics, settings or {}, patience) as client:
+    with locked(target), connected(topics, settings or {}, patience) as client:
         cluster, found = partitions(client)
         asked = ranges(client, found, start, end)
         wanted = [_continued(target, cluster, one, client) for one in asked]
@@ -97,7 +99,7 @@ def record(
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Holds the folder, so that no second run writes to it, and takes away what a run that was killed left unfinished.
     The lock ends with the process."""
     with (folder / ".lock").open("w") as held:
@@ -105,7 +107,7 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CaptureError("another run is writing to this folder", path=str(folder)) from None
-        for left in folder.glob(f"*/.*{_PART}"):
+        for left in folder.glob(f"*/.*{PART}"):
             left.unlink()
         yield
 
@@ -197,7 +199,7 @@ class _Lane:
         if self._writer is None:
             self._folder.mkdir(exist_ok=True)
             self._path = self._folder / f"{offsets[0]:020}.parquet"
-            self._writer = pq.ParquetWriter(self._folder / f".{self._path.name}{_PART}", _SCHEMA, compression="zstd")
+            self._writer = pq.ParquetWriter(self._folder / f".{self._path.name}{PART}", _SCHEMA, compression="zstd")
         same = len(keys)
         columns = [
             *(keys, values, [self.range.topic] * same, [self.range.partition] * same),
@@ -224,7 +226,7 @@ class _Lane:
         }
         writer.add_key_value_metadata({PARTITION: json.dumps(facts)})
         writer.close()
-        part = self._folder / f".{self._path.name}{_PART}"
+        part = self._folder / f".{self._path.name}{PART}"
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(self._path)

@@ -1,0 +1,245 @@
+"""Tables of a database as Spark DataFrames, through Spark's JDBC source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
+from cdcwb.formats.findings import detected_row
+from cdcwb.live.jdbc import Address, Id, TableName, connection, find_id, hidden, literal, ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+__all__ = ["Bounds", "Table", "failure"]
+
+FETCHED: Final = 10_000
+"""Rows that a driver fetches at a time."""
+
+_PARTITION: Final = 50_000  # rows of a partition of a table that is read without being captured
+_PARTITIONS: Final = 1000
+_MISSING: Final = re.compile(r"ClassNotFoundException|No suitable driver")
+_REFUSED: Final = re.compile(
+    r"authentication failed|no password was provided|Access denied|Login failed|login denied|ORA-01017|role .* does "
+    r"not exist|pg_hba\.conf|Incorrect password",
+    re.IGNORECASE,
+)
+_DOWN: Final = re.compile(
+    r"java\.net\.\w+Exception|java\.io\.EOFException|SQL(?:NonTransient|Transient)?ConnectionException|"
+    r"SQLRecoverableException|connection.{0,60}(?:refused|reset|closed|timed out|failed)|connection attempt failed|"
+    r"communications link failure|could not connect|socket (?:fail|error)|terminating connection|starting up|"
+    r"shutting down|recovery mode|server shutdown|i/o error|network adapter|too many (?:clients|connections)",
+    re.IGNORECASE,
+)
+_THROWN: Final = re.compile(r"(?:^|[:\s])(?P<kind>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)): (?P<text>[^\n]+)")
+_WRAPPERS: Final = ("org.apache.spark.", "py4j.")
+
+
+def failure(reason: BaseException, address: Address, settings: Mapping[str, str]) -> CaptureError | None:
+    """What went wrong in a database, as one sentence: SourceDownError if it does not answer, MissingDependencyError
+    without a driver. None for anything that does not come from a driver."""
+    text = hidden(str(reason), settings)
+    thrown = [match for match in _THROWN.finditer(text) if not match["kind"].startswith(_WRAPPERS)]
+    if _MISSING.search(text):
+        driver = address.driver(settings)
+        advice = tuple(f"spark.jars.packages={one}" for one in address.packages(settings)[:1])
+        return MissingDependencyError(
+            f"this Spark session has no class {driver}: start it with the driver's package in spark.jars.packages",
+            path=address.url,
+            advice=advice,
+        )
+    unknown = re.search(r"\[UNRECOGNIZED_SQL_TYPE\] ([^.\n]+)", text)
+    if unknown:
+        return CaptureError(
+            f"Spark cannot read a column ({unknown[1]}); name a view that casts it to text", path=address.url
+        )
+    if not thrown:
+        return None
+    said = re.sub(r"^(?:ERROR|FATAL): ", "", thrown[0]["text"]).strip().rstrip(".")
+    if not _REFUSED.search(text) and _DOWN.search(text):
+        return SourceDownError(f"the database does not answer ({said})", path=address.url)
+    if "java.sql" in text or "SQL" in thrown[0]["kind"] or "jdbc" in thrown[0]["kind"].lower():
+        return CaptureError(f"the database refuses ({said})", path=address.url)
+    return None
+
+
+@contextmanager
+def told(address: Address, settings: Mapping[str, str]) -> Iterator[None]:
+    """Raises what goes wrong in the database as CaptureError."""
+    try:
+        yield
+    except CaptureError:
+        raise
+    except Exception as reason:  # py4j's error, or Spark's
+        found = failure(reason, address, settings)
+        if found is None:
+            raise
+        raise found from None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many rows a range of ids has, and its lowest and highest id (None: it has no rows)."""
+
+    rows: int
+    low: str | None = None
+    high: str | None = None
+
+
+@dataclass
+class Table:
+    """A table of a database, read through a session."""
+
+    spark: SparkSession
+    address: Address
+    name: TableName
+    settings: Mapping[str, str] = field(repr=False)
+    given_id: str | None = None
+
+    @cached_property
+    def fields(self) -> StructType:
+        """The columns as Spark sees them."""
+        query = f"(SELECT * FROM {self.name.sql(self.address)} WHERE 1 = 0) q"
+        with told(self.address, self.settings):
+            return self._read(query).schema
+
+    @cached_property
+    def id(self) -> Id:
+        """The column that orders its rows."""
+        return find_id(self.name, self.fields.names, self.given_id)
+
+    @property
+    def has_text_ids(self) -> bool:
+        """Are its ids texts?"""
+        return self.id.column is not None and self.fields[self.id.column].dataType.simpleString() == "string"
+
+    def bounds(self, condition: str | None = None) -> Bounds:
+        """The rows for which a condition holds, counted, with their lowest and highest id."""
+        where = f" WHERE {condition}" if condition else ""
+        wanted = "COUNT(*) AS n"
+        if self.id.column is not None:
+            column = self.address.quoted(self.id.column)
+            wanted = f"COUNT({column}) AS n, MIN({column}) AS lo, MAX({column}) AS hi"
+        query = f"(SELECT {wanted} FROM {self.name.sql(self.address)}{where}) q"
+        with told(self.address, self.settings):
+            plain = self._read(query)
+            texts = ", ".join(f"`{name}` STRING" for name in plain.schema.names)
+            row = self._read(query, customSchema=texts).collect()[0]
+        if self.id.column is None or not int(row[0]):
+            return Bounds(int(row[0]))
+        return Bounds(int(row[0]), _whole(row[1]), _whole(row[2]))
+
+    def compared(self, operator: str, value: str) -> str:
+        """The condition that ids are ``<``, ``<=``, ``>`` or ``>=`` a value."""
+        return f"{self.address.quoted(self.id.column or '')} {operator} {literal(value, self.has_text_ids)}"
+
+    def within(self, low: str, high: str, parts: int) -> list[str]:
+        """Conditions of ranges that share out the ids from ``low`` to ``high``, in order."""
+        return ranges(self.address.quoted(self.id.column or ""), low, high, self.has_text_ids, parts)
+
+    def rows(self, predicates: Sequence[str] | None = None) -> DataFrame:
+        """Its rows, with a partition for each of the conditions; None: all rows.
+
+        Times and numbers without bounds have exactly the values of the database: those of databases that cdcwb knows
+        are fetched as text, and become times here.
+        """
+        from pyspark.sql import functions as F
+
+        texts = [one for one in self.fields if self._is_fetched_as_text(one)]
+        schema = ", ".join(f"{_name(one.name)} STRING" for one in texts)
+        options = {"customSchema": schema} if schema else {}
+        with told(self.address, self.settings):
+            frame = self._read(self.name.sql(self.address), predicates, **options)
+        fetched = {one.name for one in texts}
+        columns = [
+            _time(F.col(_name(one.name)), one).alias(one.name)
+            if one.name in fetched and _is_time(one)
+            else F.col(_name(one.name))
+            for one in self.fields
+        ]
+        return frame.select(*columns)
+
+    def frozen(self, start: str | None, end: str | None) -> tuple[DataFrame, dict[str, Any]]:
+        """The rows from one id to before another (None: all) in the order of ids, as far as ids go now, and the row of
+        ``detected`` that says so. Whenever it is used, the same range is read."""
+        if self.id.column is None:
+            row = detected_row("ids", "none", "a control table has no id and is read from its beginning", False)
+            return self.in_order(self.rows().coalesce(1)), row
+        conditions = [self.compared(">=", start)] if start is not None else []
+        conditions += [self.compared("<", end)] if end is not None else []
+        bounds = self.bounds(" AND ".join(conditions) or None)
+        if bounds.low is None or bounds.high is None:
+            predicates, value = ["1 = 0"], "none"
+        else:
+            predicates = self.within(bounds.low, bounds.high, min(_PARTITIONS, -(-bounds.rows // _PARTITION)))
+            value = f"{bounds.low} to {bounds.high}"
+        evidence = f"column {self.id.column} of {self.name.label} at {self.address.url}, when the capture was opened"
+        row = detected_row("ids", value, evidence, bool(conditions))
+        return self.in_order(self.rows(predicates)), row
+
+    def in_order(self, frame: DataFrame) -> DataFrame:
+        """Rows of partitions whose ids rise, in the order of the ids; of one change_seq the before image precedes the
+        after image, and the rest is ordered by all columns."""
+        from pyspark.sql.types import ArrayType, MapType, StructType
+
+        names = [one.name for one in frame.schema if not isinstance(one.dataType, ArrayType | MapType | StructType)]
+        first = [self.id.column] if self.id.column else []
+        oper = [name for name in names if name.casefold().endswith("change_oper")]
+        ordered = dict.fromkeys([*first, *oper, *names])
+        return frame.sortWithinPartitions(*[_name(name) for name in ordered])
+
+    def _is_fetched_as_text(self, one: StructField) -> bool:
+        kind = one.dataType.simpleString()
+        if not self.address.vendor.as_text:
+            return False
+        return kind in ("timestamp", "timestamp_ntz") or kind.startswith("decimal(38,")
+
+    def _read(self, table: str, predicates: Sequence[str] | None = None, **options: str) -> DataFrame:
+        vendor = self.address.vendor
+        properties = {
+            **vendor.properties,
+            **connection(self.settings),
+            "driver": self.address.driver(self.settings),
+            "fetchsize": str(FETCHED),
+            "preferTimestampNTZ": "true",
+            **({"sessionInitStatement": vendor.first} if vendor.first else {}),
+            **options,
+        }
+        url = self.address.spark_url
+        if predicates is None:
+            return self.spark.read.jdbc(url, table, properties=properties)
+        return self.spark.read.jdbc(url, table, predicates=list(predicates), properties=properties)
+
+
+def _whole(value: Any) -> str | None:
+    """An id as text; whole numbers without decimal places."""
+    text = None if value is None else str(value)
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text) if text else text
+
+
+def _name(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _is_time(one: StructField) -> bool:
+    """A point in time; not a time of day, which stays text."""
+    return one.dataType.simpleString().startswith("timestamp") and not one.metadata.get("logical_time_type")
+
+
+def _time(column: Any, one: StructField) -> Any:
+    """A time from the text of a server. What no time is are the infinite ones of PostgreSQL, which become the first and
+    the last time that there is, and the zeros of MySQL and MariaDB, which become NULL as their drivers have it."""
+    from pyspark.sql import functions as F
+
+    text = (
+        F.when(column == "infinity", F.lit("9999-12-31 23:59:59.999999"))
+        .when(column == "-infinity", F.lit("0001-01-01 00:00:00"))
+        .when(~column.startswith("0000-00-00"), column)
+    )
+    return text.cast(one.dataType)
