@@ -16,7 +16,7 @@ from typing import IO
 __all__ = ["PASSWORD", "SERVERS", "USER", "Database", "MariaDb", "PostgreSql", "Session"]
 
 USER = "reader"
-PASSWORD = "planted-%s-pa55word" % "Zq7"
+PASSWORD = "planted-Zq7-pa55word"
 """What no output may contain."""
 
 _STARTS = 60.0  # seconds until a server that does not answer has failed
@@ -67,9 +67,6 @@ class Database(ABC):
         if os.getuid() == 0:  # servers refuse to run as root
             self._as = ["setpriv", "--reuid", _UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"]
             shutil.chown(folder, _UNPRIVILEGED, "nogroup")
-            for parent in folder.parents:
-                if parent.owner() == "root" and parent.stat().st_mode & 0o005 != 0o005 and parent != Path("/"):
-                    parent.chmod(parent.stat().st_mode | 0o005)
         self._create()
 
     @property
@@ -107,7 +104,7 @@ class Database(ABC):
         done = subprocess.run(
             self._client(), input=text, capture_output=True, text=True, check=False, env=self._environment
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stderr[-500:]
         return done.stdout
 
     def session(self) -> Session:
@@ -210,7 +207,14 @@ class MariaDb(Database):
         ]
 
     def _client(self) -> list[str]:
-        client = ["mariadb", "--no-defaults", "--unbuffered", "--batch", "--skip-column-names"]
+        client = [
+            "mariadb",
+            "--no-defaults",
+            "--default-character-set=utf8mb4",
+            "--unbuffered",
+            "--batch",
+            "--skip-column-names",
+        ]
         database = ["cdc"] if (self.folder / "prepared").exists() else []
         return [*client, f"--socket={self.folder / 'socket'}", "-u", "root", *database]
 
