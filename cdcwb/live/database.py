@@ -146,24 +146,32 @@ class Table:
     def rows(self, predicates: Sequence[str] | None = None) -> DataFrame:
         """Its rows, with a partition for each of the conditions; None: all rows.
 
-        Times and numbers without bounds have exactly the values of the database: those of databases that cdcwb knows
-        are fetched as text, and become times here.
+        Times and numbers without bounds have exactly the values of the database: a server that cdcwb knows writes them
+        as text, and times become times here.
         """
         from pyspark.sql import functions as F
 
-        texts = [one for one in self.fields if self._is_fetched_as_text(one)]
-        schema = ", ".join(f"{_name(one.name)} STRING" for one in texts)
-        options = {"customSchema": schema} if schema else {}
         with told(self.address, self.settings):
-            frame = self._read(self.name.sql(self.address), predicates, **options)
-        fetched = {one.name for one in texts}
+            frame = self._read(self._source(), predicates)
         columns = [
             _time(F.col(_name(one.name)), one).alias(one.name)
-            if one.name in fetched and _is_time(one)
+            if self._is_fetched_as_text(one) and _is_time(one)
             else F.col(_name(one.name))
             for one in self.fields
         ]
         return frame.select(*columns)
+
+    def _source(self) -> str:
+        """The table in a statement; if the server has to write some columns as text, a query."""
+        table = self.name.sql(self.address)
+        if not any(self._is_fetched_as_text(one) for one in self.fields):
+            return table
+        columns = []
+        for one in self.fields:
+            name = self.address.quoted(one.name)
+            is_text = self._is_fetched_as_text(one)
+            columns.append(f"CAST({name} AS {self.address.vendor.as_text}) AS {name}" if is_text else name)
+        return f"(SELECT {', '.join(columns)} FROM {table}) q"
 
     def frozen(self, start: str | None, end: str | None) -> tuple[DataFrame, dict[str, Any]]:
         """The rows from one id to before another (None: all) in the order of ids, as far as ids go now, and the row of

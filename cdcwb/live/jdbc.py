@@ -58,28 +58,32 @@ _PLAIN: Final = re.compile(r"[^\W\d][\w$#]*")
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """What one vendor's databases need. ``driver``: the class; ``package``: Maven coordinates of a driver that cdcwb
-    fetches (None: the user names it). ``quote``: what surrounds names. ``as_text``: times and unbounded numbers are
-    fetched as the text that the server writes, which no time zone of a JVM changes. ``first``: the statement that a
-    session begins with."""
+    """What one vendor's databases need.
+
+    ``driver``: the class; ``package``: Maven coordinates of a driver that cdcwb fetches (None: the user names it).
+    ``quote``: what surrounds names. ``as_text``: the type to which the server casts times and unbounded numbers, so
+    that no time zone of a JVM and no precision of Spark changes them. ``first``: the statement that a session begins
+    with.
+    """
 
     driver: str
     package: str | None = None
     quote: str = '"'
-    as_text: bool = False
+    as_text: str = ""
     first: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
 _MYSQL: Final[Mapping[str, Any]] = {
     "quote": "`",
-    "as_text": True,
+    "as_text": "CHAR",
     "first": "SET time_zone = '+00:00'",
-    "properties": {"tinyInt1isBit": "false", "yearIsDateType": "false"},
+    # prepared on the server: values come as they are, where a FLOAT as text has six digits
+    "properties": {"tinyInt1isBit": "false", "yearIsDateType": "false", "useServerPrepStmts": "true"},
 }
 _VENDORS: Final[Mapping[str, Vendor]] = {
     "postgresql": Vendor(
-        "org.postgresql.Driver", "org.postgresql:postgresql:42.7.8", as_text=True, first="SET TIME ZONE 'UTC'"
+        "org.postgresql.Driver", "org.postgresql:postgresql:42.7.8", as_text="text", first="SET TIME ZONE 'UTC'"
     ),
     "mariadb": Vendor("org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client:3.5.6", **_MYSQL),
     "mysql": Vendor("com.mysql.cj.jdbc.Driver", **_MYSQL),

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 __all__ = ["PASSWORD", "SERVERS", "USER", "Database", "MariaDb", "PostgreSql", "Session"]
 
@@ -34,7 +34,8 @@ class Session:
 
     def send(self, *statements: str) -> None:
         """Runs statements, and returns when all are done."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write("".join(f"{one};\n" for one in statements) + "SELECT 'all of it is done';\n")
         self._process.stdin.flush()
         said = []
@@ -44,7 +45,10 @@ class Session:
                 return
         raise AssertionError("".join(said))
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Ends the connection."""
         self._process.communicate(timeout=30)
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from tests.live.databases import Database
 
-__all__ = ["create", "insert"]
+__all__ = ["create", "insert", "statements"]
 
 _AT_ONCE = 500
 
 
 def create(database: Database, name: str, table: pa.Table, **kinds: str) -> None:
-    """A table (``schema.table`` or ``table``) with the columns of an Arrow table and its rows; ``kinds`` are the types of
+    """A table (``schema.table`` or ``table``) with the columns of an Arrow table and its rows; ``kinds`` are types of
     columns that are not those of Arrow."""
     is_mariadb = database.name == "mariadb"
     columns = ", ".join(
@@ -30,14 +30,18 @@ def create(database: Database, name: str, table: pa.Table, **kinds: str) -> None
 
 def insert(database: Database, name: str, table: pa.Table) -> None:
     """Adds the rows of an Arrow table."""
+    if len(table):
+        database.run(*statements(database, name, table))
+
+
+def statements(database: Database, name: str, table: pa.Table) -> list[str]:
+    """What adds the rows of an Arrow table."""
     names = ", ".join(_quoted(database, one) for one in table.column_names)
     rows = [f"({', '.join(_literal(database, one) for one in row.values())})" for row in table.to_pylist()]
-    statements = [
+    return [
         f"INSERT INTO {name} ({names}) VALUES {', '.join(rows[first : first + _AT_ONCE])}"
         for first in range(0, len(rows), _AT_ONCE)
     ]
-    if statements:
-        database.run(*statements)
 
 
 def _quoted(database: Database, name: str) -> str:
@@ -53,7 +57,7 @@ def _kind(kind: pa.DataType, is_mariadb: bool) -> str:
     kinds = {
         "string": ("longtext", "text"),
         "binary": ("longblob", "bytea"),
-        "bool": ("boolean", "boolean"),
+        "bool": ("varchar(5)", "boolean"),  # MariaDB has none: its BOOLEAN is a TINYINT
         "int8": ("smallint", "smallint"),
         "int16": ("smallint", "smallint"),
         "int32": ("int", "int"),
@@ -70,7 +74,7 @@ def _literal(database: Database, value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
-        return str(value)
+        return f"'{str(value).lower()}'"
     if isinstance(value, bytes):
         return f"x'{value.hex()}'" if is_mariadb else f"'\\x{value.hex()}'"
     if isinstance(value, dt.datetime) and is_mariadb and value.tzinfo is not None:
