@@ -14,7 +14,7 @@ from cdcwb.cli import history as life
 from cdcwb.cli import live, look, make, read
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
-from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, sentence
+from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
 from cdcwb.cli.open import open_capture
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
@@ -102,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FINE
     except SystemExit as ended:  # by a signal
         return ended.code if isinstance(ended.code, int) else INTERNAL
-    except Exception as failure:
+    except Exception as raised:
+        failure = of_source(raised)
         text = sentence(failure)
         if text is None:
             traceback.print_exc()

@@ -13,7 +13,7 @@ from typing import Final
 from cdcwb.cli.console import safe
 from cdcwb.errors import CaptureError
 
-__all__ = ["DOWN", "FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "sentence"]
+__all__ = ["DOWN", "FINE", "INTERNAL", "PROBLEMS", "UNUSABLE", "of_source", "sentence"]
 
 FINE: Final = 0
 PROBLEMS: Final = 1
@@ -28,6 +28,15 @@ DOWN: Final = 5
 _ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
+
+
+def of_source(failure: Exception) -> Exception:
+    """What the driver of a database raised while Spark read a table, as a CaptureError; anything else as it is."""
+    if "pyspark" not in sys.modules or "execution.datasources.jdbc" not in str(failure):
+        return failure
+    from cdcwb.live.database import failure as of_database
+
+    return of_database(failure) or failure
 
 
 def sentence(failure: BaseException) -> str | None:

@@ -105,7 +105,7 @@ def capture(
 ) -> None:
     """Copy messages of a topic, or rows of database tables, to files that every command opens as a capture.
 
-    URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN; or jdbc:… with --table. Started
+    URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN; or jdbc:URL with --table. Started
     again, the command continues where the files end. Exit code 5: the cluster or database does not answer; run it
     again later.
     """

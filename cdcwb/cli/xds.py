@@ -24,6 +24,7 @@ from cdcwb.cli.options import (
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.live.jdbc import is_jdbc
 from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from cdcwb.analysis.xds_changes import PublishedChanges
     from cdcwb.capture import Capture, Reading
     from cdcwb.xds import Settings, Snapshot
+    from cdcwb.xds.snapshot_table import TableNow
 
 __all__ = ["xds"]
 
@@ -55,10 +57,11 @@ _MOST: Final = 10
 @click.option(
     "--snapshot",
     "snapshots",
-    metavar="TABLE=FILE",
+    metavar="TABLE=FILE|URL",
     type=KeyValue(),
     multiple=True,
-    help="The current rows of a table, for query-back; may be repeated (default: folder NAME.snapshot of log NAME).",
+    help="The current rows of a table, for query-back: a file, or the jdbc: URL of a database with that table; may be "
+    "repeated (default: folder NAME.snapshot of log NAME).",
 )
 @click.option("--no-snapshot", is_flag=True, help="Do not use the folder NAME.snapshot of log NAME.")
 @click.option("--driver-user", metavar="USER", help="The driver's database user: its own changes are not published.")
@@ -105,7 +108,9 @@ def xds(
         step("evaluating the log" if form == _LOG else "rendering")
         published = _published(capture, settings, tables, infer_keys)
         _check_keys(published, infer_keys)
-        inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or beside]
+        inputs = [str(entry["file"]) for entry in capture.files] + [
+            path for _, path in snapshots or beside if not is_jdbc(path)
+        ]
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs, overwrite)
         step("counting")
@@ -197,7 +202,28 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
     spelled = {name: text for name, text in pairs if name in ("null_text", "charset")}
     if spelled.get("null_text", "").lower() in ("auto", "none", ""):
         spelled.pop("null_text", None)
-    return Snapshot.read(files, **spelled)
+    live = {table: url for table, url in files.items() if is_jdbc(url)}
+    read = Snapshot.read({table: file for table, file in files.items() if table not in live}, **spelled)
+    return Snapshot({**read.tables, **_live(live)}) if live else read
+
+
+def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
+    """Tables of databases as they are now: their names in the log, which are those in the database, with its URL."""
+    from cdcwb.live.jdbc import Address, TableName, jdbc_settings
+    from cdcwb.live.tables import read_snapshot
+    from cdcwb.spark.session import get_spark
+
+    settings = jdbc_settings()
+    addresses = {url: Address.parse(url) for url in tables.values()}
+    for table in tables:
+        TableName.parse(table)
+    with working("reading the snapshot"):
+        spark = get_spark(packages=sorted({one for two in addresses.values() for one in two.packages(settings)}))
+        found: dict[str, TableNow] = {}
+        for url in addresses:
+            names = [table for table, where in tables.items() if where == url]
+            found |= read_snapshot(url, names, spark=spark, settings=settings).tables
+    return found
 
 
 def _published(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
 from cdcwb.formats.findings import detected_row
-from cdcwb.live.jdbc import Address, Id, TableName, connection, find_id, hidden, literal, ranges
+from cdcwb.live.jdbc import Address, Id, TableName, connection, find_id, hidden, jdbc_settings, literal, ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,35 +37,37 @@ _DOWN: Final = re.compile(
     r"shutting down|recovery mode|server shutdown|i/o error|network adapter|too many (?:clients|connections)",
     re.IGNORECASE,
 )
-_THROWN: Final = re.compile(r"(?:^|[:\s])(?P<kind>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)): (?P<text>[^\n]+)")
+_THROWN: Final = re.compile(r"(?:^|[:\s])(?P<kind>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)): (?=(?P<text>[^\n]+))")
 _WRAPPERS: Final = ("org.apache.spark.", "py4j.")
 
 
-def failure(reason: BaseException, address: Address, settings: Mapping[str, str]) -> CaptureError | None:
+def failure(
+    reason: BaseException, address: Address | None = None, settings: Mapping[str, str] | None = None
+) -> CaptureError | None:
     """What went wrong in a database, as one sentence: SourceDownError if it does not answer, MissingDependencyError
     without a driver. None for anything that does not come from a driver."""
-    text = hidden(str(reason), settings)
+    text = hidden(str(reason), jdbc_settings() if settings is None else settings)
+    path = None if address is None else address.url
     thrown = [match for match in _THROWN.finditer(text) if not match["kind"].startswith(_WRAPPERS)]
-    if _MISSING.search(text):
+    if _MISSING.search(text) and address is not None:
+        settings = settings or {}
         driver = address.driver(settings)
         advice = tuple(f"spark.jars.packages={one}" for one in address.packages(settings)[:1])
         return MissingDependencyError(
             f"this Spark session has no class {driver}: start it with the driver's package in spark.jars.packages",
-            path=address.url,
+            path=path,
             advice=advice,
         )
     unknown = re.search(r"\[UNRECOGNIZED_SQL_TYPE\] ([^.\n]+)", text)
     if unknown:
-        return CaptureError(
-            f"Spark cannot read a column ({unknown[1]}); name a view that casts it to text", path=address.url
-        )
+        return CaptureError(f"Spark cannot read a column ({unknown[1]}); name a view that casts it to text", path=path)
     if not thrown:
         return None
     said = re.sub(r"^(?:ERROR|FATAL): ", "", thrown[0]["text"]).strip().rstrip(".")
     if not _REFUSED.search(text) and _DOWN.search(text):
-        return SourceDownError(f"the database does not answer ({said})", path=address.url)
+        return SourceDownError(f"the database does not answer ({said})", path=path)
     if "java.sql" in text or "SQL" in thrown[0]["kind"] or "jdbc" in thrown[0]["kind"].lower():
-        return CaptureError(f"the database refuses ({said})", path=address.url)
+        return CaptureError(f"the database refuses ({said})", path=path)
     return None
 
 

@@ -10,11 +10,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.errors import OptionError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.qlik_change_table.facts import CONTROL_PREFIX
 from cdcwb.formats.qlik_change_table.layout import find_prefix
 from cdcwb.live.kafka import read_properties
@@ -273,11 +272,13 @@ def as_id(text: str, name: str) -> str:
 
 
 def literal(value: Any, is_text: bool) -> str:
-    """An id in a condition."""
+    """An id in a condition. Raises CaptureError for a number with decimal places."""
     if is_text:
         return "'" + str(value).replace("'", "''") + "'"
-    number = Decimal(str(value))
-    return format(number if number % 1 else number.to_integral_value(), "f")
+    match = re.fullmatch(r"(-?\d+)(?:\.0*)?", str(value))
+    if match is None:
+        raise CaptureError(f"expected ids that are whole numbers, found {value!r}")
+    return match[1]
 
 
 def ranges(column: str, low: str, high: str, is_text: bool, parts: int) -> list[str]:
