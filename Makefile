@@ -38,9 +38,10 @@ test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PyS
 	@scripts/ensure.sh $(OLDEST)/bin/python java
 	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark $(ON_NEWEST:%=--ignore tests/spark/test_%.py)
 
-# On the oldest PySpark, whose Kafka connector resolves wherever its jars do.
-test-live: $(OLDEST)/.ready ## run the tests against a Kafka broker, which they start; its jars come from Maven
+# On the oldest PySpark, whose Kafka connector resolves wherever its jars do. The broker's jars come from Maven.
+test-live: $(OLDEST)/.ready ## run the tests against a Kafka broker and database servers, which they start
 	@scripts/ensure.sh $(OLDEST)/bin/python java
+	@scripts/ensure.sh $(OLDEST)/bin/python databases
 	@scripts/live_jars.sh $(LIVE_JARS)
 	CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) $(ONLY) tests/live
 

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # Make sure that a program which pip cannot install is there:
 #
-#     scripts/ensure.sh PYTHON java|browser
+#     scripts/ensure.sh PYTHON java|browser|databases
 #
-# PYTHON is an environment with cdcwb in it, whose own checks decide. On Debian and Ubuntu the program is installed where
+# PYTHON is an environment with cdcwb in it, whose own checks decide; databases are the servers that tests/live starts. On Debian and Ubuntu the program is installed where
 # that takes no password (root, or sudo -n); in any other case one line says what to install.
 set -euo pipefail
 python=$1 wanted=$2
 case $wanted in
   java) checks="Java" what="Java 17 or 21" packages=("openjdk-17-jre-headless" "openjdk-21-jre-headless") ;;
   browser) checks="Chromium,chromedriver" what="Chromium and its driver" packages=("chromium chromium-driver fonts-liberation") ;;
-  *) echo "usage: $0 PYTHON java|browser" >&2; exit 2 ;;
+  databases) checks="" what="PostgreSQL and MariaDB" packages=("postgresql mariadb-server") ;;
+  *) echo "usage: $0 PYTHON java|browser|databases" >&2; exit 2 ;;
 esac
 
 is_there() {
+  if [ "$wanted" = databases ]; then
+    command -v mariadbd >/dev/null && compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null
+    return
+  fi
   "$python" -c 'import sys
 from cdcwb.doctor import examine
 sys.exit(any(check.name in sys.argv[1].split(",") and not check.ok for check in examine()))' "$checks"
