@@ -3,8 +3,9 @@
 #
 #     scripts/ensure.sh PYTHON java|browser|databases
 #
-# PYTHON is an environment with cdcwb in it, whose own checks decide; databases are the servers that tests/live starts. On Debian and Ubuntu the program is installed where
-# that takes no password (root, or sudo -n); in any other case one line says what to install.
+# PYTHON is an environment with cdcwb in it, whose own checks decide; databases are the servers that tests/live starts.
+# On Debian and Ubuntu the program is installed where that takes no password (root, or sudo -n); in any other case one
+# line says what to install.
 set -euo pipefail
 python=$1 wanted=$2
 case $wanted in

@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
 from cdcwb.formats.findings import detected_row
-from cdcwb.live.jdbc import Address, Id, TableName, connection, find_id, hidden, jdbc_settings, literal, ranges
+from cdcwb.live.jdbc import (
+    Address,
+    Id,
+    TableKind,
+    TableName,
+    connection,
+    find_id,
+    hidden,
+    jdbc_settings,
+    literal,
+    ranges,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
 __all__ = ["Bounds", "Table", "failure"]
@@ -96,13 +107,14 @@ class Bounds:
 
 @dataclass
 class Table:
-    """A table of a database, read through a session."""
+    """A table of a database, read through a session. ``is_parent``: one that an event log is about, in no order."""
 
     spark: SparkSession
     address: Address
     name: TableName
     settings: Mapping[str, str] = field(repr=False)
     given_id: str | None = None
+    is_parent: bool = False
 
     @cached_property
     def fields(self) -> StructType:
@@ -114,6 +126,8 @@ class Table:
     @cached_property
     def id(self) -> Id:
         """The column that orders its rows."""
+        if self.is_parent:
+            return Id(TableKind.PARENT, None)
         return find_id(self.name, self.fields.names, self.given_id)
 
     @property
@@ -151,29 +165,40 @@ class Table:
         Times and numbers without bounds have exactly the values of the database: a server that cdcwb knows writes them
         as text, and times become times here.
         """
+        by_driver = [one for one in self.fields if _is_unbounded(one) and not self.address.vendor.as_text]
+        schema = ", ".join(f"{_name(one.name)} STRING" for one in by_driver)
+        options = {"customSchema": schema} if schema else {}
+        with told(self.address, self.settings):
+            frame = self._read(self._source(), predicates, **options)
+        return frame.select(*[self._column(one) for one in self.fields])
+
+    def _column(self, one: StructField) -> Column:
+        """A column with its type: times that came as text as times, ids that are numbers as whole numbers."""
         from pyspark.sql import functions as F
 
-        with told(self.address, self.settings):
-            frame = self._read(self._source(), predicates)
-        columns = [
-            _time(F.col(_name(one.name)), one).alias(one.name)
-            if self._is_fetched_as_text(one) and _is_time(one)
-            else F.col(_name(one.name))
-            for one in self.fields
-        ]
-        return frame.select(*columns)
+        column = F.col(_name(one.name))
+        if self._is_cast(one) and _is_time(one):
+            return _time(column, one).alias(one.name)
+        if one.name == self.id.column and _is_unbounded(one):
+            return column.cast("decimal(38,0)").alias(one.name)
+        return column
 
     def _source(self) -> str:
         """The table in a statement; if the server has to write some columns as text, a query."""
         table = self.name.sql(self.address)
-        if not any(self._is_fetched_as_text(one) for one in self.fields):
+        if not any(self._is_cast(one) for one in self.fields):
             return table
         columns = []
         for one in self.fields:
             name = self.address.quoted(one.name)
-            is_text = self._is_fetched_as_text(one)
-            columns.append(f"CAST({name} AS {self.address.vendor.as_text}) AS {name}" if is_text else name)
+            cast = f"CAST({name} AS {self.address.vendor.as_text}) AS {name}"
+            columns.append(cast if self._is_cast(one) else name)
         return f"(SELECT {', '.join(columns)} FROM {table}) q"
+
+    def _is_cast(self, one: StructField) -> bool:
+        """Does the server write it as text? Ids are not, so that conditions on them use its index."""
+        is_exact = one.dataType.simpleString().startswith("timestamp") or _is_unbounded(one)
+        return bool(self.address.vendor.as_text) and is_exact and one.name != self.id.column
 
     def frozen(self, start: str | None, end: str | None) -> tuple[DataFrame, dict[str, Any]]:
         """The rows from one id to before another (None: all) in the order of ids, as far as ids go now, and the row of
@@ -204,12 +229,6 @@ class Table:
         ordered = dict.fromkeys([*first, *oper, *names])
         return frame.sortWithinPartitions(*[_name(name) for name in ordered])
 
-    def _is_fetched_as_text(self, one: StructField) -> bool:
-        kind = one.dataType.simpleString()
-        if not self.address.vendor.as_text:
-            return False
-        return kind in ("timestamp", "timestamp_ntz") or kind.startswith("decimal(38,")
-
     def _read(self, table: str, predicates: Sequence[str] | None = None, **options: str) -> DataFrame:
         vendor = self.address.vendor
         properties = {
@@ -237,12 +256,17 @@ def _name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def _is_unbounded(one: StructField) -> bool:
+    """A number of a column that does not limit its digits, or to more than Spark has."""
+    return one.dataType.simpleString().startswith("decimal(38,")
+
+
 def _is_time(one: StructField) -> bool:
     """A point in time; not a time of day, which stays text."""
     return one.dataType.simpleString().startswith("timestamp") and not one.metadata.get("logical_time_type")
 
 
-def _time(column: Any, one: StructField) -> Any:
+def _time(column: Column, one: StructField) -> Column:
     """A time from the text of a server. What no time is are the infinite ones of PostgreSQL, which become the first and
     the last time that there is, and the zeros of MySQL and MariaDB, which become NULL as their drivers have it."""
     from pyspark.sql import functions as F

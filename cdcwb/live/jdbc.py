@@ -200,7 +200,13 @@ class TableName:
             parts.append(match[2] if match[1] is None else match[1].replace('""', '"'))
             exact.append(match[1] is not None)
             at = match.end()
-        if at != len(text) or not parts or text.endswith(".") or any("/" in one or one[0] in "._" for one in parts[:1]):
+        if (
+            at != len(text)
+            or not parts
+            or text.endswith(".")
+            or parts[0][0] in "._"
+            or any("/" in one for one in parts)
+        ):
             raise OptionError(
                 f"expected a table such as schema.table, found {text!r}; put a name that is not a plain word in double "
                 "quotes"
@@ -227,6 +233,8 @@ class TableKind:
     """A change table: rows with equal values are equal."""
     CONTROL: Final = "control"
     """A control table: it has no id, and is read from its beginning each time."""
+    PARENT: Final = "parent"
+    """A table that an event log is about: what it holds now answers query-back."""
 
 
 @dataclass(frozen=True, slots=True)

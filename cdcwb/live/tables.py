@@ -126,7 +126,7 @@ def capture_tables(
             _ = table.id  # a wrong name is found before anything is written
         done = [_capture(table, target / table.name.label, run) for table in found]
         for name in others:
-            _write_snapshot(Table(spark, address, name, given), target)
+            _write_snapshot(Table(spark, address, name, given, is_parent=True), target)
     return done
 
 
@@ -410,7 +410,7 @@ def read_snapshot(
 
     address, given = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
     names = [TableName.parse(one) for one in tables]
-    return Snapshot.of({name.label: _present(Table(spark, address, name, given)) for name in names})
+    return Snapshot.of({name.label: _present(Table(spark, address, name, given, is_parent=True)) for name in names})
 
 
 def _present(table: Table) -> pa.Table:

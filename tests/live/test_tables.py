@@ -200,6 +200,10 @@ def test_an_event_log_equals_its_file(
     assert_same(documents(loaded, live), xml)
     files = {path.stem: path for path in (tmp_path / "taken.snapshot").iterdir()}
     assert_same(documents(captured, Snapshot.read(files)), xml)
+    from_database = [word for name in snapshots for word in ("--snapshot", f"{name}={database.url}")]
+    assert main(["xds", str(taken), "--to", str(tmp_path / "files.xml")]) == 0
+    assert main(["xds", str(taken), *from_database, "--to", str(tmp_path / "live.xml")]) == 0
+    assert (tmp_path / "live.xml").read_bytes() == (tmp_path / "files.xml").read_bytes()
 
 
 # --- what is new ------------------------------------------------------------------------------------------------------
@@ -263,8 +267,11 @@ def ids(folder: Path, name: str) -> list[Any]:
     return [row["record_id"] for row in rows(folder / name)]
 
 
-def test_only_new_rows_are_added(database: Database, tmp_path: Path, spark: SparkSession) -> None:
-    create(database, "growing", events(1, 0))
+@pytest.mark.parametrize("kind", ["bigint", "numeric(20)", "unbounded"])
+def test_only_new_rows_are_added(database: Database, tmp_path: Path, spark: SparkSession, kind: str) -> None:
+    if kind == "unbounded":
+        kind = "decimal(50)" if database.name == "mariadb" else "numeric"
+    create(database, "growing", events(1, 0), record_id=kind)
     assert take(database, "growing", tmp_path, spark) == (0, 0)
     for first, last, read in ((1, 500, 500), (501, 500, 20), (501, 700, 220), (701, 10_000, 9320)):
         insert(database, "growing", events(first, last))

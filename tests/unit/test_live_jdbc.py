@@ -118,7 +118,7 @@ def test_names_of_tables() -> None:
     assert (exact.label, exact.sql(postgresql)) == ('shop.Order "a".b', 'shop."Order ""a"".b"')
     assert exact.sql(mariadb) == 'shop.`Order "a".b`'
     for text in ("", "a.", ".a", "a b", "a;drop", '"a', "(select 1) q", '"../x"', '"a/b"'):
-        with pytest.raises(OptionError, match="expected a table such as schema.table"):
+        with pytest.raises(OptionError, match=r"expected a table such as schema\.table"):
             TableName.parse(text)
 
 
