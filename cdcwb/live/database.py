@@ -197,7 +197,7 @@ class Table:
 
     def _is_cast(self, one: StructField) -> bool:
         """Does the server write it as text? Ids are not, so that conditions on them use its index."""
-        is_exact = one.dataType.simpleString().startswith("timestamp") or _is_unbounded(one)
+        is_exact = one.dataType.simpleString().startswith("time") or _is_unbounded(one)
         return bool(self.address.vendor.as_text) and is_exact and one.name != self.id.column
 
     def frozen(self, start: str | None, end: str | None) -> tuple[DataFrame, dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +134,75 @@ def test_a_change_table_that_is_loaded_equals_its_files(
         assert name in row.evidence
     assert main(["summary", database.url, "-o", f"dbtable={change_names[-1]}"]) == 0
     assert "qlik-change-table" in capsys.readouterr().out
+
+
+TYPES = {
+    "postgresql": {
+        "exact": ("numeric", "'12345678901234567890123456789012345678901234567890.50'"),
+        "money": ("numeric(12, 3)", "1.5"),
+        "local": ("timestamp", "'2025-03-30 02:30:00.089'"),
+        "moment": ("timestamptz", "'2025-03-30 02:30:00.089+02'"),
+        "never": ("timestamp", "'infinity'"),
+        "day": ("date", "'2025-03-30'"),
+        "clock": ("time", "'10:11:12.5'"),
+        "bytes": ("bytea", r"'\x00ff'"),
+        "flag": ("boolean", "true"),
+        "small": ("real", "1.1"),
+        '"Mixed case"': ("text", "'x'"),
+        "nothing": ("timestamp", "NULL"),
+    },
+    "mariadb": {
+        "exact": ("decimal(65, 20)", "'123456789012345678901234567890123456789012345.50'"),
+        "money": ("numeric(12, 3)", "1.5"),
+        "local": ("datetime(3)", "'2025-03-30 02:30:00.089'"),
+        "moment": ("timestamp(3)", "'2025-03-30 05:30:00.089'"),
+        "never": ("datetime", "'0000-00-00 00:00:00'"),
+        "day": ("date", "'2025-03-30'"),
+        "clock": ("time(1)", "'10:11:12.5'"),
+        "bytes": ("varbinary(9)", "x'00ff'"),
+        "flag": ("boolean", "12"),
+        "small": ("float", "1.1"),
+        "`Mixed case`": ("text", "'x'"),
+        "nothing": ("datetime", "NULL"),
+    },
+}
+"""Columns: their types and values. The server of MariaDB is five hours ahead of UTC."""
+
+
+def test_values_are_exact_whatever_zone_the_jvm_has(database: Database, tmp_path: Path) -> None:
+    columns = TYPES[database.name]
+    names = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+    database.run(
+        *(["SET sql_mode = ''"] if database.name == "mariadb" else []),
+        "DROP TABLE IF EXISTS typed",
+        f"CREATE TABLE typed (record_id bigint, {names})",
+        f"INSERT INTO typed VALUES (1, {', '.join(value for _, value in columns.values())})",
+    )
+    berlin = {**os.environ, "JAVA_TOOL_OPTIONS": "-Duser.timezone=Europe/Berlin"}  # where 02:30 does not exist that day
+    command = ["-m", "cdcwb.cli", "capture", database.url, "--table", "typed", "--to", str(tmp_path)]
+    done = subprocess.run([sys.executable, *command], env=berlin, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    table = pq.read_table(tmp_path / "typed" / "0000000001.parquet")
+    is_mariadb = database.name == "mariadb"
+    assert {name: (str(table.schema.field(name).type), table[name][0].as_py()) for name in table.column_names[1:]} == {
+        "exact": (
+            "string",
+            f"123456789012345678901234567890123456789012345.5{'0' * 19}"
+            if is_mariadb
+            else "12345678901234567890123456789012345678901234567890.50",
+        ),
+        "money": ("decimal128(12, 3)", Decimal("1.500")),
+        "local": ("timestamp[us]", datetime(2025, 3, 30, 2, 30, 0, 89_000)),
+        "moment": ("timestamp[us, tz=UTC]", datetime(2025, 3, 30, 0, 30, 0, 89_000, tzinfo=UTC)),
+        "never": ("timestamp[us]", None if is_mariadb else datetime(9999, 12, 31, 23, 59, 59, 999_999)),
+        "day": ("date32[day]", date(2025, 3, 30)),
+        "clock": ("string", "10:11:12.5"),
+        "bytes": ("binary", b"\x00\xff"),
+        "flag": ("int8", 12) if is_mariadb else ("bool", True),
+        "small": ("float", pa.scalar(1.1, pa.float32()).as_py()),
+        "Mixed case": ("string", "x"),
+        "nothing": ("timestamp[us]", None),
+    }
 
 
 # --- an event log -----------------------------------------------------------------------------------------------------
