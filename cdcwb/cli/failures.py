@@ -32,7 +32,7 @@ _FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\
 
 def of_source(failure: Exception) -> Exception:
     """What the driver of a database raised while Spark read a table, as a CaptureError; anything else as it is."""
-    if "pyspark" not in sys.modules or "execution.datasources.jdbc" not in str(failure):
+    if "pyspark" not in sys.modules or isinstance(failure, CaptureError):
         return failure
     from cdcwb.live.database import failure as of_database
 

@@ -49,6 +49,7 @@ _DOWN: Final = re.compile(
     re.IGNORECASE,
 )
 _THROWN: Final = re.compile(r"(?:^|[:\s])(?P<kind>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)): (?=(?P<text>[^\n]+))")
+_OF_JDBC: Final = re.compile(r"execution\.datasources\.jdbc|FAILED_JDBC")
 _WRAPPERS: Final = ("org.apache.spark.", "py4j.")
 
 
@@ -56,8 +57,13 @@ def failure(
     reason: BaseException, address: Address | None = None, settings: Mapping[str, str] | None = None
 ) -> CaptureError | None:
     """What went wrong in a database, as one sentence: SourceDownError if it does not answer, MissingDependencyError
-    without a driver. None for anything that does not come from a driver."""
-    text = hidden(str(reason), jdbc_settings() if settings is None else settings)
+    without a driver. None for anything that does not come from a driver, or without an ``address`` from Spark's JDBC
+    source."""
+    # newer versions of Spark keep what the driver said from the message; it is in the JVM's stack trace
+    trace = getattr(reason, "_stackTrace", None) or getattr(reason, "_stacktrace", None) or ""
+    text = hidden(f"{reason}\n{trace}", jdbc_settings() if settings is None else settings)
+    if address is None and not _OF_JDBC.search(text):
+        return None
     path = None if address is None else address.url
     thrown = [match for match in _THROWN.finditer(text) if not match["kind"].startswith(_WRAPPERS)]
     if _MISSING.search(text) and address is not None:
@@ -74,7 +80,8 @@ def failure(
         return CaptureError(f"Spark cannot read a column ({unknown[1]}); name a view that casts it to text", path=path)
     if not thrown:
         return None
-    said = re.sub(r"^(?:ERROR|FATAL): ", "", thrown[0]["text"]).strip().rstrip(".")
+    said = re.sub(r"^(?:ERROR|FATAL): ", "", thrown[0]["text"]).strip()
+    said = re.split(r"\. (?=[A-Z])", said)[0].rstrip(".")
     if not _REFUSED.search(text) and _DOWN.search(text):
         return SourceDownError(f"the database does not answer ({said})", path=path)
     if "java.sql" in text or "SQL" in thrown[0]["kind"] or "jdbc" in thrown[0]["kind"].lower():

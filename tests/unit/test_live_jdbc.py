@@ -207,3 +207,12 @@ def test_what_no_driver_says_is_no_failure_of_a_database() -> None:
     assert (
         failure(RuntimeError("java.lang.NullPointerException: x"), Address.parse("jdbc:postgresql://db/x"), {}) is None
     )
+
+
+def test_what_spark_keeps_from_its_message_is_in_the_stack_trace() -> None:
+    said = RuntimeError("[FAILED_JDBC.CONNECTION] Failed JDBC jdbc:postgresql:*********(redacted)")
+    said._stackTrace = "\nCaused by: org.postgresql.util.PSQLException: Connection to db:1 refused."  # type: ignore[attr-defined]
+    for found in (failure(said), failure(said, Address.parse("jdbc:postgresql://db/x"), {})):
+        assert isinstance(found, SourceDownError)
+        assert "the database does not answer (Connection to db:1 refused)" in str(found)
+    assert failure(RuntimeError("Caused by: java.net.ConnectException: Connection refused")) is None, "another source's"
