@@ -24,7 +24,6 @@ from cdcwb.cli.options import (
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.live.jdbc import is_jdbc
 from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
@@ -95,6 +94,7 @@ def xds(
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.xds_files import check_documents_target, write_published
+    from cdcwb.live.jdbc import is_jdbc
 
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
@@ -188,6 +188,7 @@ def _beside(form: str, paths: Sequence[str]) -> Pairs:
 
 def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
     """The tables as they are now; their text is spelled as that of the log."""
+    from cdcwb.live.jdbc import is_jdbc
     from cdcwb.xds import Snapshot
 
     if not snapshots:
