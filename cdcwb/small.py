@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from cdcwb import model
 from cdcwb.formats.assembly import CHANGES, labels, open_ones, read_changes, read_trail_changes, read_transactions
-from cdcwb.formats.base import Assembling, Halving, Joining, Pairing, Wanted
+from cdcwb.formats.base import EVERYTHING, Assembling, Halving, Joining, Pairing, Wanted
 from cdcwb.formats.clock import frozen_times, of_sequences
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends, read_problems
 from cdcwb.formats.goldengate.undo import FLAG, marks
@@ -28,7 +28,7 @@ from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
 
-__all__ = ["AT_MOST", "Small", "is_small", "tables_of"]
+__all__ = ["AT_MOST", "Small", "ended", "is_small", "tables_of", "versions_from", "with_written_columns"]
 
 AT_MOST: Final = 32_000_000
 """Bytes of a small capture."""
@@ -167,14 +167,18 @@ class Small:
         elif isinstance(form, Halving):  # change tables do not say where a transaction ends
             yield from self._of_splits(read_delivered, wanted)
         else:
-            read = partial(read_ends, trail=self._is_trail)
-            ends = Groups(_table(self._of_splits(read, Wanted(images=False)), ENDS))
+            ends = Groups(self.ends())
             pieces = self._pieces() if self._plan.facts.get("fragments") else {}
             marks = self._marks() if self._plan.facts.get("undo_records") else {}
-            for batch in self._delivered(wanted):
-                yield with_written_columns(_marked(_ended(batch, ends), pieces, marks), form.compressed_updates)
+            for batch in self.delivered(wanted):
+                yield with_written_columns(_marked(ended(batch, ends), pieces, marks), form.compressed_updates)
 
-    def _delivered(self, wanted: Wanted) -> Batches:
+    def ends(self) -> pa.Table:
+        """What the records of a stream of committed work say of the ends of its transactions
+        (:data:`cdcwb.formats.delivered.ENDS`)."""
+        return _table(self._of_splits(partial(read_ends, trail=self._is_trail), Wanted(images=False)), ENDS)
+
+    def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
         """The changes of a stream of committed work, without what the ends of their transactions tell."""
         if self._is_trail:
             return read_trail_changes(self._read, wanted, frozenset())
@@ -206,7 +210,7 @@ class Small:
         """What became of changes that undo others or are undone, by their places."""
         columns = ["file_index", "offset", "position", "operation", "key", "before", "after"]
         each: dict[str, list[Row]] = defaultdict(list)
-        for batch in self._delivered(Wanted()):
+        for batch in self.delivered(Wanted()):
             labelled = labels(batch["schema_name"], batch["table_name"]).to_pylist()
             flags = pc.map_lookup(batch["headers"], FLAG, "first").to_pylist()
             rows = batch.select([*columns, "transaction_id"]).to_pylist()
@@ -230,40 +234,47 @@ class Small:
     @cached_property
     def _summaries(self) -> pa.RecordBatch:
         """The transactions of a stream of committed work, and what tells what is missing in them."""
+        return summarised(self.parts())
+
+    def parts(self) -> pa.Table:
+        """What the records of a stream of committed work say of its transactions
+        (:data:`cdcwb.formats.summaries.PARTS`)."""
         read = partial(read_parts, trail=self._is_trail)
         parts = _table(self._of_splits(read, Wanted(images=False)), PARTS)
         if not self._is_trail:
-            return summarised(parts)
+            return parts
         columns = ["transaction_id", "operation", "schema_name", "table_name"]
         schema = pa.schema(map(model.CHANGES.field, columns))
-        changes = (batch.select(columns) for batch in self._delivered(Wanted(images=False)))
+        changes = (batch.select(columns) for batch in self.delivered(Wanted(images=False)))
         # a half counts with its change: what records say of changes does not hold
         nothing = [pa.nulls(parts.num_rows, PARTS.field(name).type) for name in ("changes", "tables")]
         records = pa.Table.from_arrays([*parts.drop_columns(["changes", "tables"]).columns, *nothing], schema=PARTS)
         together = [*records.to_batches(), counted(_table(changes, schema))]
-        return summarised(pa.Table.from_batches(together, PARTS))
+        return pa.Table.from_batches(together, PARTS)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
+        yield from versions_from(self._format.table_versions(self._plan), self.first_positions()).to_batches()
+
+    def first_positions(self) -> pa.Table:
+        """The columns table_version and position of the first change of each version that has any."""
         columns = ["kind", "table_version", "position"]
         read = self._read(Wanted(images=False, columns=frozenset(columns)))
         rows = _table((batch.select(columns) for batch in read), pa.schema(map(model.EVENTS.field, columns)))
         rows = rows.filter(pc.and_(pc.is_in(rows["kind"], pa.array(CHANGES)), pc.is_valid(rows["table_version"])))
         groups = Groups(rows, by="table_version")
         least = groups.least(groups.column("position")) if len(groups) else pa.array([], pa.string())
-        versions = self._format.table_versions(self._plan)
-        firsts = least.take(pc.index_in(versions["table_version"].combine_chunks(), groups.names, skip_nulls=True))
-        at = model.TABLE_VERSIONS.get_field_index("first_position")
-        names = [name for name in model.TABLE_VERSIONS.names if name != "first_position"]
-        rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), firsts)
-        yield from rows.cast(model.TABLE_VERSIONS).to_batches()
+        return pa.table({"table_version": groups.names, "position": least})
 
     def problems(self) -> Batches:
         """One row per problem."""
-        rows = [row for batch in self._with_problems() for row in problem_rows(batch)]
-        rows += self._of_assembly()
+        rows = [*self.problems_of_events(), *self._of_assembly()]
         rows += self._format.problems(self._plan)
         yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
+
+    def problems_of_events(self) -> list[Row]:
+        """The problems of events, as rows of :data:`cdcwb.model.PROBLEMS`."""
+        return [row for batch in self._with_problems() for row in problem_rows(batch)]
 
     def _with_problems(self) -> Batches:
         """The events that have problems, those that only a look at other records finds among them."""
@@ -284,13 +295,17 @@ class Small:
             return problem_rows(key_spellings(pa.Table.from_batches(rows, WITH_SPELLING)))
         found = []
         if form.pairing is Pairing.TRANSACTION:
-            made = read_changes(self._read, headers, frozenset()) if form.commits else self._delivered(headers)
+            made = read_changes(self._read, headers, frozenset()) if form.commits else self.delivered(headers)
             found = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
         if form.commits:
             return found + [row for batch in self.transactions() for row in open_ones(batch)]
-        columns = frozenset({"kind", "position", "transaction_id", "changed_at"})
-        found += frozen_times(of_sequences(self._read(Wanted(images=False, columns=columns))))
+        found += frozen_times(self.sequences())
         return found if isinstance(form, Halving) else [*found, *incomplete(self._summaries)]
+
+    def sequences(self) -> pa.Table:
+        """The times in change sequences (:data:`cdcwb.formats.clock.SEQUENCES`)."""
+        columns = frozenset({"kind", "position", "transaction_id", "changed_at"})
+        return of_sequences(self._read(Wanted(images=False, columns=columns)))
 
     def detected(self) -> Batches:
         """What was concluded before anything was decoded."""
@@ -301,7 +316,7 @@ def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(list(batches), schema).combine_chunks()
 
 
-def _ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
+def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
     """Changes with what the ends of their transactions tell."""
     if not len(ends):
         return changes
@@ -313,6 +328,17 @@ def _ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
         "outcome": pc.if_else(pc.fill_null(rolled_back, False), str(Outcome.ROLLED_BACK), changes["outcome"]),
     }
     return _with(changes, known)
+
+
+def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
+    """Versions of tables with the positions of their first changes (columns table_version and position, each version
+    once)."""
+    known, position = (firsts[name].combine_chunks().cast(pa.string()) for name in ("table_version", "position"))
+    found = position.take(pc.index_in(versions["table_version"].combine_chunks(), known, skip_nulls=True))
+    at = model.TABLE_VERSIONS.get_field_index("first_position")
+    names = [name for name in model.TABLE_VERSIONS.names if name != "first_position"]
+    rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), found)
+    return rows.cast(model.TABLE_VERSIONS)
 
 
 def _marked(changes: pa.RecordBatch, pieces: Mapping[Place, list[Row]], marks: Mapping[Place, str]) -> pa.RecordBatch:

@@ -57,12 +57,13 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What a run did: ``messages`` and their ``bytes`` (keys and values), by partition the ``ranges`` that it read, and
-    whether the folder had messages before."""
+    whether the folder had messages before; how many messages were ``left`` for another run."""
 
     messages: int
     bytes: int
     ranges: list[Range]
     continued: bool
+    left: int = 0
 
 
 def record(
@@ -74,9 +75,11 @@ def record(
     progress: Progress = lambda _done, _total: None,
     file_bytes: int = FILE_BYTES,
     patience: float = PATIENCE,
+    most: int | None = None,
 ) -> Recorded:
     """Writes the messages of topics from ``start`` to before ``end``, as they are now, into a folder; a folder that has
-    some already is continued where they end.
+    some already is continued where they end. ``most``: leave what is more than about so many messages, of all
+    partitions alike.
 
     Raises SourceDownError if the cluster does not answer, or sends nothing for ``patience`` seconds; what has arrived
     is kept. Raises CaptureError if messages that would follow those of the folder are no longer there, or the folder is
@@ -87,12 +90,22 @@ def record(
     with locked(target), connected(topics, settings or {}, patience) as client:
         cluster, found = partitions(client)
         asked = ranges(client, found, start, end)
-        wanted = [_continued(target, cluster, one, client) for one in asked]
+        known = [_continued(target, cluster, one, client) for one in asked]
+        wanted = _cut(known, most)
         lanes = [_Lane(target, cluster, one, file_bytes) for one in wanted if one.start < one.end]
         run = _Run({(lane.range.topic, lane.range.partition): lane for lane in lanes})
         run.read(client, progress, patience)
         before = any(one.start > first.start for one, first in zip(wanted, asked, strict=True))
-        return Recorded(run.messages, run.bytes, wanted, before)
+        left = sum(one.end - now.end for one, now in zip(known, wanted, strict=True))
+        return Recorded(run.messages, run.bytes, wanted, before, left)
+
+
+def _cut(wanted: list[Range], most: int | None) -> list[Range]:
+    """Ranges that have so many messages together at most, and at least one each that has any."""
+    whole = sum(one.end - one.start for one in wanted)
+    if most is None or whole <= most:
+        return wanted
+    return [one._replace(end=one.start + -(-(one.end - one.start) * most // whole)) for one in wanted]
 
 
 # --- what a folder has ------------------------------------------------------------------------------------------------

@@ -1,0 +1,281 @@
+"""A topic that is followed: a saved capture that grows while messages are written.
+
+    DIR/messages/         the messages, byte for byte, as ``cdcwb capture`` writes them (:mod:`cdcwb.live.recorder`)
+    DIR/units/            their tables, step by step (:mod:`cdcwb.live.units`)
+    DIR/generations/      saved captures: the tables of all units as they were after a step
+    DIR/follow.json       which units there are, and which generation is the newest
+    DIR/status.json       how far behind it is
+
+Each step captures the messages that came, decodes them, and brings the transactions up to date that they have in common
+with earlier steps. What a step did counts when ``follow.json`` is renamed into its place; a step that was interrupted
+before is done again, from the same files of messages. So nothing is there twice, and nothing is missing, however the
+process ended; there is no second record of offsets that could disagree.
+"""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import json
+import os
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb.errors import CaptureError, OptionError, SourceDownError
+from cdcwb.formats.base import Pairing, Run
+from cdcwb.formats.listing import natural_key
+from cdcwb.live import PATIENCE
+from cdcwb.live.kafka import Point, Topics
+from cdcwb.live.recorder import record
+from cdcwb.live.units import Unit, Units
+from cdcwb.planned import Planned
+from cdcwb.saved import FOLLOWED, STATUS, newest, write_description
+from cdcwb.small import Small
+
+__all__ = ["EVERY", "Follower", "Step"]
+
+EVERY: Final = 5.0
+"""Seconds from one step to the next."""
+
+_MOST: Final = 200_000  # messages of one step
+_SHARE: Final = 0.25  # of the time that steps take at most, so that they come less often where they are long
+_AGAIN: Final = 1.0  # seconds until a cluster that does not answer is asked again
+_VERSION: Final = 1
+_NOT: Final = "it follows a topic: cdcwb follow continues it"
+
+Plans = Callable[[Sequence[str], Run], Planned]
+"""How the files of a capture are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step did: the messages that it added, how many are left to be read, how many there are in all, and the
+    seconds that it took."""
+
+    messages: int
+    behind: int
+    all: int
+    seconds: float
+
+
+@dataclass
+class Follower:
+    """Follows topics into a folder. ``plans`` says how the files of messages are read; ``about`` is what must be the
+    same whenever the folder is continued: the format and its options, as JSON holds them."""
+
+    topics: Topics
+    folder: Path
+    plans: Plans
+    about: Mapping[str, Any]
+    start: Point = "earliest"
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    patience: float = PATIENCE
+    most: int = _MOST
+    _state: dict[str, Any] = field(init=False, default_factory=dict)
+    _remembered: dict[bytes, bytes] = field(init=False, default_factory=dict, repr=False)
+
+    def run(self, told: Callable[[Step], None], every: float = EVERY, once: bool = False) -> None:
+        """Takes steps until it is interrupted, or, with ``once``, until no message is left that was there when the
+        last step began. ``told`` is given every step.
+
+        Raises SourceDownError if the cluster does not answer for ``patience`` seconds; CaptureError if the folder cannot
+        be continued, or messages were deleted before they were read.
+        """
+        with self._held():
+            heard = time.monotonic()
+            while True:
+                try:
+                    step = self.step()
+                except SourceDownError as reason:
+                    self._tell(error=reason.sentence)
+                    if time.monotonic() - heard > self.patience:
+                        raise
+                    time.sleep(_AGAIN)
+                    continue
+                heard = time.monotonic()
+                told(step)
+                if step.behind:
+                    continue
+                if once:
+                    return
+                time.sleep(max(every, step.seconds / _SHARE) - step.seconds)
+
+    def step(self) -> Step:
+        """Captures what came, and adds it to the tables."""
+        began = time.monotonic()
+        done = record(
+            self.topics, self._messages, self.start, "latest", self.settings, patience=self.patience, most=self.most
+        )
+        known = set(self._state["files"])
+        fresh = [file for path in self._messages.rglob("*.parquet") if (file := self._named(path)) not in known]
+        if fresh:
+            self._add(sorted(fresh, key=natural_key))
+        self._tell(behind=done.left)
+        return Step(done.messages, done.left, self._state["messages"], time.monotonic() - began)
+
+    # --- the folder ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _messages(self) -> Path:
+        return self.folder / "messages"
+
+    def _named(self, path: Path) -> str:
+        return str(path.relative_to(self._messages))
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Holds the folder, so that no second process writes to it."""
+        if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / FOLLOWED).is_file():
+            raise CaptureError("holds something else; follow the topic into an empty folder", path=str(self.folder))
+        for place in (self._messages, self.folder / "units", self.folder / "generations"):
+            place.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CaptureError("another process follows a topic into this folder", path=str(self.folder)) from None
+            self._open()
+            yield
+
+    def _open(self) -> None:
+        """Reads what the folder has. Raises CaptureError if it was begun in another way."""
+        place = self.folder / FOLLOWED
+        mine = {"url": self.topics.url, **self.about}
+        if not place.exists():
+            self._state = {"version": _VERSION, **mine, "generation": None, "files": [], "units": [], "messages": 0}
+            _write(place, self._state)
+        self._state = json.loads(place.read_text(encoding="utf-8"))
+        if self._state["version"] != _VERSION:
+            raise CaptureError(f"was written in version {self._state['version']}", path=str(place))
+        for name, value in mine.items():
+            if self._state[name] != value:
+                raise OptionError(
+                    f"{name}: the folder was begun with {self._state[name]!r}, found {value!r}; follow into another "
+                    "folder",
+                    path=str(self.folder),
+                )
+        self._units = Units(self.folder / "units", [Unit(**one) for one in self._state["units"]])
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Removes what an interrupted step left, and generations that nobody reads."""
+        self._units.tidy()
+        for place in (self.folder / "generations").iterdir():
+            if place.name != self._state["generation"] and _is_free(place):
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _tell(self, behind: int | None = None, error: str | None = None) -> None:
+        """Writes how far it is."""
+        told = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid(), "error": error}
+        before = newest.status(self.folder) or {}
+        _write(
+            self.folder / STATUS,
+            {**told, "behind": before.get("behind") if behind is None else behind, "messages": self._state["messages"]},
+        )
+
+    # --- a step -------------------------------------------------------------------------------------------------------
+
+    def _add(self, fresh: list[str]) -> None:
+        files = [*self._state["files"], *fresh]
+        planned = self.plans([str(self._messages / file) for file in files], self._run)
+        _check(planned, self.topics.url)
+        pieces = _pieces(planned)
+        marks = {number: [mark for _, _, mark in some] for number, some in pieces.items()}
+        gone = [one for one in self._units.all if one.marks != [mark for file in one.files for mark in marks[file]]]
+        wanted = [(one.files, one.steps) for one in gone]
+        wanted.append((list(range(len(files) - len(fresh), len(files))), 1))
+        made = []
+        for numbers, steps in wanted:
+            small = Small(_only(planned, [piece for number in numbers for piece in pieces[number]]))
+            mine = [mark for number in numbers for mark in marks[number]]
+            made.append(self._units.make(numbers, mine, small, planned.format, steps))
+        self._units.add(made, gone)
+        self._units.merge()
+        self._commit(files, planned)
+
+    def _commit(self, files: list[str], planned: Planned) -> None:
+        """Makes a generation of the tables as they are, and the newest of it."""
+        name = f"{int(self._state['generation'] or 0) + 1:08}"
+        place = self.folder / "generations" / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        self._units.show(place, planned)
+        write_description(place, planned.format.name, planned.files, planned.facts, {"not": _NOT})
+        units = [one.as_dict() for one in self._units.all]
+        messages = int(planned.facts.get("messages", planned.facts.get("records", 0)))
+        self._state |= {"generation": name, "files": files, "units": units, "messages": messages}
+        _write(self.folder / FOLLOWED, self._state)
+        self._tidy()
+
+    def _run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Maps a function over tasks; what it gave for the same task before is not worked out again: files of messages
+        do not change."""
+        found = []
+        for task in tasks:
+            key = blake2b(pickle.dumps((function, task)), digest_size=16).digest()
+            if key not in self._remembered:
+                self._remembered[key] = pickle.dumps(function(task))
+            found.append(pickle.loads(self._remembered[key]))
+        return found
+
+
+def _check(planned: Planned, url: str) -> None:
+    """Raises CaptureError for what is only put together from a whole capture."""
+    form, facts = planned.format, planned.facts
+    if planned.mode != "PERMISSIVE" or not planned.with_images or planned.keys:
+        raise OptionError("a topic is followed without the options keys, images and mode: give them to cdcwb.load")
+    if form.commits or form.pairing not in (Pairing.NONE, Pairing.TRANSACTION):
+        raise CaptureError(f"{form.name} is no format of topics that can be followed", path=url)
+    if facts.get("fragments") or facts.get("undo_records"):
+        raise CaptureError(
+            "has records that continue or undo others, which are put together from the whole topic: use cdcwb capture",
+            path=url,
+        )
+
+
+def _pieces(planned: Planned) -> dict[int, list[tuple[int, int, str]]]:
+    """The pieces of each file: number of the split, place in it, and mark."""
+    numbers = {entry["file"]: entry["file_index"] for entry in planned.files}
+    found: dict[int, list[tuple[int, int, str]]] = {number: [] for number in numbers.values()}
+    for split, (pieces, marks) in enumerate(zip(planned.format.pieces(planned.plan), planned.marks, strict=True)):
+        for at, (piece, mark) in enumerate(zip(pieces, marks, strict=True)):
+            found[numbers[piece.files[0]]].append((split, at, mark))
+    return found
+
+
+def _only(planned: Planned, pieces: Sequence[tuple[int, int, str]]) -> Planned:
+    """A capture with only some pieces of its splits."""
+    plan = copy.copy(planned.plan)
+    plan.splits = [[planned.plan.splits[split][at]] for split, at, _ in pieces]
+    some = copy.copy(planned)
+    some.plan = plan
+    return some
+
+
+def _write(place: Path, content: Mapping[str, Any]) -> None:
+    part = place.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(place)
+
+
+def _is_free(generation: Path) -> bool:
+    """Is no process reading it?"""
+    try:
+        with (generation / "cdcwb.json").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,297 @@
+"""The tables of a followed topic, unit by unit: what one step decoded stands in a folder of Parquet files, and a later
+step adds to it only what it learnt of transactions that both have.
+
+A unit is made by the functions that make the tables of a small capture (:mod:`cdcwb.small`), of the messages that are
+its own. What its records say of transactions is kept beside the tables (:data:`cdcwb.formats.summaries.PARTS`,
+:data:`cdcwb.formats.delivered.ENDS`): that is the state, and no message is decoded twice for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdcwb import model
+from cdcwb.formats.clock import MOMENT, SEQUENCES, frozen_times
+from cdcwb.formats.delivered import ENDS
+from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.summaries import PARTS, Groups, incomplete, summarised
+from cdcwb.model import Outcome
+from cdcwb.planned import Planned
+from cdcwb.small import Small, ended, versions_from, with_written_columns
+from cdcwb.spark.stored import batches_of
+
+__all__ = ["MERGED", "Unit", "Units"]
+
+MERGED: Final = 8
+"""So many units that follow each other, and hold as many steps each, become one."""
+
+_FIRSTS: Final = pa.schema([("table_version", pa.string()), ("position", pa.string())])
+_KEPT: Final = {
+    "events": model.EVENTS,
+    "changes": model.CHANGES,
+    "transactions": model.TRANSACTIONS,
+    "found": model.PROBLEMS,  # problems of events
+    "lacking": model.PROBLEMS,  # transactions that lack events
+    "ends": ENDS,
+    "parts": PARTS,
+    "firsts": _FIRSTS,
+    "sequences": SEQUENCES,
+}
+_SHOWN: Final = {
+    "events": "events",
+    "changes": "changes",
+    "transactions": "transactions",
+    "found": "problems",
+    "lacking": "problems",
+}
+"""The files of a unit that are part of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What some steps decoded. ``name``: its folder; ``files``: the numbers of its files in the capture; ``marks``:
+    what its events follow from (:mod:`cdcwb.formats.continued`); ``steps``: how many steps are in it."""
+
+    name: str
+    files: list[int]
+    marks: list[str]
+    steps: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+class Units:
+    """The units in a folder, in the order of their steps."""
+
+    def __init__(self, folder: Path, units: Sequence[Unit]) -> None:
+        self.folder = folder
+        self.all = list(units)
+        self._number = max((int(one.name) for one in units), default=0)
+
+    def make(self, files: list[int], marks: list[str], small: Small, form: Any, steps: int = 1) -> Unit:
+        """Decodes messages; what other units know of their transactions is not in it yet."""
+        unit = Unit(self._next(), files, marks, steps)
+        place = self.folder / unit.name
+        place.mkdir()
+        self._write(unit, "events", (rows.select(model.EVENTS.names) for rows in small.events()))
+        ends = small.ends()
+        of_ends = Groups(ends)
+        changes = (with_written_columns(ended(rows, of_ends), form.compressed_updates) for rows in small.delivered())
+        self._write(unit, "changes", changes)
+        self._write(unit, "transactions", [])
+        self._write(unit, "found", [pa.RecordBatch.from_pylist(small.problems_of_events(), model.PROBLEMS)])
+        self._write(unit, "lacking", [])
+        tables = {
+            "ends": ends,
+            "parts": small.parts(),
+            "firsts": small.first_positions(),
+            "sequences": small.sequences(),
+        }
+        for name, table in tables.items():
+            self._write(unit, name, table.cast(_KEPT[name]).to_batches())
+        return unit
+
+    def add(self, fresh: Sequence[Unit], gone: Sequence[Unit]) -> None:
+        """Takes fresh units in, the newest last, in place of those that are ``gone``; brings every transaction that is
+        in one of them up to date, in all units."""
+        kept = [one for one in self.all if one not in gone]
+        names = _distinct([self._ids(one, "parts") for one in (*fresh, *gone)])
+        new_ends = _distinct([self._ids(one, "ends") for one in fresh])
+        touched = {one.name for one in kept if pc.any(pc.is_in(self._ids(one, "parts"), names)).as_py()}
+        kept = [self._copy(one) if one.name in touched else one for one in kept]
+        self.all = [*kept, *fresh]
+        for unit in kept:
+            self._forget(unit, names)
+            self._end_anew(unit, new_ends)
+        for unit in fresh:  # of transactions that began in other units, the ends may be there
+            self._end_anew(unit, self._ended_elsewhere(unit))
+        summaries = summarised(self._of("parts", names))
+        last = self.all[-1]
+        self._write(last, "transactions", [summaries.select(model.TRANSACTIONS.names)])
+        self._write(last, "lacking", [pa.RecordBatch.from_pylist(incomplete(summaries), model.PROBLEMS)])
+
+    def merge(self) -> None:
+        """Makes one unit of the last :data:`MERGED` if they hold as many steps each, and so on."""
+        while len(self.all) >= MERGED and len({one.steps for one in self.all[-MERGED:]}) == 1:
+            some = self.all[-MERGED:]
+            files = [file for one in some for file in one.files]
+            marks = [mark for one in some for mark in one.marks]
+            unit = Unit(self._next(), files, marks, sum(one.steps for one in some))
+            (self.folder / unit.name).mkdir()
+            for name in _KEPT:
+                self._write(unit, name, (rows for one in some for rows in self._rows(one, name)))
+            self.all[-MERGED:] = [unit]
+
+    def show(self, folder: Path, planned: Planned) -> None:
+        """Puts the tables of all units into a folder, as a saved capture has them."""
+        for name in model.TABLES:
+            (folder / name).mkdir()
+        for unit in self.all:
+            for name, table in _SHOWN.items():
+                _link(self._file(unit, name), folder / table / f"part-{unit.name}-{name}.parquet")
+        form, plan = planned.format, planned.plan
+        groups = Groups(self._whole("firsts"), by="table_version")
+        least = groups.least(groups.column("position")) if len(groups) else pa.array([], pa.string())
+        firsts = pa.table({"table_version": groups.names, "position": least})
+        versions = versions_from(form.table_versions(plan), firsts)
+        problems = [*frozen_times(self._sequences()), *form.problems(plan)]
+        others = {
+            "table_versions": versions,
+            "problems": pa.Table.from_pylist(problems, model.PROBLEMS),
+            "detected": pa.Table.from_pylist(planned.detected_rows, model.DETECTED),
+        }
+        for name, table in others.items():
+            pq.write_table(table, folder / name / "part.parquet")
+
+    def tidy(self) -> None:
+        """Removes what no unit of these is in."""
+        names = {one.name for one in self.all}
+        for place in self.folder.iterdir():
+            if place.name not in names:
+                shutil.rmtree(place, ignore_errors=True)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _next(self) -> str:
+        self._number += 1
+        return f"{self._number:08}"
+
+    def _file(self, unit: Unit, name: str) -> Path:
+        return self.folder / unit.name / f"{name}.parquet"
+
+    def _copy(self, unit: Unit) -> Unit:
+        """The same unit in a folder of its own, to be written to."""
+        copy = replace(unit, name=self._next())
+        (self.folder / copy.name).mkdir()
+        for name in _KEPT:
+            _link(self._file(unit, name), self._file(copy, name))
+        return copy
+
+    def _write(self, unit: Unit, name: str, rows: Iterable[pa.RecordBatch]) -> None:
+        """Writes a file anew: folders that have the one before keep it."""
+        path = self._file(unit, name)
+        part = path.with_suffix(".part")
+        with pq.ParquetWriter(part, _KEPT[name], compression="zstd") as writer:
+            for batch in rows:
+                if batch.num_rows:
+                    writer.write_batch(batch.cast(_KEPT[name]))
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+
+    def _rows(self, unit: Unit, name: str) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self._file(unit, name)) as file:
+            for batch in batches_of(file):
+                yield batch.cast(_KEPT[name]) if batch.schema != _KEPT[name] else batch
+
+    def _ids(self, unit: Unit, name: str) -> pa.Array:
+        with pq.ParquetFile(self._file(unit, name)) as file:
+            return _distinct([batch["transaction_id"] for batch in batches_of(file, ["transaction_id"])])
+
+    def _whole(self, name: str) -> pa.Table:
+        return pa.Table.from_batches((rows for one in self.all for rows in self._rows(one, name)), _KEPT[name])
+
+    def _of(self, name: str, transactions: pa.Array) -> pa.Table:
+        """The rows of some transactions in all units."""
+        rows = (rows.filter(_among(rows, transactions)) for one in self.all for rows in self._rows(one, name))
+        return pa.Table.from_batches(rows, _KEPT[name])
+
+    def _sequences(self) -> pa.Table:
+        """The times in change sequences; what a transaction has in several units at one time is one row."""
+        rows = self._whole("sequences")
+        if not rows.num_rows:
+            return rows
+        rows = rows.combine_chunks()
+        both = pc.binary_join_element_wise(rows["moment"], rows["transaction_id"], "\0")
+        groups = Groups(rows.append_column("both", both), by="both")
+        found = [
+            pc.utf8_slice_codeunits(groups.names, 0, MOMENT),
+            pc.utf8_slice_codeunits(groups.names, MOMENT + 1),
+            groups.greatest(groups.column("at")),
+            groups.sum(groups.column("events")),
+            groups.least(groups.column("low")),
+            groups.greatest(groups.column("high")),
+        ]
+        return pa.Table.from_arrays(found, schema=SEQUENCES)
+
+    # --- transactions that several units have -------------------------------------------------------------------------
+
+    def _forget(self, unit: Unit, transactions: pa.Array) -> None:
+        """Takes some transactions out of what a unit tells: a later one tells of them."""
+        for name in ("transactions", "lacking"):
+            rows = list(self._rows(unit, name))
+            left = [batch.filter(pc.invert(_among(batch, transactions))) for batch in rows]
+            if sum(map(len, left)) < sum(map(len, rows)):
+                self._write(unit, name, left)
+
+    def _ended_elsewhere(self, unit: Unit) -> pa.Array:
+        """The transactions of a unit of whose ends others tell."""
+        mine = self._ids(unit, "parts")
+        others = [self._ids(one, "ends") for one in self.all if one is not unit]
+        return _distinct([ids.filter(pc.is_in(ids, mine)) for ids in others])
+
+    def _end_anew(self, unit: Unit, transactions: pa.Array) -> None:
+        """Gives the changes of a unit in some transactions what all units together know of the ends of these."""
+        ids = self._ids(unit, "parts")
+        crossing = ids.filter(pc.is_in(ids, transactions))
+        if not len(crossing):
+            return
+        ends = Groups(self._of("ends", crossing))
+
+        def known(rows: pa.RecordBatch) -> pa.RecordBatch:
+            mine = _among(rows, crossing)
+            if not pc.any(mine).as_py():
+                return rows
+            anew = ended(_without_end(rows), ends)
+            columns = [
+                pc.if_else(mine, anew[name], rows[name]) if name in _OF_ENDS else rows[name]
+                for name in model.CHANGES.names
+            ]
+            return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+        self._write(unit, "changes", map(known, self._rows(unit, "changes")))
+
+
+_OF_ENDS: Final = ("commit_position", "committed_at", "outcome")
+
+
+def _without_end(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """Changes without what the ends of their transactions told, as :func:`cdcwb.formats.delivered.read_delivered` gives
+    them."""
+    is_back = pc.fill_null(pc.equal(changes["outcome"], str(Outcome.ROLLED_BACK)), False)
+    known = {
+        "commit_position": pa.nulls(changes.num_rows, pa.string()),
+        "committed_at": sequence_times(changes["position"])[0],
+        "outcome": pc.if_else(is_back, str(Outcome.COMMITTED), changes["outcome"]),
+    }
+    columns = [known[one.name].cast(one.type) if one.name in known else changes[one.name] for one in model.CHANGES]
+    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+
+def _among(rows: pa.RecordBatch, transactions: pa.Array) -> pa.Array:
+    return pc.is_in(rows["transaction_id"], transactions)
+
+
+def _distinct(some: Sequence[pa.Array]) -> pa.Array:
+    """Different texts, without null."""
+    return pa.chunked_array(some, pa.string()).drop_null().unique()
+
+
+def _link(file: Path, place: Path) -> None:
+    """One more name of a file, or a copy where the file system has one name only for each."""
+    with suppress(OSError):
+        os.link(file, place)
+        return
+    shutil.copyfile(file, place)
