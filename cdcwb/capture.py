@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +22,12 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import check_condition, event_columns, nearest
+from cdcwb.live import EVERY
+from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
-from cdcwb.saved import read_description, replacing, saved_among, write_description
+from cdcwb.saved import followed_by, read_description, replacing, saved_among, saved_at, write_description
 from cdcwb.small import Small, is_small, tables_of
 from cdcwb.spark.names import with_names
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
@@ -37,7 +40,17 @@ if TYPE_CHECKING:
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
     from cdcwb.views import Views
 
-__all__ = ["Capture", "Checked", "check_capture", "load", "open_checked", "open_small", "register", "small_of"]
+__all__ = [
+    "Capture",
+    "Checked",
+    "check_capture",
+    "load",
+    "open_checked",
+    "open_small",
+    "planner",
+    "register",
+    "small_of",
+]
 
 _PARTIAL: Final = "only some of its rows or values were saved"
 _DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
@@ -215,7 +228,9 @@ def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
         check_options(fmt, reading.options)
     name = reading.given if seen is None else fmt.name
     offsets = detected_offsets(reading.ranges, *reading.points)
-    return _open_rows(frame, name, {**reading.options, "name": reading.topics.url}, seen, offsets)
+    capture = _open_rows(frame, name, {**reading.options, "name": reading.topics.url}, seen, offsets)
+    capture.topics = reading
+    return capture
 
 
 def _check_database(url: str, format: str, options: dict[str, Any]) -> DatabaseReading:
@@ -275,6 +290,16 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
     if recognition.refusal is not None:
         raise recognition.refusal
     return Reading(files, stamps, format, fmt, recognition, options, common)
+
+
+def planner(format: str, options: Mapping[str, Any]) -> Callable[[Sequence[str], Run], Planned]:
+    """How the files of a capture that grows are read: their plan, made anew of all of them each time it is asked for.
+    Raises CaptureError then, as :func:`load` does."""
+
+    def planned(files: Sequence[str], run: Run) -> Planned:
+        return Planned(*_planned(_check_files(list(files), format, dict(options)), run))
+
+    return planned
 
 
 def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
@@ -436,6 +461,7 @@ class Capture:
         self._tables = tables
         self._filters = filters  # one after the other
         self._named: dict[_Filters, frozenset[str] | None] = {}
+        self.topics: TopicReading | None = None  # how it is read, where it is of topics
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 
@@ -570,6 +596,51 @@ class Capture:
     def selection(self) -> Selection:
         """What its views look at; every one of them follows it (:class:`cdcwb.index.selection.Selection`)."""
         return self.view.bench.selection
+
+    # --- what is still being written ----------------------------------------------------------------------------------
+
+    def follow(self, to: str | os.PathLike[str], *, every: float = EVERY) -> Following:
+        """Follows the topics of this capture, from where it begins, into the folder ``to``: a process of its own
+        captures the messages that come, and adds them to a saved capture there, every so many seconds
+        (:mod:`cdcwb.live.follow`). ``cdcwb.load(to)`` opens it at any time, and :meth:`refresh` brings it up to date. A
+        folder that was begun before is continued.
+
+        Raises OptionError for a capture that is not one of topics, or that is filtered.
+        """
+        if self.topics is None or self._filters:
+            raise OptionError("only a capture of topics can be followed, without a filter: cdcwb.load('kafka://…')")
+        reading = self.topics
+        starts: dict[str, dict[str, int]] = {}
+        for one in reading.ranges:
+            starts.setdefault(one.topic, {})[str(one.partition)] = one.start
+        start = "earliest" if reading.points[0] == "earliest" else json.dumps(starts)
+        given = [reading.topics.url, "--from", start, "--every", str(every)]
+        given += options_as_arguments(reading.given, reading.options)
+        return Following(Path(to).expanduser().absolute(), given, reading.settings)
+
+    @property
+    def following(self) -> Status | None:
+        """How far the topic is followed whose saved capture this is; None where it is not one of a topic."""
+        folder = self.saved_in and followed_by(self.saved_in)
+        return status_of(folder) if folder else None
+
+    def refresh(self) -> bool:
+        """Takes the messages in that were added to a followed topic since it was opened; were there any? Its tables,
+        and views that are asked for from now on, have them; the selection stays as it is."""
+        if not isinstance(self._tables, Saved):
+            return False
+        folder = followed_by(self._tables.folder)
+        newest = None if folder is None else saved_at(folder)
+        if newest is None or newest == self._tables.folder:
+            return False
+        self._tables = Saved(self._tables.spark, newest, read_description(newest))
+        self._named.clear()
+        before = self.__dict__.pop("view", None)
+        self.__dict__.pop("description", None)
+        if before is not None:
+            had = before.bench.selection
+            self.selection.update(**had.chosen(), record=had.record)
+        return True
 
     # --- one row, one moment ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,15 +10,21 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths
 from cdcwb.standard_input import named
 
 __all__ = [
+    "FOLLOWED",
+    "GENERATIONS",
     "SAVED",
+    "STATUS",
     "VERSION",
+    "followed_by",
+    "hold",
+    "is_free",
     "read_description",
     "replacing",
     "saved_among",
@@ -32,14 +39,61 @@ SAVED: Final = "cdcwb.json"
 VERSION: Final = 3
 """What is written into it."""
 
+FOLLOWED: Final = "follow.json"
+"""The file that tells a folder into which a topic is followed; the newest of its saved captures is opened."""
+
+STATUS: Final = "status.json"
+"""The file beside it that says how far behind it is."""
+
+GENERATIONS: Final = "generations"
+
 _READ: Final = (1, 2, 3)  # versions that are opened; the first does not say what is needed to go on
 
 
 def saved_at(path: Paths) -> Path | None:
-    """The folder of a saved capture; None where ``path`` is none."""
-    if isinstance(path, (str, os.PathLike)) and (Path(path) / SAVED).is_file():
+    """The folder of a saved capture; None where ``path`` is none. Of a topic that is followed it is what was saved
+    last. Raises CaptureError where nothing was yet."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    if (Path(path) / SAVED).is_file():
         return Path(path).absolute()
+    if not (Path(path) / FOLLOWED).is_file():
+        return None
+    newest = json.loads((Path(path) / FOLLOWED).read_text(encoding="utf-8"))["generation"]
+    if newest is None:
+        raise CaptureError("no message has arrived yet of the topic that is followed into this folder", path=str(path))
+    return Path(path).absolute() / GENERATIONS / str(newest)
+
+
+def followed_by(folder: Path) -> Path | None:
+    """The folder into which the topic is followed that a saved capture is of; None where it is of none."""
+    above = folder.parent.parent
+    return above if folder.parent.name == GENERATIONS and (above / FOLLOWED).is_file() else None
+
+
+def hold(folder: Path) -> IO[bytes] | None:
+    """Keeps a saved capture of a topic that is followed from being removed, as long as what is returned is open. None
+    for other ones, and where the file system has no locks."""
+    if followed_by(folder) is None:
+        return None
+    file = (folder / SAVED).open("rb")
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return file
+    file.close()
     return None
+
+
+def is_free(folder: Path) -> bool:
+    """Does nobody :func:`hold` it?"""
+    try:
+        with (folder / SAVED).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def saved_among(path: Paths) -> tuple[Path | None, list[Any]]:

@@ -24,6 +24,7 @@ from cdcwb.formats.base import (
 )
 from cdcwb.formats.continued import divide
 from cdcwb.planned import SPLIT, Planned
+from cdcwb.saved import hold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -384,8 +385,8 @@ class Saved:
         self.format = get_format(facts["format"])
         self.files: list[dict[str, Any]] = facts["files"]
         self.facts: dict[str, Any] = facts["facts"]
-
         self._about = facts
+        self._held = hold(folder)
 
     def _read(self, table: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema

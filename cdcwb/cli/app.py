@@ -15,6 +15,7 @@ from cdcwb.cli import live, look, make, read
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
+from cdcwb.cli.follow import follow
 from cdcwb.cli.open import open_capture
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
@@ -73,6 +74,7 @@ def cli() -> None:
 for _command in (
     look.identify,
     live.capture,
+    follow,
     open_capture,
     look.inspect,
     read.summary,

@@ -29,7 +29,7 @@ from cdcwb.index.cache import cached
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
-from cdcwb.saved import SAVED
+from cdcwb.saved import SAVED, saved_at
 from cdcwb.small import Small
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def open_source(
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _of_rows(path, format, folder, options)
     options = without_login(options)
-    if isinstance(path, (str, os.PathLike)) and (Path(path) / SAVED).is_file():
-        return _of_saved(Path(path).absolute(), folder, options)
+    if (saved := saved_at(path)) is not None:
+        return _of_saved(saved, folder, options)
     return _of_files(path, format, folder, options)
 
 

@@ -32,18 +32,14 @@ from typing import Any, Final
 from cdcwb.errors import CaptureError, OptionError, SourceDownError
 from cdcwb.formats.base import Pairing, Run
 from cdcwb.formats.listing import natural_key
-from cdcwb.live import PATIENCE
+from cdcwb.live import EVERY, PATIENCE
 from cdcwb.live.kafka import Point, Topics
 from cdcwb.live.recorder import record
 from cdcwb.live.units import Unit, Units
 from cdcwb.planned import Planned
-from cdcwb.saved import FOLLOWED, STATUS, newest, write_description
-from cdcwb.small import Small
+from cdcwb.saved import FOLLOWED, GENERATIONS, STATUS, is_free, write_description
 
-__all__ = ["EVERY", "Follower", "Step"]
-
-EVERY: Final = 5.0
-"""Seconds from one step to the next."""
+__all__ = ["Follower", "Step"]
 
 _MOST: Final = 200_000  # messages of one step
 _SHARE: Final = 0.25  # of the time that steps take at most, so that they come less often where they are long
@@ -80,14 +76,16 @@ class Follower:
     patience: float = PATIENCE
     most: int = _MOST
     _state: dict[str, Any] = field(init=False, default_factory=dict)
+    _units: Units = field(init=False, repr=False)
+    _behind: int | None = field(init=False, default=None)
     _remembered: dict[bytes, bytes] = field(init=False, default_factory=dict, repr=False)
 
     def run(self, told: Callable[[Step], None], every: float = EVERY, once: bool = False) -> None:
         """Takes steps until it is interrupted, or, with ``once``, until no message is left that was there when the
         last step began. ``told`` is given every step.
 
-        Raises SourceDownError if the cluster does not answer for ``patience`` seconds; CaptureError if the folder cannot
-        be continued, or messages were deleted before they were read.
+        Raises SourceDownError if the cluster does not answer for ``patience`` seconds; CaptureError if the folder
+        cannot be continued, or messages were deleted before they were read.
         """
         with self._held():
             heard = time.monotonic()
@@ -135,7 +133,7 @@ class Follower:
         """Holds the folder, so that no second process writes to it."""
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / FOLLOWED).is_file():
             raise CaptureError("holds something else; follow the topic into an empty folder", path=str(self.folder))
-        for place in (self._messages, self.folder / "units", self.folder / "generations"):
+        for place in (self._messages, self.folder / "units", self.folder / GENERATIONS):
             place.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as lock:
             try:
@@ -168,18 +166,17 @@ class Follower:
     def _tidy(self) -> None:
         """Removes what an interrupted step left, and generations that nobody reads."""
         self._units.tidy()
-        for place in (self.folder / "generations").iterdir():
-            if place.name != self._state["generation"] and _is_free(place):
+        places = sorted((self.folder / GENERATIONS).iterdir())
+        newest = int(self._state["generation"] or 0)
+        for place in places:  # who read follow.json before the last step finds what that said
+            if not newest - 1 <= int(place.name) <= newest and is_free(place):
                 shutil.rmtree(place, ignore_errors=True)
 
     def _tell(self, behind: int | None = None, error: str | None = None) -> None:
         """Writes how far it is."""
         told = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid(), "error": error}
-        before = newest.status(self.folder) or {}
-        _write(
-            self.folder / STATUS,
-            {**told, "behind": before.get("behind") if behind is None else behind, "messages": self._state["messages"]},
-        )
+        self._behind = self._behind if behind is None else behind
+        _write(self.folder / STATUS, {**told, "behind": self._behind, "messages": self._state["messages"]})
 
     # --- a step -------------------------------------------------------------------------------------------------------
 
@@ -194,9 +191,8 @@ class Follower:
         wanted.append((list(range(len(files) - len(fresh), len(files))), 1))
         made = []
         for numbers, steps in wanted:
-            small = Small(_only(planned, [piece for number in numbers for piece in pieces[number]]))
-            mine = [mark for number in numbers for mark in marks[number]]
-            made.append(self._units.make(numbers, mine, small, planned.format, steps))
+            mine = [piece for number in numbers for piece in pieces[number]]
+            made.append(self._units.make(numbers, [mark for _, _, mark in mine], _only(planned, mine), steps))
         self._units.add(made, gone)
         self._units.merge()
         self._commit(files, planned)
@@ -204,7 +200,7 @@ class Follower:
     def _commit(self, files: list[str], planned: Planned) -> None:
         """Makes a generation of the tables as they are, and the newest of it."""
         name = f"{int(self._state['generation'] or 0) + 1:08}"
-        place = self.folder / "generations" / name
+        place = self.folder / GENERATIONS / name
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         self._units.show(place, planned)
@@ -267,15 +263,3 @@ def _write(place: Path, content: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(place)
-
-
-def _is_free(generation: Path) -> bool:
-    """Is no process reading it?"""
-    try:
-        with (generation / "cdcwb.json").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True

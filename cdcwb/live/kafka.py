@@ -32,6 +32,7 @@ __all__ = [
     "Point",
     "Range",
     "Topics",
+    "as_environment",
     "as_point",
     "connected",
     "is_kafka",
@@ -209,6 +210,11 @@ def read_properties(path: Path) -> dict[str, str]:
     except (configparser.Error, UnicodeDecodeError):  # the reason would quote the line, which may hold a password
         raise OptionError("expected lines of name=value", path=str(path)) from None
     return dict(parser["client"])
+
+
+def as_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which :func:`kafka_settings` finds this configuration, and no other file."""
+    return {CONFIG: os.devnull, **{f"{_VARIABLE}{one.upper().replace('.', '_')}": settings[one] for one in settings}}
 
 
 def hidden(text: str, settings: Mapping[str, str]) -> str:

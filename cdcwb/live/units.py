@@ -8,21 +8,24 @@ its own. What its records say of transactions is kept beside the tables (:data:`
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.formats.base import Format, Plan, Wanted
 from cdcwb.formats.clock import MOMENT, SEQUENCES, frozen_times
 from cdcwb.formats.delivered import ENDS
+from cdcwb.formats.selecting import select
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import PARTS, Groups, incomplete, summarised
 from cdcwb.model import Outcome
@@ -80,12 +83,14 @@ class Units:
         self.all = list(units)
         self._number = max((int(one.name) for one in units), default=0)
 
-    def make(self, files: list[int], marks: list[str], small: Small, form: Any, steps: int = 1) -> Unit:
-        """Decodes messages; what other units know of their transactions is not in it yet."""
+    def make(self, files: list[int], marks: list[str], planned: Planned, steps: int = 1) -> Unit:
+        """Decodes messages, those of a capture; what other units know of their transactions is not in it yet."""
         unit = Unit(self._next(), files, marks, steps)
         place = self.folder / unit.name
         place.mkdir()
-        self._write(unit, "events", (rows.select(model.EVENTS.names) for rows in small.events()))
+        self._write(unit, "events", (rows.select(model.EVENTS.names) for rows in Small(planned).events()))
+        form = planned.format
+        small = Small(_decoded(planned, self._rows(unit, "events")))
         ends = small.ends()
         of_ends = Groups(ends)
         changes = (with_written_columns(ended(rows, of_ends), form.compressed_updates) for rows in small.delivered())
@@ -278,6 +283,29 @@ def _without_end(changes: pa.RecordBatch) -> pa.RecordBatch:
     }
     columns = [known[one.name].cast(one.type) if one.name in known else changes[one.name] for one in model.CHANGES]
     return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+
+class _Decoded:
+    """A format whose events are decoded already: a capture of one split."""
+
+    def __init__(self, form: Format, events: list[pa.RecordBatch]) -> None:
+        self._form, self._events = form, events
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._form, name)
+
+    def read(self, _plan: Plan, _split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of the capture that are wanted."""
+        for batch in self._events:
+            yield from select(batch, wanted)
+
+
+def _decoded(planned: Planned, events: Iterator[pa.RecordBatch]) -> Planned:
+    """A capture that is not decoded again to be put together."""
+    some, plan = copy.copy(planned), copy.copy(planned.plan)
+    plan.splits = plan.splits[:1]
+    some.plan, some.format = plan, cast(Format, _Decoded(planned.format, list(events)))
+    return some
 
 
 def _among(rows: pa.RecordBatch, transactions: pa.Array) -> pa.Array:

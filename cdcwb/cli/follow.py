@@ -1,0 +1,132 @@
+"""The command that keeps a saved capture of a topic up to date: follow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcwb.cli.console import print_json, print_lines, safe
+from cdcwb.cli.options import Target, as_json, format_and_options, key_values
+from cdcwb.live import EVERY, PATIENCE
+from cdcwb.words import count, plural
+
+if TYPE_CHECKING:
+    from cdcwb.live.follow import Step
+
+__all__ = ["follow"]
+
+
+@click.command()
+@click.argument("url", metavar="URL")
+@click.option(
+    "--to",
+    "target",
+    metavar="DIR",
+    type=Target("a folder"),
+    required=True,
+    help="A folder; one that was begun before is continued.",
+)
+@click.option(
+    "--from",
+    "start",
+    metavar="POINT",
+    default="earliest",
+    show_default=True,
+    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON.",
+)
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=EVERY,
+    show_default=True,
+    help="Look for messages so often; less often where it takes longer to add them.",
+)
+@click.option("--once", is_flag=True, help="End when all messages are there that the topic has now.")
+@click.option(
+    "--client-config",
+    "config",
+    metavar="FILE",
+    type=click.Path(),
+    help="Properties of the client (librdkafka), name=value lines; default: the file that CDCWB_KAFKA_CONFIG names.",
+)
+@click.option(
+    "--wait",
+    "patience",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=PATIENCE,
+    show_default=True,
+    help="Give up after so long without an answer or a message that is there.",
+)
+@click.option("--with-parent", is_flag=True, hidden=True, help="End when standard input does.")
+@format_and_options
+@as_json
+def follow(
+    url: str,
+    target: str,
+    start: str,
+    every: float,
+    once: bool,
+    config: str | None,
+    patience: float,
+    with_parent: bool,
+    format_name: str,
+    pairs: Sequence[tuple[str, str]],
+    as_json: bool,
+) -> None:
+    """Keep a saved capture of a topic up to date while messages are written, until it is interrupted.
+
+    URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN. Every command and notebook opens
+    DIR at any time, as it was after the last step. Ended in any way and started again, it continues: no message is
+    there twice, and none is missing. Exit code 5: the cluster does not answer; run it again later.
+    """
+    from pathlib import Path
+
+    from cdcwb.capture import planner
+    from cdcwb.formats import check_options, get_format
+    from cdcwb.formats.messages.registry import without_login
+    from cdcwb.live.follow import Follower
+    from cdcwb.live.kafka import Topics, kafka_settings, parse_point
+    from cdcwb.planned import plain
+
+    options = without_login(key_values(pairs))
+    if format_name != "auto":
+        check_options(get_format(format_name), options)
+    about = {"format": format_name, "options": plain(options)}
+    follower = Follower(
+        Topics.parse(url),
+        Path(target).expanduser().absolute(),
+        planner(format_name, options),
+        about,
+        parse_point(start, "--from"),
+        kafka_settings(config),
+        patience,
+    )
+    if with_parent:
+        Thread(target=_end_with_parent, daemon=True).start()
+
+    def told(step: Step) -> None:
+        if as_json:
+            print_json(asdict(step))
+        elif step.messages or once:
+            behind = f", {count(step.behind)} behind"
+            print_lines([safe(f"{target}: {plural(step.messages, 'more message')}, {count(step.all)} in all{behind}")])
+        sys.stdout.flush()
+
+    try:
+        follower.run(told, every, once)
+    except KeyboardInterrupt:
+        print_lines([safe(f"{target}: stopped; the same command continues")])
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGINT)

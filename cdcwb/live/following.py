@@ -1,0 +1,123 @@
+"""A topic that is followed by a process of its own, and how far it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb.errors import CaptureError
+from cdcwb.live.kafka import as_environment
+from cdcwb.saved import FOLLOWED, STATUS
+from cdcwb.words import count, plural
+
+__all__ = ["Following", "Status", "options_as_arguments", "status_of"]
+
+_WAITS: Final = 0.1
+_ENDS: Final = 30.0  # seconds in which a process that is asked to end has to
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a topic is followed: ``at`` (UTC) the messages in the topic were last looked at, ``behind`` of them were
+    not in the tables yet (None: not known), ``messages`` were; ``error``: why the cluster did not answer then."""
+
+    at: datetime
+    behind: int | None
+    messages: int
+    error: str | None
+
+    def __str__(self) -> str:
+        age = (datetime.now(UTC) - self.at).total_seconds()
+        said = f"{plural(self.messages, 'message')}, {'?' if self.behind is None else count(self.behind)} behind"
+        said += f", {age:.0f} s ago"
+        return said if self.error is None else f"{said}: {self.error}"
+
+
+def status_of(folder: Path) -> Status | None:
+    """How far the topic is followed into a folder; None before the first look at it."""
+    try:
+        found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        at = datetime.fromisoformat(found["at"])
+    except FileNotFoundError:
+        return None
+    return Status(at, found["behind"], found["messages"], found["error"])
+
+
+class Following:
+    """A process that follows a topic into ``folder``; it ends with :meth:`stop`, or with this process."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], settings: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (the process has it)
+        command = [sys.executable, "-m", "cdcwb.cli", "follow", *arguments, "--to", str(folder)]
+        environment = {**os.environ, **as_environment(settings)}
+        own = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": self._log}
+        self._process = subprocess.Popen([*command, "--with-parent"], **own)  # type: ignore[call-overload]
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return int(self._process.pid)
+
+    @property
+    def running(self) -> bool:
+        """Does it still run?"""
+        return self._process.poll() is None
+
+    @property
+    def status(self) -> Status | None:
+        """How far it is; None before the first look at the topic."""
+        return status_of(self.folder)
+
+    def wait(self, seconds: float = 60.0) -> Status:
+        """Waits until tables are there and no message was left behind. Raises CaptureError if it ended, or that was
+        not so within these seconds."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._check()
+            status = self.status
+            if status is not None and status.behind == 0 and status.messages and (self.folder / FOLLOWED).is_file():
+                return status
+            time.sleep(_WAITS)
+        raise CaptureError(f"was not up to date within {seconds:.0f} s ({self.status})", path=str(self.folder))
+
+    def stop(self) -> None:
+        """Ends the process. What it did stays, and can be continued."""
+        if self.running:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(_ENDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def _check(self) -> None:
+        """Raises CaptureError with what it said if it ended by itself."""
+        if not self.running and self._process.returncode:
+            self._log.seek(0)
+            lines = self._log.read().decode(errors="replace").strip().splitlines()
+            raise CaptureError(lines[-1] if lines else f"ended with code {self._process.returncode}")
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "ended"
+        return f"<topic followed into {self.folder}: {state}; {self.status or 'no message yet'}>"
+
+
+def options_as_arguments(format: str, options: Mapping[str, Any]) -> list[str]:
+    """How the command line is given a format and options."""
+    pairs = [
+        (name, one)
+        for name, value in options.items()
+        for one in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+    return ["--format", format, *(text for name, value in pairs for text in ("-o", f"{name}={value}"))]

@@ -1,0 +1,215 @@
+"""A followed topic has, after every step and however steps are cut, the tables of all its messages at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import cdcwb_synth as synth
+from cdcwb import model
+from cdcwb.capture import planner
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.messages.parquet import PARTITION
+from cdcwb.live import follow as module
+from cdcwb.live.follow import Follower
+from cdcwb.live.kafka import Topics
+from cdcwb.live.recorder import Recorded
+from cdcwb.live.units import Unit, Units
+from cdcwb.saved import saved_at
+from cdcwb.small import Small
+
+URL = "kafka://127.0.0.1:9092/^made.*"
+CAPTURES: dict[str, dict[str, Any]] = {
+    "qlik-kafka, JSON": {"format": "qlik-kafka", "form": "json-envelope"},
+    "qlik-kafka, Avro": {"format": "qlik-kafka", "form": "avro-envelope"},
+    "debezium, JSON": {"format": "debezium"},
+    "debezium, metadata of transactions": {"format": "debezium", "transactions": True},
+}
+
+PLAIN: dict[str, dict[str, Any]] = {"qlik-kafka": {"tables": 2, "partitions": 2}, "debezium": {}}
+
+
+class Topic:
+    """Messages of a generated capture, of which ever more are there: a stand-in for a broker."""
+
+    def __init__(self, files: list[Path]) -> None:
+        whole = [pq.read_table(path) for path in files]
+        self.partitions = [
+            table.filter((pc.field("topic") == one["topic"]) & (pc.field("partition") == one["partition"]))
+            for table in whole
+            for one in table.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+        ]
+        self.there = [0 for _ in self.partitions]
+
+    def grow(self, share: float) -> None:
+        """So much of each partition is there."""
+        self.there = [round(share * table.num_rows) for table in self.partitions]
+
+    def record(self, _topics: Topics, folder: Path, *_points: Any, **_options: Any) -> Recorded:
+        """Writes what came, as :func:`cdcwb.live.recorder.record` does."""
+        written = 0
+        for table, there in zip(self.partitions, self.there, strict=True):
+            first = table.slice(0, 1).to_pylist()[0]
+            place = folder / f"{first['topic']}-{first['partition']}"
+            done = sum(pq.read_metadata(path).num_rows for path in place.glob("*.parquet"))
+            rows = table.slice(done, max(there - done, 0))
+            if rows.num_rows:
+                place.mkdir(parents=True, exist_ok=True)
+                facts = {"cluster": "", "topic": first["topic"], "partition": first["partition"], "end": there}
+                rows = rows.replace_schema_metadata({PARTITION: json.dumps(facts)})
+                pq.write_table(rows, place / f"{rows['offset'][0].as_py():020}.parquet")
+                written += rows.num_rows
+        return Recorded(written, 0, [], True)
+
+
+@pytest.fixture(params=CAPTURES)
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
+    options = dict(CAPTURES[request.param])
+    form = options.pop("format")
+    synth.generate(
+        form, changes=150, seed=5, to=tmp_path / "made", container="parquet", all_types=False, **PLAIN[form], **options
+    )
+    return sorted((tmp_path / "made" / "capture").rglob("*.parquet"))
+
+
+def follower(folder: Path, **options: Any) -> Follower:
+    about = {"format": "auto", "options": options}
+    return Follower(Topics.parse(URL), folder, planner("auto", options), about)
+
+
+def run_here(function: Any, tasks: Any) -> list[Any]:
+    return [function(task) for task in tasks]
+
+
+def tables(folder: Path) -> dict[str, list[str]]:
+    saved = saved_at(folder)
+    assert saved is not None
+    found = {}
+    for name, schema in model.TABLES.items():
+        rows = pa.concat_tables(
+            [pq.read_table(path).select(schema.names) for path in sorted((saved / name).glob("*.parquet"))]
+        )
+        found[name] = sorted(map(str, rows.to_pylist()))
+    return found
+
+
+def expected(folder: Path) -> dict[str, list[str]]:
+    files = json.loads((folder / "follow.json").read_text())["files"]
+    small = Small(planner("auto", {})([str(folder / "messages" / file) for file in files], run_here))
+    return {name: sorted(map(str, small.table(name).to_pylist())) for name in model.TABLES}
+
+
+def test_every_step_has_the_tables_of_all_messages(
+    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(made)
+    monkeypatch.setattr(module, "record", topic.record)
+    one = follower(tmp_path / "followed")
+    with one._held():
+        for step in range(1, 10):
+            topic.grow(step / 9)
+            one.step()
+            if step in (2, 8, 9):
+                assert tables(tmp_path / "followed") == expected(tmp_path / "followed")
+    assert [unit.steps for unit in one._units.all] == [8, 1]  # units were put together
+    assert one.step().messages == 0
+
+
+def test_a_step_that_was_interrupted_is_done_again(
+    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(made)
+    monkeypatch.setattr(module, "record", topic.record)
+    writes = iter(range(10_000))
+    stops = {7, 25, 40, 61}
+    original = Units._write
+
+    def fail(self: Units, unit: Unit, name: str, rows: Iterator[pa.RecordBatch]) -> None:
+        if next(writes) in stops:
+            raise KeyboardInterrupt
+        original(self, unit, name, rows)
+
+    monkeypatch.setattr(Units, "_write", fail)
+    interrupted = 0
+    for step in range(1, 4):
+        topic.grow(step / 3)
+        while True:
+            one = follower(tmp_path / "followed")
+            try:
+                with one._held():
+                    one.step()
+            except KeyboardInterrupt:
+                interrupted += 1
+                continue
+            break
+        assert tables(tmp_path / "followed") == expected(tmp_path / "followed")
+    assert interrupted == len(stops)
+    left = {place.name for place in (tmp_path / "followed" / "units").iterdir()}
+    assert left == {unit.name for unit in one._units.all}
+
+
+def test_messages_are_decoded_when_their_schema_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synth.generate(
+        "qlik-kafka",
+        changes=150,
+        tables=1,
+        partitions=1,
+        seed=5,
+        to=tmp_path / "made",
+        container="parquet",
+        all_types=False,
+        metadata="separate",
+        form="avro-envelope",
+    )
+    data = sorted((tmp_path / "made" / "capture").rglob("*.parquet"))
+    metadata = sorted((tmp_path / "made" / "metadata").rglob("*.parquet"))
+    topic = Topic([*data, *metadata])
+    monkeypatch.setattr(module, "record", topic.record)
+    one = follower(tmp_path / "followed")
+    with one._held():
+        for share in (0.3, 0.6, 1.0):
+            topic.grow(share)
+            topic.there[-len(metadata) :] = [0] * len(metadata)
+            one.step()
+        before = tables(tmp_path / "followed")
+        assert any("no_schema" in row for row in before["problems"])
+        topic.grow(1.0)
+        one.step()
+    after = tables(tmp_path / "followed")
+    assert after == expected(tmp_path / "followed")
+    assert not any("no_schema" in row for row in after["problems"])
+    assert len(after["changes"]) == len(before["changes"])
+    assert not any("'after': [" in row for row in before["changes"])
+    assert any("'after': [" in row for row in after["changes"])
+
+
+def test_a_folder_is_continued_only_as_it_was_begun(
+    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic(made)
+    monkeypatch.setattr(module, "record", topic.record)
+    one = follower(tmp_path / "followed")
+    with one._held():
+        with pytest.raises(CaptureError, match="no message has arrived yet"):
+            saved_at(tmp_path / "followed")
+        with (
+            pytest.raises(CaptureError, match="another process follows a topic into this folder"),
+            follower(tmp_path / "followed")._held(),
+        ):
+            pass
+    with (
+        pytest.raises(OptionError, match="options: the folder was begun with"),
+        follower(tmp_path / "followed", mask_order="big")._held(),
+    ):
+        pass
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(CaptureError, match="holds something else"), follower(tmp_path / "other")._held():
+        pass
