@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths
@@ -71,17 +72,15 @@ def followed_by(folder: Path) -> Path | None:
     return above if folder.parent.name == GENERATIONS and (above / FOLLOWED).is_file() else None
 
 
-def hold(folder: Path) -> IO[bytes] | None:
-    """Keeps a saved capture of a topic that is followed from being removed, as long as what is returned is open. None
-    for other ones, and where the file system has no locks."""
+def hold(folder: Path, reader: object) -> None:
+    """Keeps a saved capture of a topic that is followed from being removed, as long as its reader is there. Nothing
+    is done for other ones, and where the file system has no locks."""
     if followed_by(folder) is None:
-        return None
+        return
     file = (folder / SAVED).open("rb")
+    weakref.finalize(reader, file.close)
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return file
-    file.close()
-    return None
 
 
 def is_free(folder: Path) -> bool:

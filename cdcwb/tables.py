@@ -386,7 +386,7 @@ class Saved:
         self.files: list[dict[str, Any]] = facts["files"]
         self.facts: dict[str, Any] = facts["facts"]
         self._about = facts
-        self._held = hold(folder)
+        hold(folder, self)
 
     def _read(self, table: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.live.kafka import as_environment
@@ -58,11 +59,12 @@ class Following:
 
     def __init__(self, folder: Path, arguments: Sequence[str], settings: Mapping[str, str]) -> None:
         self.folder = folder
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (the process has it)
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (the process has it)
         command = [sys.executable, "-m", "cdcwb.cli", "follow", *arguments, "--to", str(folder)]
         environment = {**os.environ, **as_environment(settings)}
         own = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": self._log}
         self._process = subprocess.Popen([*command, "--with-parent"], **own)  # type: ignore[call-overload]
+        self._end = weakref.finalize(self, _end, self._process, self._log)
 
     @property
     def pid(self) -> int:
@@ -93,17 +95,11 @@ class Following:
 
     def stop(self) -> None:
         """Ends the process. What it did stays, and can be continued."""
-        if self.running:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(_ENDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self._end()
 
     def _check(self) -> None:
         """Raises CaptureError with what it said if it ended by itself."""
-        if not self.running and self._process.returncode:
+        if not self.running and self._process.returncode and not self._log.closed:
             self._log.seek(0)
             lines = self._log.read().decode(errors="replace").strip().splitlines()
             raise CaptureError(lines[-1] if lines else f"ended with code {self._process.returncode}")
@@ -111,6 +107,19 @@ class Following:
     def __repr__(self) -> str:
         state = "running" if self.running else "ended"
         return f"<topic followed into {self.folder}: {state}; {self.status or 'no message yet'}>"
+
+
+def _end(process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_ENDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+    log.close()
 
 
 def options_as_arguments(format: str, options: Mapping[str, Any]) -> list[str]:
