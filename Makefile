@@ -16,7 +16,7 @@ IN_TWO := --numprocesses 2 --dist loadfile
 ON_NEWEST := docs_cli cli delivered row incremental analysis_truth report_suite together
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test test-full test-oldest test-live lint lab bench clean java browser
+.PHONY: help env report test test-full test-oldest test-live lint lab demo-live bench clean java browser
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ lint: env ## check style, formatting and types
 # The first notebook is the welcome page; without it, the file browser shows all of them.
 lab: env java ## open JupyterLab with the notebooks at hand
 	$(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/$(firstword $(wildcard notebooks/00_*.ipynb) notebooks)
+
+# RATE is in messages a second.
+demo-live: env java ## start a Kafka broker, write messages to it, and open JupyterLab on the running topic; Ctrl-C ends it
+	@scripts/live_jars.sh $(LIVE_JARS)
+	@CDCWB_LIVE_JARS=$(LIVE_JARS) $(BIN)/python -m scripts.demo_live $(or $(RATE),50)
 
 bench: env java ## measure the speed of the decoders and of the whole way
 	$(BIN)/python -m benchmarks

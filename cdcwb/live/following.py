@@ -37,10 +37,16 @@ class Status:
     messages: int
     error: str | None
 
+    @property
+    def distance(self) -> str:
+        """How many messages it is behind, in words."""
+        if self.behind is None:
+            return "not known how far behind"
+        return f"{count(self.behind)} behind" if self.behind else "up to date"
+
     def __str__(self) -> str:
         age = (datetime.now(UTC) - self.at).total_seconds()
-        said = f"{plural(self.messages, 'message')}, {'?' if self.behind is None else count(self.behind)} behind"
-        said += f", {age:.0f} s ago"
+        said = f"{plural(self.messages, 'message')}, {self.distance}, {age:.0f} s ago"
         return said if self.error is None else f"{said}: {self.error}"
 
 
