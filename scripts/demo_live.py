@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
@@ -34,7 +35,7 @@ def main() -> int:
     rate, more = float(sys.argv[1]) if sys.argv[1:] else 50.0, sys.argv[2:]
     with tempfile.TemporaryDirectory(prefix="cdcwb-live-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
-        print("starting a broker …", flush=True)
+        click.echo("starting a broker …")
         broker, stop = Broker(folder / "broker"), Event()
         broker.start()
         try:
@@ -47,7 +48,7 @@ def main() -> int:
             writer = Thread(target=_write, args=(broker, messages, rate, stop), daemon=True)
             writer.start()
             url = f"kafka://{broker.address}/^.*"
-            print(f"{rate:g} messages a second are written to {url}, and followed into {folder / 'topic'}", flush=True)
+            click.echo(f"{rate:g} messages a second are written to {url}, and followed into {folder / 'topic'}")
             following = Following(folder / "topic", [url, "--format", "qlik-kafka", "--every", "2"], {})
             try:
                 following.wait(120)
