@@ -27,7 +27,7 @@ from cdcwb.live.following import Following, Status, options_as_arguments, status
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
-from cdcwb.saved import followed_by, read_description, replacing, saved_among, saved_at, write_description
+from cdcwb.saved import followed_by, hold, read_description, replacing, saved_among, saved_at, write_description
 from cdcwb.small import Small, is_small, tables_of
 from cdcwb.spark.names import with_names
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
@@ -142,7 +142,7 @@ class DatabaseReading:
     options: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Checked:
     """A capture that can be opened: the files to read (None: none), and the saved capture that they are appended to
     with its description (None: none); or topics; or a table of a database."""
@@ -186,7 +186,9 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
         return _check_continued(saved, others, format, given)
     if given:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(given)}", path=str(saved))
-    return Checked(None, saved, read_description(saved))
+    checked = Checked(None, saved, read_description(saved))
+    hold(saved, checked)
+    return checked
 
 
 def open_checked(checked: Checked, spark: SparkSession) -> Capture:

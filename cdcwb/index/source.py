@@ -29,7 +29,7 @@ from cdcwb.index.cache import cached
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
-from cdcwb.saved import SAVED, saved_at
+from cdcwb.saved import SAVED, hold, saved_at
 from cdcwb.small import Small
 
 if TYPE_CHECKING:
@@ -188,7 +188,9 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
         build_index(place, events, made, tables["problems"], tables["table_versions"])
 
     index = _index(home, origin, make)
-    return Source(index, home, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
+    source = Source(index, home, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
+    hold(path, source)
+    return source
 
 
 def _given(format: str, detected: pa.Table) -> dict[str, str]:

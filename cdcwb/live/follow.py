@@ -44,6 +44,7 @@ __all__ = ["Follower", "Step"]
 _MOST: Final = 200_000  # messages of one step
 _SHARE: Final = 0.25  # of the time that steps take at most, so that they come less often where they are long
 _AGAIN: Final = 1.0  # seconds until a cluster that does not answer is asked again
+_KEPT: Final = 120.0  # seconds until a generation is removed that nobody has open
 _VERSION: Final = 1
 _NOT: Final = "it follows a topic: cdcwb follow continues it"
 
@@ -166,10 +167,10 @@ class Follower:
     def _tidy(self) -> None:
         """Removes what an interrupted step left, and generations that nobody reads."""
         self._units.tidy()
-        places = sorted((self.folder / GENERATIONS).iterdir())
-        newest = int(self._state["generation"] or 0)
-        for place in places:  # who read follow.json before the last step finds what that said
-            if not newest - 1 <= int(place.name) <= newest and is_free(place):
+        now = time.time()
+        for place in (self.folder / GENERATIONS).iterdir():  # who read follow.json just now finds what that said
+            is_old = place.name != self._state["generation"] and now - place.stat().st_mtime > _KEPT
+            if is_old and is_free(place):
                 shutil.rmtree(place, ignore_errors=True)
 
     def _tell(self, behind: int | None = None, error: str | None = None) -> None:

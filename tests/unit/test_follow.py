@@ -22,7 +22,7 @@ from cdcwb.live.follow import Follower
 from cdcwb.live.kafka import Topics
 from cdcwb.live.recorder import Recorded
 from cdcwb.live.units import Unit, Units
-from cdcwb.saved import saved_at
+from cdcwb.saved import followed_by, hold, saved_at
 from cdcwb.small import Small
 
 URL = "kafka://127.0.0.1:9092/^made.*"
@@ -188,6 +188,32 @@ def test_messages_are_decoded_when_their_schema_arrives(tmp_path: Path, monkeypa
     assert len(after["changes"]) == len(before["changes"])
     assert not any("'after': [" in row for row in before["changes"])
     assert any("'after': [" in row for row in after["changes"])
+
+
+def test_a_generation_that_is_open_stays(made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reader:
+        """Whoever has a capture open."""
+
+    topic = Topic(made)
+    monkeypatch.setattr(module, "record", topic.record)
+    monkeypatch.setattr(module, "_KEPT", -1.0)
+    one, reader, opened = follower(tmp_path / "followed"), Reader(), None
+    with one._held():
+        for step in range(1, 5):
+            topic.grow(step / 5)
+            one.step()
+            if step == 2:
+                opened = saved_at(tmp_path / "followed")
+                assert opened is not None
+                hold(opened, reader)
+        left = sorted((tmp_path / "followed" / "generations").iterdir())
+        assert [int(place.name) for place in left] == [2, 4]
+        assert opened == left[0]
+        assert followed_by(left[0]) == tmp_path / "followed"
+        del reader
+        topic.grow(1.0)
+        one.step()
+        assert [int(place.name) for place in (tmp_path / "followed" / "generations").iterdir()] == [5]
 
 
 def test_a_folder_is_continued_only_as_it_was_begun(
