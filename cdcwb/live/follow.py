@@ -147,7 +147,7 @@ class Follower:
     def _open(self) -> None:
         """Reads what the folder has. Raises CaptureError if it was begun in another way."""
         place = self.folder / FOLLOWED
-        mine = {"url": self.topics.url, **self.about}
+        mine = {"topics": self.topics.pattern or ",".join(self.topics.names), **self.about}
         if not place.exists():
             self._state = {"version": _VERSION, **mine, "generation": None, "files": [], "units": [], "messages": 0}
             _write(place, self._state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import signal
 import subprocess
@@ -20,6 +22,8 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.saved import saved_at
 from tests.live.broker import Broker
 from tests.live.topics import FORMS, Made, assert_equals_truth, make
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "examples" / "cdcwb-topic.sh"
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -131,6 +135,33 @@ def test_a_cluster_that_is_down_and_a_folder_without_messages(
     assert main(["follow", f"kafka://{broker.address}/nothing-yet", "--to", str(tmp_path / "empty"), "--once"]) == 0
     with pytest.raises(CaptureError, match="no message has arrived yet"):
         saved_at(tmp_path / "empty")
+
+
+def test_the_scheduled_script_reports_and_catches_up(broker: Broker, tmp_path: Path) -> None:
+    """docs/examples/cdcwb-topic.sh, with the paths and the cluster of the test."""
+    made = make(broker, tmp_path / "made", "timer.", 300, partitions=1, tables=1, all_types=False)
+    command = tmp_path / "bin" / "cdcwb"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m cdcwb.cli "$@"\n')
+    command.chmod(0o755)
+    script = SCRIPT.read_text(encoding="utf-8").replace("/var/lib", str(tmp_path))
+
+    def run(url: str) -> subprocess.CompletedProcess[str]:
+        text = script.replace(r"kafka://broker:9092/^shop\..*", url).replace("--once", "--once --wait 1")
+        environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+        return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=False)
+
+    down = run(made.url.replace(broker.address, "127.0.0.1:1"))
+    assert down.returncode == 5
+    assert down.stderr.count("\n") == 1
+    done = run(made.url)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((tmp_path / "cdcwb" / "reports" / "shop" / "01_capture.json").read_text())
+    topic = str(cdcwb.load(tmp_path / "cdcwb" / "kept" / "shop").events.first().headers["kafka.topic"])
+    broker.send([{"topic": topic, "partition": 0, "value": b"{}"}])
+    assert run(made.url).returncode in (0, 4)
+    again = json.loads((tmp_path / "cdcwb" / "reports" / "shop" / "01_capture.json").read_text())
+    assert again["events"] == facts["events"] + 1 == made.messages + 1
 
 
 @pytest.mark.full
