@@ -230,9 +230,13 @@ def test_a_password_is_in_no_output(tmp_path: Path, capfd: pytest.CaptureFixture
         config.write_text("".join(f"{name}={value}\n" for name, value in broker.client.items()))
         given = ["--client-config", str(config)]
         assert main(["capture", made.url, "--to", str(out / "taken"), *given, "--json"]) == 0
+        assert main(["follow", made.url, "--to", str(out / "followed"), *given, "--once", "--json"]) == 0
         capture = cdcwb.load(made.url, client_config=str(config))
         capture.save(out / "saved")
-        texts = [repr(one) for one in (capture.facts, capture.files, capture.detected.collect(), capture)]
+        following = capture.follow(out / "from python", every=0.2)
+        said = [str(following.wait(60)), repr(following)]
+        following.stop()
+        texts = said + [repr(one) for one in (capture.facts, capture.files, capture.detected.collect(), capture)]
         capture.events.explain(True)
         config.write_text(config.read_text().replace(word, f"{word}-wrong"))
         assert main(["capture", made.url, "--to", str(out / "none"), *given, "--wait", "10"]) == 2
