@@ -66,7 +66,6 @@ __all__ = ["follow"]
     show_default=True,
     help="Give up after so long without an answer or a message that is there.",
 )
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when standard input does.")
 @format_and_options
 @as_json
 def follow(
@@ -77,7 +76,6 @@ def follow(
     once: bool,
     config: str | None,
     patience: float,
-    with_parent: bool,
     format_name: str,
     pairs: Sequence[tuple[str, str]],
     as_json: bool,
@@ -94,6 +92,7 @@ def follow(
     from cdcwb.formats import check_options, get_format
     from cdcwb.formats.messages.registry import without_login
     from cdcwb.live.follow import Follower
+    from cdcwb.live.following import WITH_PARENT
     from cdcwb.live.kafka import Topics, kafka_settings, parse_point
     from cdcwb.planned import plain
 
@@ -110,7 +109,7 @@ def follow(
         kafka_settings(config),
         patience,
     )
-    if with_parent:
+    if os.environ.get(WITH_PARENT):
         Thread(target=_end_with_parent, daemon=True).start()
 
     def told(step: Step) -> None:

@@ -21,7 +21,10 @@ from cdcwb.live.kafka import as_environment
 from cdcwb.saved import FOLLOWED, STATUS
 from cdcwb.words import count, plural
 
-__all__ = ["Following", "Status", "options_as_arguments", "status_of"]
+__all__ = ["WITH_PARENT", "Following", "Status", "options_as_arguments", "status_of"]
+
+WITH_PARENT: Final = "CDCWB_FOLLOW_WITH_PARENT"
+"""The environment variable of a process that ends when its standard input does."""
 
 _WAITS: Final = 0.1
 _ENDS: Final = 30.0  # seconds in which a process that is asked to end has to
@@ -67,9 +70,9 @@ class Following:
         self.folder = folder
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (the process has it)
         command = [sys.executable, "-m", "cdcwb.cli", "follow", *arguments, "--to", str(folder)]
-        environment = {**os.environ, **as_environment(settings)}
+        environment = {**os.environ, **as_environment(settings), WITH_PARENT: "1"}
         own = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": self._log}
-        self._process = subprocess.Popen([*command, "--with-parent"], **own)  # type: ignore[call-overload]
+        self._process = subprocess.Popen(command, **own)  # type: ignore[call-overload]
         self._end = weakref.finalize(self, _end, self._process, self._log)
 
     @property

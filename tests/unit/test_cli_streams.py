@@ -67,7 +67,10 @@ def test_what_a_command_says_of_standard_input_names_it_and_can_be_run_again(spo
     assert list(spool.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [name for name in cli.commands if name not in ("capture", "doctor", "open", "synth")])
+WITHOUT_FILES = ("capture", "doctor", "follow", "open", "synth")
+
+
+@pytest.mark.parametrize("name", [name for name in cli.commands if name not in WITHOUT_FILES])
 def test_empty_standard_input_is_one_sentence_for_every_command(name: str, spool: Path, tmp_path: Path) -> None:
     given = {
         "inspect": ("-", "--offset", "0"),
