@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -627,22 +628,32 @@ class Capture:
         return status_of(folder) if folder else None
 
     def refresh(self) -> bool:
-        """Takes the messages in that were added to a followed topic since it was opened; were there any? Its tables,
-        and views that are asked for from now on, have them; the selection stays as it is."""
+        """Takes the messages in that were added to a followed topic since it was opened; were there any? Its tables
+        and its views have them, also those that are open; the selection stays as it is."""
+        views = self.__dict__.get("view")
+        with nullcontext() if views is None else views.bench.lock:
+            newest = self._newest()
+            if newest is None:
+                return False
+            self._tables = Saved(self._tables.spark, newest, read_description(newest))
+            self._named.clear()
+            self.__dict__.pop("description", None)
+            if views is not None:
+                views.bench.renew()
+        return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Were messages added to a followed topic since it was opened?"""
+        return self._newest() is not None
+
+    def _newest(self) -> Path | None:
+        """The tables of a followed topic, where they are newer than these."""
         if not isinstance(self._tables, Saved):
-            return False
+            return None
         folder = followed_by(self._tables.folder)
         newest = None if folder is None else saved_at(folder)
-        if newest is None or newest == self._tables.folder:
-            return False
-        self._tables = Saved(self._tables.spark, newest, read_description(newest))
-        self._named.clear()
-        before = self.__dict__.pop("view", None)
-        self.__dict__.pop("description", None)
-        if before is not None:
-            had = before.bench.selection
-            self.selection.update(**had.chosen(), record=had.record)
-        return True
+        return None if newest == self._tables.folder else newest
 
     # --- one row, one moment ------------------------------------------------------------------------------------------
 

@@ -211,6 +211,7 @@ class Panes {
   hear(message) {
     if (message.follow !== undefined) return this.ask("choose", { row: message.follow });
     if (message.changed) return this.ask("page");
+    if (message.renewed) return this.ask("open");
     this.waiting.delete(message.id);
     if (message.about) {
       this.about = message.about;

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks, Place
+from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks
 from cdcwb.errors import OptionError
 from cdcwb.explore import places
 from cdcwb.explore.copying import COPIES, Change, change_of
@@ -86,6 +86,7 @@ class Explorer:
         self.hint = ""
         self.note = ""
         self.selection: Selection | None = None
+        self._changes: Callable[[], Bools] | None = None  # the records of selected changes
         self.follows = True
         self._passed: Ints | None = None  # by the filter; None: all
         self._found: Ints | None = None  # by the filter and the selection; None: all
@@ -100,6 +101,17 @@ class Explorer:
     ) -> Explorer:
         """See :func:`cdcwb.index.source.open_source`."""
         return cls(open_source(path, format, folder, **options))
+
+    def renewed(self, source: Source) -> Explorer:
+        """The explorer of the same capture after records were added to it: the same one of them is chosen, and the
+        filter and the selection are in force."""
+        self.cancel()
+        one = Explorer(source)
+        one.selection, one.follows, one._changes = self.selection, self.follows, self._changes
+        one._before = self._before
+        one.chosen = self.chosen
+        one.apply(self.filter, remember=False)
+        return one
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 
@@ -121,7 +133,7 @@ class Explorer:
         begin = max(0, min(first, self.shown))
         end = min(self.shown, begin + max(0, min(count, _MOST)))
         rows = [self.row_at(place) for place in range(begin, end)]
-        return [row_view(self.index, row, self.marks.note(self._place(row))) for row in rows]
+        return [row_view(self.index, row, self.marks.note(self.index.place(row))) for row in rows]
 
     def apply(self, text: str, remember: bool = True) -> None:
         """Show the records that a filter lets through; of a blank text, all. Raises FilterError.
@@ -232,6 +244,7 @@ class Explorer:
     def _within(self, version: int) -> Bools:
         """The records that a version of the selection selects, and those that were chosen since."""
         if self._selected is None or self._selected[0] != version:
+            assert self._changes is not None
             found = self._changes().copy()
             rows, other = self._halves
             there = other >= 0
@@ -360,12 +373,9 @@ class Explorer:
 
     # --- marks, filters, copies ---------------------------------------------------------------------------------------
 
-    def _place(self, row: int) -> Place:
-        return str(self.index.file_of(row)["file"]), self.index.number("offset", row)
-
     def mark(self, note: str | None) -> None:
         """Mark the chosen record with a note (which may be empty); None takes the mark away."""
-        place = self._place(self.chosen)
+        place = self.index.place(self.chosen)
         if note is None:
             self.marks.remove(place)
         else:
@@ -397,7 +407,7 @@ class Explorer:
     def detail(self) -> dict[str, Any]:
         """What the panes below the list show of the chosen record."""
         record = self.record()
-        return record_view(self.index, record, self.change(record), self.marks.note(self._place(self.chosen)))
+        return record_view(self.index, record, self.change(record), self.marks.note(self.index.place(self.chosen)))
 
     @property
     def home(self) -> Path | None:

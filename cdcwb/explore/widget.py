@@ -17,6 +17,7 @@ from cdcwb.explore.copying import COPIES
 from cdcwb.explore.model import CHOICES, Explorer
 from cdcwb.explore.places import places
 from cdcwb.explore.suggest import chosen_in, completions
+from cdcwb.index.source import Source
 from cdcwb.words import count, moment, plural, visible, zone_name
 
 __all__ = ["ExplorerWidget"]
@@ -55,6 +56,12 @@ class ExplorerWidget(anywidget.AnyWidget):
             self.explorer.choose(record)
             self.explorer.follow_row()
         self.send({"follow": record})
+
+    def renew(self, source: Source) -> None:
+        """Records were added to the capture: the page asks for them."""
+        with self._lock:
+            self.explorer = self.explorer.renewed(source)
+        self.send({"renewed": True})
 
     def follow(self) -> None:
         """The selection is another one: the page asks for what is shown now."""

@@ -127,6 +127,10 @@ class Index:
         number = self.number("file_index", row)
         return next(entry for entry in self.files if entry["file_index"] == number)
 
+    def place(self, row: int) -> tuple[str, int]:
+        """The file and the offset of a record."""
+        return str(self.file_of(row)["file"]), self.number("offset", row)
+
     @cached_property
     def _ends(self) -> Ints:
         """When each transaction ended, by its code: the time of the last of its records that says so."""

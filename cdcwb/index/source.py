@@ -29,7 +29,7 @@ from cdcwb.index.cache import cached
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
-from cdcwb.saved import SAVED, hold, saved_at
+from cdcwb.saved import SAVED, followed_by, hold, saved_at
 from cdcwb.small import Small
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
     origin = {"saved": [stat.st_size, stat.st_mtime_ns]}
     events = sorted((path / "events").glob("*.parquet"))
     home = path if folder is None else Path(folder).expanduser().absolute()
+    notes = (followed_by(path) or path) if folder is None else home  # what a topic has grown to be has the same
 
     def make(place: Path) -> None:
         facts = json.loads(about.read_text(encoding="utf-8"))
@@ -188,7 +189,7 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
         build_index(place, events, made, tables["problems"], tables["table_versions"])
 
     index = _index(home, origin, make)
-    source = Source(index, home, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
+    source = Source(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
     hold(path, source)
     return source
 

@@ -33,6 +33,7 @@ from cdcwb.errors import CaptureError, OptionError, SourceDownError
 from cdcwb.formats.base import Pairing, Run
 from cdcwb.formats.listing import natural_key
 from cdcwb.live import EVERY, PATIENCE
+from cdcwb.live.following import messages_in
 from cdcwb.live.kafka import Point, Topics
 from cdcwb.live.recorder import record
 from cdcwb.live.units import Unit, Units
@@ -207,7 +208,7 @@ class Follower:
         self._units.show(place, planned)
         write_description(place, planned.format.name, planned.files, planned.facts, {"not": _NOT})
         units = [one.as_dict() for one in self._units.all]
-        messages = int(planned.facts.get("messages", planned.facts.get("records", 0)))
+        messages = messages_in(planned.facts)
         self._state |= {"generation": name, "files": files, "units": units, "messages": messages}
         _write(self.folder / FOLLOWED, self._state)
         self._tidy()

@@ -12,16 +12,16 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.live.kafka import as_environment
 from cdcwb.saved import FOLLOWED, STATUS
-from cdcwb.words import count, plural
+from cdcwb.words import count, duration, plural
 
-__all__ = ["WITH_PARENT", "Following", "Status", "options_as_arguments", "status_of"]
+__all__ = ["WITH_PARENT", "Following", "Status", "messages_in", "options_as_arguments", "status_of"]
 
 WITH_PARENT: Final = "CDCWB_FOLLOW_WITH_PARENT"
 """The environment variable of a process that ends when its standard input does."""
@@ -48,8 +48,8 @@ class Status:
         return f"{count(self.behind)} behind" if self.behind else "up to date"
 
     def __str__(self) -> str:
-        age = (datetime.now(UTC) - self.at).total_seconds()
-        said = f"{plural(self.messages, 'message')}, {self.distance}, {age:.0f} s ago"
+        age = duration((datetime.now(UTC) - self.at) // timedelta(seconds=1) * 1_000_000)
+        said = f"{plural(self.messages, 'message')}, {self.distance}, {age} ago"
         return said if self.error is None else f"{said}: {self.error}"
 
 
@@ -61,6 +61,11 @@ def status_of(folder: Path) -> Status | None:
     except FileNotFoundError:
         return None
     return Status(at, found["behind"], found["messages"], found["error"])
+
+
+def messages_in(facts: Mapping[str, Any]) -> int:
+    """How many messages a capture of topics has, by what its first pass counted."""
+    return int(facts.get("messages", facts.get("records", 0)))
 
 
 class Following:

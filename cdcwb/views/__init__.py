@@ -80,7 +80,7 @@ class PageOf:
     def _page(self, **parameters: Any) -> Page:
         """The page of the notebook, about what is selected now: kept for the next question."""
         assert self._kind is not None
-        asked = (parameters, self._bench.selection.values())
+        asked = (parameters, self._bench.selection.values(), self._bench.edition)
         if self._made is None or self._made[0] != asked:
             self._made = asked, self._kind.of(self._bench.capture, **parameters)
         return self._made[1]

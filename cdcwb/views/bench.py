@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import cached_property
 from threading import RLock
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from weakref import WeakSet
@@ -46,6 +47,8 @@ class Bench:
     """The index of a capture, the one selection, and the widgets that follow it.
 
     ``name`` is the capture's on a page of the browser; ``host`` is the widget that opens an explorer where none is.
+    ``edition`` rises when the capture is renewed (:meth:`renew`), ``keeps_up`` says whether its pages do that by
+    themselves, ``took_ms`` how long it took the last time.
 
     The index is made when it is first needed. Widgets are heard in threads of their own: ``lock`` is held for a step.
     """
@@ -58,6 +61,9 @@ class Bench:
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: Follower | None = None
+        self.edition = 0
+        self.keeps_up = False
+        self.took_ms = 0.0
         self._narrowed: tuple[dict[str, Any], Selected] | None = None
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
@@ -112,6 +118,20 @@ class Bench:
             f"these, and positions and ids are not looked for. Select a time with at most {count(ONE_BY_ONE)} changes "
             "to see them one by one."
         )
+
+    def renew(self) -> None:
+        """Records were added at the end of the capture: everybody who shows it shows them too."""
+        began = monotonic()
+        with self.lock:
+            for name in ("source", "everything", "overview"):
+                vars(self).pop(name, None)
+            self._narrowed = None
+            self.edition += 1
+            for explorer in list(self.explorers):
+                explorer.renew(self.source)
+            for one in list(self.followers):
+                one.follow()
+        self.took_ms = (monotonic() - began) * 1000
 
     def prepare(self) -> None:
         """Make the index in the cell that is run, where it is missing: with progress, and a button that cancels it."""

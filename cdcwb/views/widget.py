@@ -20,16 +20,19 @@ from cdcwb.analysis import indexed
 from cdcwb.charts.theme import CONFIG, darkened
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
+from cdcwb.live.following import messages_in
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import ROWS, Answer, Panel, State, View
-from cdcwb.words import moment, time_on_axis
+from cdcwb.words import moment, plural, time_on_axis
 
 __all__ = ["PageWidget", "page"]
 
 _ASSETS: Final = resources.files("cdcwb.views")
 _VALUES: Final = 300  # of a field, in its menu
 _MORE: Final = 40
+_LOOKS_MS: Final = 2_000  # from one look at a followed topic to the next
+_SHARE: Final = 0.25  # of the time that new messages are worked into the page at most
 _BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
 Message = dict[str, Any]
 
@@ -167,6 +170,22 @@ class PageWidget(anywidget.AnyWidget):
             "steps": list(selection.steps),
             "kept": selection.kept,
             "python": repr(selection),
+            "following": self._following(),
+        }
+
+    def _following(self) -> Message | None:
+        """How far the topic is followed that is shown, and when the page is to ask for it again; None for other
+        captures."""
+        bench = self.bench
+        status = bench.capture.following
+        if status is None:
+            return None
+        fresh = status.messages - messages_in(bench.capture.facts) if bench.capture.is_behind else 0
+        return {
+            "sentence": f"Followed topic: {status}",
+            "fresh": plural(fresh, "new message") if fresh > 0 else "",
+            "keeps_up": bench.keeps_up,
+            "wait_ms": max(_LOOKS_MS, round(bench.took_ms / _SHARE)),
         }
 
     # --- steps --------------------------------------------------------------------------------------------------------
@@ -275,6 +294,14 @@ class PageWidget(anywidget.AnyWidget):
         else:
             {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
 
+    def look(self, message: Message) -> None:
+        """The page asks how far the followed topic is; ``new``: the new messages are to be shown, ``on``: from now on
+        all that come."""
+        bench = self.bench
+        bench.keeps_up = bool(message.get("on", bench.keeps_up))
+        if not ((message.get("new") or bench.keeps_up) and bench.capture.refresh()):
+            self.send({"following": self._following()})
+
     def plotly(self, _message: Message) -> None:
         """The page needs plotly.js."""
         self.send({"plotly": True}, [_plotly()])
@@ -298,6 +325,7 @@ _STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
     "record": PageWidget.record,
     "sort": PageWidget.sort,
     "more": PageWidget.more,
+    "look": PageWidget.look,
     "plotly": PageWidget.plotly,
     **dict.fromkeys(("set", "toggle", "keep", "use", "time", "undo", "redo", "reset"), PageWidget.change),
 }

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,16 +15,12 @@ import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.capture import planner
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.messages.parquet import PARTITION
 from cdcwb.live import follow as module
-from cdcwb.live.follow import Follower
-from cdcwb.live.kafka import Topics
-from cdcwb.live.recorder import Recorded
 from cdcwb.live.units import Unit, Units
 from cdcwb.saved import followed_by, hold, saved_at
 from cdcwb.small import Small
+from tests.growing_topic import Topic, follower
 
-URL = "kafka://127.0.0.1:9092/^made.*"
 CAPTURES: dict[str, dict[str, Any]] = {
     "qlik-kafka, JSON": {"format": "qlik-kafka", "form": "json-envelope"},
     "qlik-kafka, Avro": {"format": "qlik-kafka", "form": "avro-envelope"},
@@ -36,39 +31,6 @@ CAPTURES: dict[str, dict[str, Any]] = {
 PLAIN: dict[str, dict[str, Any]] = {"qlik-kafka": {"tables": 2, "partitions": 2}, "debezium": {}}
 
 
-class Topic:
-    """Messages of a generated capture, of which ever more are there: a stand-in for a broker."""
-
-    def __init__(self, files: list[Path]) -> None:
-        whole = [pq.read_table(path) for path in files]
-        self.partitions = [
-            table.filter((pc.field("topic") == one["topic"]) & (pc.field("partition") == one["partition"]))
-            for table in whole
-            for one in table.group_by(["topic", "partition"]).aggregate([]).to_pylist()
-        ]
-        self.there = [0 for _ in self.partitions]
-
-    def grow(self, share: float) -> None:
-        """So much of each partition is there."""
-        self.there = [round(share * table.num_rows) for table in self.partitions]
-
-    def record(self, _topics: Topics, folder: Path, *_points: Any, **_options: Any) -> Recorded:
-        """Writes what came, as :func:`cdcwb.live.recorder.record` does."""
-        written = 0
-        for table, there in zip(self.partitions, self.there, strict=True):
-            first = table.slice(0, 1).to_pylist()[0]
-            place = folder / f"{first['topic']}-{first['partition']}"
-            done = sum(pq.read_metadata(path).num_rows for path in place.glob("*.parquet"))
-            rows = table.slice(done, max(there - done, 0))
-            if rows.num_rows:
-                place.mkdir(parents=True, exist_ok=True)
-                facts = {"cluster": "", "topic": first["topic"], "partition": first["partition"], "end": there}
-                rows = rows.replace_schema_metadata({PARTITION: json.dumps(facts)})
-                pq.write_table(rows, place / f"{rows['offset'][0].as_py():020}.parquet")
-                written += rows.num_rows
-        return Recorded(written, 0, [], True)
-
-
 @pytest.fixture(params=CAPTURES)
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
     options = dict(CAPTURES[request.param])
@@ -77,11 +39,6 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
         form, changes=150, seed=5, to=tmp_path / "made", container="parquet", all_types=False, **PLAIN[form], **options
     )
     return sorted((tmp_path / "made" / "capture").rglob("*.parquet"))
-
-
-def follower(folder: Path, **options: Any) -> Follower:
-    about = {"format": "auto", "options": options}
-    return Follower(Topics.parse(URL), folder, planner("auto", options), about)
 
 
 def run_here(function: Any, tasks: Any) -> list[Any]:
