@@ -37,6 +37,10 @@ _COMMON: Final = (
 _FILTERS: Final = ("tables", "transactions", "time_from", "time_to")
 """The fields of a selection that narrow what is asked of Spark."""
 _MARKS: Final = 30
+_AS_IT_WAS: Final = (
+    "The charts with a control bar, and those that follow it, show new messages. Everything else on this page is as it "
+    "was when its cell ran; run all cells for what came since."
+)
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Page")
@@ -184,6 +188,8 @@ class Page:
         if self.is_live:
             self.views.bench.prepare()
             sheet.widget(View(self.views.bench, "", []))
+            if self.views.bench.capture.following is not None:
+                sheet.note(_AS_IT_WAS)
         if marks:
             sheet.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
             sheet.marks(marks[:_MARKS], total=len(marks), folder=self.asked.shown)
