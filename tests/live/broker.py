@@ -53,7 +53,7 @@ class Broker:
         (folder / "log4j2.properties").write_text(_LOGGING)
         self._settings = folder / "server.properties"
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in self._configuration().items()))
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = urlsafe_b64encode(b"c" + uuid.uuid4().bytes[1:]).decode().rstrip("=")  # a hyphen cannot be first
         format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)]
         done = subprocess.run(self._java(*format_storage), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
