@@ -311,7 +311,8 @@ class LiveRows(Live):
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.rows import read_rows
 
-        return read_rows(self.rows, self.format.name, {"plan": self.text, **options})
+        needed = cast(RowFormat, self.format).of_tables if "table" in options else None
+        return read_rows(self.rows, self.format.name, {"plan": self.text, **options}, needed)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""

@@ -347,8 +347,11 @@ class Joining(Protocol):
 class RowFormat(Format, Protocol):
     """A format whose captures may also be tables of rows: any Spark DataFrame.
 
-    The batches of such a capture have its columns and ``_row`` (int64): the number of the row, from 0.
+    The batches of such a capture have its columns and ``_row`` (int64): the number of the row, from 0. ``of_tables``:
+    the columns (in lower case) that :meth:`read_table_rows` looks at, where it does not look at all of them.
     """
+
+    of_tables: frozenset[str] | None
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """How sure it is that rows with these columns are its own."""

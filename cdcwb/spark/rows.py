@@ -119,14 +119,17 @@ def _numbered(batches: Iterator[pa.RecordBatch], starts: Mapping[int, int]) -> _
     return _Counted(batches, starts.get(_partition(), 0))
 
 
-def read_rows(rows: RowsOf, format: str, options: dict[str, str]) -> DataFrame:
+def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozenset[str] | None = None) -> DataFrame:
     """What a source of this format gives with these options (:data:`cdcwb.spark.source.READER_OPTIONS`), of the rows of
-    a DataFrame."""
+    a DataFrame. ``needed``: the columns (in lower case) that are looked at; None: all."""
     from cdcwb.spark.source import Reader, schema_of
 
     starts, reader = rows.starts, Reader(format, options)
+    frame = rows.frame
+    if needed is not None:
+        frame = frame.select(*[frame[f"`{name}`"] for name in frame.columns if name.lower() in needed])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from reader.read_rows(_numbered(batches, starts))
 
-    return rows.frame.mapInArrow(read, schema_of(format, options))
+    return frame.mapInArrow(read, schema_of(format, options))

@@ -18,7 +18,7 @@ from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.planned import file_rows
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.topics import Where, messages_of, where_of
+from cdcwb.formats.messages.topics import OF_TABLES, Where, messages_of, where_of
 from cdcwb.formats.selecting import select
 
 __all__ = ["Debezium"]
@@ -34,6 +34,7 @@ class Debezium:
     commits = False
     compressed_updates: frozenset[str] = frozenset()
     names_keys = True
+    of_tables: frozenset[str] | None = OF_TABLES | {"key"}
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; a registry has to exist."""

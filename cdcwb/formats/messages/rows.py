@@ -61,8 +61,9 @@ def from_arrow(batches: Batches) -> Messages:
     if "timestamp" in columns:
         facts["timestamp"] = _times(_column(table, columns["timestamp"]))
     if "timestampType" in columns:
-        kinds = _texts(_column(table, columns["timestampType"])).to_pylist()
-        facts["timestamp_type"] = pa.array([_time_type(kind) for kind in kinds], pa.string())
+        coded = _texts(_column(table, columns["timestampType"])).dictionary_encode()
+        names = pa.array([_time_type(kind) for kind in coded.dictionary.to_pylist()], pa.string())
+        facts["timestamp_type"] = names.take(coded.indices)
     if "headers" in columns:
         headers = fact_columns([_headers(items) for items in _column(table, columns["headers"]).to_pylist()])
         facts.update({name: pa.array(texts, pa.string()) for name, texts in headers.items() if name not in FACTS})

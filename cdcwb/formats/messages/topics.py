@@ -18,9 +18,12 @@ from cdcwb.formats.messages.batch import Messages
 from cdcwb.formats.messages.rows import from_arrow
 from cdcwb.model import OffsetUnit
 
-__all__ = ["Where", "by_partition", "messages_of", "topic_partitions", "where_of"]
+__all__ = ["OF_TABLES", "Where", "by_partition", "messages_of", "topic_partitions", "where_of"]
 
 _ROW: Final = "_row"
+
+OF_TABLES: Final = frozenset({"topic", "partition", "offset", "value"})
+"""Kafka's columns from which typed tables are read: places and bodies."""
 
 
 @dataclass(frozen=True, slots=True)

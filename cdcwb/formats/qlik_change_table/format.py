@@ -41,6 +41,7 @@ class QlikChangeTable:
     commits = False
     compressed_updates: frozenset[str] = frozenset()
     names_keys = True
+    of_tables: frozenset[str] | None = None
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`."""

@@ -14,7 +14,7 @@ from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.planned import file_rows
-from cdcwb.formats.messages.topics import Where, messages_of, where_of
+from cdcwb.formats.messages.topics import OF_TABLES, Where, messages_of, where_of
 from cdcwb.formats.qlik_kafka.documents import is_json, read_message
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
 from cdcwb.formats.qlik_kafka.pieces import pieces_of
@@ -43,6 +43,7 @@ class QlikKafka:
     commits = False
     compressed_updates: frozenset[str] = frozenset()
     names_keys = True
+    of_tables: frozenset[str] | None = OF_TABLES
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; metadata and registry have to be there."""

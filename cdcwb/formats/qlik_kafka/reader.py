@@ -43,6 +43,7 @@ _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "present_colum
 _OF_POSITION: Final = (
     "position", "commit_position", "transaction_id", "event_no", "last_in_transaction", "changed_at", "problems"
 )  # fmt: skip
+_OF_PLACE: Final = ("commit_position", "event_no", "last_in_transaction", "changed_at", "problems")
 _STATE: Final[dict[int, tuple[Kind, Problem | None]]] = {
     FILLER: (Kind.FILLER, None),
     MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
@@ -273,7 +274,7 @@ def _given(texts: pa.StringArray | None, count: int) -> pa.StringArray:
 
 
 def _positions(batch: EventBatch, rows: Rows) -> None:
-    """Position, transaction, place in it, and time."""
+    """Position and transaction, place in it, and time."""
     index, count = rows.index, rows.count
     sequence = _given(rows.header("changeSequence"), count)
     if sequence.null_count < count:
@@ -285,6 +286,13 @@ def _positions(batch: EventBatch, rows: Rows) -> None:
             sequence = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), sequence)
         batch.put("position", sequence, index)
     batch.put("transaction_id", _given(rows.header("transactionId"), count), index)
+    if batch.wanted.needs(*_OF_PLACE):
+        _places(batch, rows, sequence)
+
+
+def _places(batch: EventBatch, rows: Rows, sequence: pa.StringArray) -> None:
+    """Place in the transaction, and time."""
+    index, count = rows.index, rows.count
     counter = _given(rows.header("transactionEventCounter"), count)
     if counter.null_count < count:
         batch.put("event_no", _whole(batch, rows, counter), index)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.avro import to_text
-from cdcwb.formats.base import TableRequest
+from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.bitmask import HEX, parse
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.messages import Messages
@@ -42,6 +42,9 @@ _AVRO: Final[dict[str, pa.DataType]] = {
     "local-timestamp-micros": pa.timestamp("us"),
 }
 """Types of columns that only an Avro schema describes (docs/formats/qlik-kafka.md §8); what is not listed is text."""
+
+
+_WANTED: Final = Wanted(images=False, columns=frozenset(FROM_EVENTS))
 
 
 def arrow_type(column: TableColumn) -> pa.DataType:
@@ -103,10 +106,12 @@ def _part(
     schema: pa.Schema,
     request: TableRequest,
 ) -> pa.RecordBatch:
-    batch = EventBatch(len(messages.offset))
+    batch = EventBatch(len(messages.offset), _WANTED)
     where.fill(batch, messages)
     fill_header(batch, rows, {})
-    events = batch.build().take(pa.array(rows.index))
+    events = batch.build().select(FROM_EVENTS)
+    if len(rows.index) != batch.count:
+        events = events.take(pa.array(rows.index))
     deletes = pc.fill_null(pc.equal(events.column("operation"), str(Operation.DELETE)), False)
     gone = deletes.to_numpy(zero_copy_only=False)
     arrays = [events.column(name) for name in FROM_EVENTS]
