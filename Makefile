@@ -16,7 +16,7 @@ IN_TWO := --numprocesses 2 --dist loadfile
 ON_NEWEST := docs_cli cli delivered row incremental analysis_truth report_suite together
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test test-full test-oldest test-live lint lab demo-live bench clean java browser
+.PHONY: help env report test test-full test-oldest test-live lint lab demo-live bench bench-live clean java browser
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ demo-live: env java ## start a Kafka broker, write messages to it, and open Jupy
 
 bench: env java ## measure the speed of the decoders and of the whole way
 	$(BIN)/python -m benchmarks
+
+# Spark's Avro package, like its Kafka connector, resolves for the oldest PySpark wherever its jars do.
+bench-live: $(OLDEST)/.ready ## measure the reading of topics beside Spark's from_avro and from_json
+	@scripts/ensure.sh $(OLDEST)/bin/python java
+	@scripts/live_jars.sh $(LIVE_JARS)
+	CDCWB_LIVE_JARS=$(LIVE_JARS) $(OLDEST)/bin/python -m benchmarks.live
 
 clean: ## remove reports and caches; the environments stay
 	rm -rf reports build dist spark-warehouse .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info

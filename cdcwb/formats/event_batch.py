@@ -78,17 +78,18 @@ class EventBatch:
         """A problem of one record."""
         self._problems.setdefault(record, []).append({"code": str(code), "detail": detail})
 
-    def build(self) -> pa.RecordBatch:
-        """The batch, exactly as :data:`cdcwb.model.EVENTS` says."""
+    def build(self, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The batch, exactly as :data:`cdcwb.model.EVENTS` says, or some of its columns."""
+        schema = model.EVENTS if columns is None else pa.schema([model.EVENTS.field(name) for name in columns])
         arrays = []
-        for field in model.EVENTS:
+        for field in schema:
             if field.name in self.maps:
                 arrays.append(self.maps[field.name].build())
             elif field.name == "problems":
                 arrays.append(self._all_problems(field.type))
             else:
                 arrays.append(_gathered(self._columns.get(field.name, ()), field.type, self.count))
-        return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _all_problems(self, kind: pa.DataType) -> pa.Array:
         if not self._problems:

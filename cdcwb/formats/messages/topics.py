@@ -81,9 +81,13 @@ def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) ->
         row = batch.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
         return dataclasses.replace(messages, offset=row, length=length), 0
     topic, partition, offset = columns
-    names = _names(topic, partition)
-    known = pa.array([f"{name}-{number}" for name, number in partitions], pa.string())
-    index = pc.index_in(names, known).to_numpy(zero_copy_only=False).astype(np.int64)
+    coded, numbers = topic.dictionary_encode(), partition.to_numpy(zero_copy_only=False)
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    index = np.zeros(batch.num_rows, np.int64)
+    names = coded.dictionary.to_pylist()
+    for at, (name, number) in enumerate(partitions):
+        if name in names:
+            index[(codes == names.index(name)) & (numbers == number)] = at
     offsets = offset.to_numpy(zero_copy_only=False)
     return dataclasses.replace(messages, offset=offsets, length=length), index
 

@@ -109,7 +109,7 @@ def _part(
     batch = EventBatch(len(messages.offset), _WANTED)
     where.fill(batch, messages)
     fill_header(batch, rows, {})
-    events = batch.build().select(FROM_EVENTS)
+    events = batch.build(FROM_EVENTS)
     if len(rows.index) != batch.count:
         events = events.take(pa.array(rows.index))
     deletes = pc.fill_null(pc.equal(events.column("operation"), str(Operation.DELETE)), False)
