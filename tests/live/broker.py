@@ -22,6 +22,7 @@ from cdcwb.machine import find_java
 __all__ = ["Broker", "jars"]
 
 _STARTS = 120.0  # seconds until a broker that does not answer has failed
+_OF_KEY = "of-the-key"
 _LOGGING = """
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
@@ -41,11 +42,12 @@ def jars() -> Path:
 
 class Broker:
     """A broker that listens on the loopback address. ``users``: its clients have to name one of these with the
-    password (SASL PLAIN)."""
+    password (SASL PLAIN); ``tls``: with SCRAM-SHA-512, through TLS with the certificate in ``authority``."""
 
-    def __init__(self, folder: Path, users: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, users: dict[str, str] | None = None, tls: bool = False) -> None:
         self.folder = folder
         self.users = users or {}
+        self.authority = folder / "authority.pem" if tls else None
         self.port, self._controller = _free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
@@ -55,6 +57,10 @@ class Broker:
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in self._configuration().items()))
         cluster = urlsafe_b64encode(b"c" + uuid.uuid4().bytes[1:]).decode().rstrip("=")  # a hyphen cannot be first
         format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)]
+        if self.authority is not None:
+            self._make_certificate(self.authority)
+            for name, password in self.users.items():
+                format_storage += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
         done = subprocess.run(self._java(*format_storage), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -68,9 +74,21 @@ class Broker:
         """What a client is configured with."""
         found = {"bootstrap.servers": self.address}
         for name, password in self.users.items():
-            found |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+            found |= {"security.protocol": self._protocol, "sasl.mechanism": self._mechanism}
             found |= {"sasl.username": name, "sasl.password": password}
+        if self.authority is not None:
+            found["ssl.ca.location"] = str(self.authority)
         return found
+
+    @property
+    def _protocol(self) -> str:
+        if not self.users:
+            return "PLAINTEXT"
+        return "SASL_PLAINTEXT" if self.authority is None else "SASL_SSL"
+
+    @property
+    def _mechanism(self) -> str:
+        return "PLAIN" if self.authority is None else "SCRAM-SHA-512"
 
     def start(self) -> None:
         """Starts it, and returns when it answers."""
@@ -159,8 +177,26 @@ class Broker:
         options.append(f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}")
         return [str(java.home / "bin" / "java"), *options, "-cp", f"{jars()}/*", *arguments]
 
+    def _make_certificate(self, authority: Path) -> None:
+        """A key for the loopback address, whose certificate is its own authority."""
+        keytool = [self._java()[0].removesuffix("java") + "keytool", "-keystore", str(self.folder / "key.p12")]
+        keytool += ["-storepass", _OF_KEY, "-alias", "broker"]
+        generate = [
+            "-genkeypair",
+            "-keyalg",
+            "EC",
+            "-dname",
+            "CN=broker",
+            "-ext",
+            "san=ip:127.0.0.1",
+            "-validity",
+            "30",
+        ]
+        for more in (generate, ["-exportcert", "-rfc", "-file", str(authority)]):
+            done = subprocess.run([*keytool, *more], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+
     def _configuration(self) -> dict[str, Any]:
-        protocol = "SASL_PLAINTEXT" if self.users else "PLAINTEXT"
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
@@ -169,7 +205,7 @@ class Broker:
             "advertised.listeners": f"CLIENTS://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "CLIENTS",
-            "listener.security.protocol.map": f"CLIENTS:{protocol},CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": f"CLIENTS:{self._protocol},CONTROLLER:PLAINTEXT",
             "log.dirs": self.folder / "data",
             "offsets.topic.num.partitions": 1,
             "offsets.topic.replication.factor": 1,
@@ -184,15 +220,25 @@ class Broker:
             "num.io.threads": 2,
         }
         if self.users:
-            module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
             (name, password), *_ = self.users.items()
-            named = " ".join(f'user_{user}="{word}"' for user, word in self.users.items())
+            kind = "plain.Plain" if self.authority is None else "scram.Scram"
+            login = (
+                f'org.apache.kafka.common.security.{kind}LoginModule required username="{name}" password="{password}"'
+            )
+            if self.authority is None:  # it knows no others
+                login += "".join(f' user_{user}="{word}"' for user, word in self.users.items())
             settings |= {
-                "sasl.enabled.mechanisms": "PLAIN",
-                "sasl.mechanism.inter.broker.protocol": "PLAIN",
-                "listener.name.clients.plain.sasl.jaas.config": (
-                    f'{module} username="{name}" password="{password}" {named};'
-                ),
+                "sasl.enabled.mechanisms": self._mechanism,
+                "sasl.mechanism.inter.broker.protocol": self._mechanism,
+                f"listener.name.clients.{self._mechanism.lower()}.sasl.jaas.config": f"{login};",
+            }
+        if self.authority is not None:
+            settings |= {
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": self.folder / "key.p12",
+                "ssl.keystore.password": _OF_KEY,
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": self.authority,
             }
         return settings
 

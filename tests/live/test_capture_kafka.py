@@ -218,9 +218,10 @@ def test_a_topic_that_lost_messages_or_was_created_anew_is_not_continued(broker:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_password_is_in_no_output(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["PLAIN", "SCRAM, through TLS"])
+def test_a_password_is_in_no_output(tls: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     word = "planted-word-7319"
-    broker = Broker(tmp_path / "server", {"reader": word})
+    broker = Broker(tmp_path / "server", {"reader": word}, tls)
     broker.start()
     try:
         made = make(broker, tmp_path / "made", "locked.", 500, tables=1, all_types=False, partitions=1)
@@ -238,6 +239,14 @@ def test_a_password_is_in_no_output(tmp_path: Path, capfd: pytest.CaptureFixture
         following.stop()
         texts = said + [repr(one) for one in (capture.facts, capture.files, capture.detected.collect(), capture)]
         capture.events.explain(True)
+        assert capture.events.count() == made.messages
+        if tls:
+            trusting = config.read_text()
+            other = Broker(tmp_path / "other", broker.users, tls)  # is not started: its certificate is another one
+            config.write_text(trusting.replace(str(broker.authority), str(other.authority)))
+            assert main(["capture", made.url, "--to", str(out / "none"), *given, "--wait", "10"]) in (2, 5)
+            assert "certificate" in capfd.readouterr().err
+            config.write_text(trusting)
         config.write_text(config.read_text().replace(word, f"{word}-wrong"))
         assert main(["capture", made.url, "--to", str(out / "none"), *given, "--wait", "10"]) == 2
         for url in (made.url.replace("//", f"//reader:{word}@"), f"{made.url.partition('^')[0]}x?password={word}"):
