@@ -297,10 +297,14 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
 
 def planner(format: str, options: Mapping[str, Any]) -> Callable[[Sequence[str], Run], Planned]:
     """How the files of a capture that grows are read: their plan, made anew of all of them each time it is asked for.
-    Raises CaptureError then, as :func:`load` does."""
+    The format is detected from those of the first time. Raises CaptureError then, as :func:`load` does."""
+    first: Reading | None = None
 
     def planned(files: Sequence[str], run: Run) -> Planned:
-        return Planned(*_planned(_check_files(list(files), format, dict(options)), run))
+        nonlocal first
+        if first is None:
+            first = _check_files(list(files), format, dict(options))
+        return Planned(*_planned(replace(first, files=list(files), stamps=stamps_of(files)), run))
 
     return planned
 
