@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 # Tests with Spark run in two processes, a file in one of them, each with a JVM of its own.
 IN_TWO := --numprocesses 2 --dist loadfile
 # What tells nothing more of an older PySpark: pages' examples, and whole ways whose steps have tests of their own.
-ON_NEWEST := docs_cli cli delivered row incremental analysis_truth report_suite together
+ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth report_suite together pages explore
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest test-live lint lab demo-live bench bench-live clean java browser

@@ -46,6 +46,7 @@ def kill_three_times(made: Made, folder: Path, seconds: float) -> None:
     assert process.wait(900) == 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_followed_equals_the_truth_after_three_kills(broker: Broker, tmp_path: Path, form: str) -> None:
     prefix = f"follow-{FORMS[form]['form']}."
@@ -123,6 +124,7 @@ def test_other_formats_are_followed(broker: Broker, tmp_path: Path) -> None:
         assert told[0] == told[1]
 
 
+@pytest.mark.ci
 def test_a_cluster_that_is_down_and_a_folder_without_messages(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
