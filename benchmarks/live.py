@@ -3,7 +3,7 @@
 A broker is started, and generated data messages of one table are written to a topic in each form: Avro with the schema
 registry's framing, Avro in Qlik's envelope, JSON. Each job reads a whole topic through Spark's Kafka connector, on two
 cores, to a sink that lets the rows go: the columns of both images with their types, operation, change sequence and
-transaction. ``from_avro`` and ``from_json`` are told the schema, which cdcwb finds in the messages or the registry;
+transaction. ``from_avro`` and ``from_json`` are given the schema, which cdcwb finds in the messages or the registry;
 ``no decoding`` reads the messages and does nothing with them. Seconds are by the clock, the broker's work included.
 
 It needs the broker's jars (``scripts/live_jars.sh``) and Spark's Avro package, so it runs on the oldest supported

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cdcwb.cli.console import print_json, print_lines, safe
-from cdcwb.cli.options import Target, as_json, format_and_options, key_values
-from cdcwb.live import EVERY, PATIENCE
+from cdcwb.cli.options import as_json, client_config, format_and_options, from_point, key_values, to_folder, waiting
+from cdcwb.live import EVERY
 from cdcwb.words import count, plural
 
 if TYPE_CHECKING:
@@ -25,22 +25,8 @@ __all__ = ["follow"]
 
 @click.command()
 @click.argument("url", metavar="URL")
-@click.option(
-    "--to",
-    "target",
-    metavar="DIR",
-    type=Target("a folder"),
-    required=True,
-    help="A folder; one that was begun before is continued.",
-)
-@click.option(
-    "--from",
-    "start",
-    metavar="POINT",
-    default="earliest",
-    show_default=True,
-    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON.",
-)
+@to_folder("A folder; one that was begun before is continued.")
+@from_point()
 @click.option(
     "--every",
     metavar="SECONDS",
@@ -50,22 +36,10 @@ __all__ = ["follow"]
     help="Look for messages so often; less often where it takes longer to add them.",
 )
 @click.option("--once", is_flag=True, help="End when all messages are there that the topic has now.")
-@click.option(
-    "--client-config",
-    "config",
-    metavar="FILE",
-    type=click.Path(),
-    help="Properties of the client (librdkafka), name=value lines; default: the file that CDCWB_KAFKA_CONFIG names.",
+@client_config(
+    "Properties of the client (librdkafka), name=value lines; default: the file that CDCWB_KAFKA_CONFIG names."
 )
-@click.option(
-    "--wait",
-    "patience",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    default=PATIENCE,
-    show_default=True,
-    help="Give up after so long without an answer or a message that is there.",
-)
+@waiting("Give up after so long without an answer or a message that is there.")
 @format_and_options
 @as_json
 def follow(
@@ -112,7 +86,7 @@ def follow(
     if os.environ.get(WITH_PARENT):
         Thread(target=_end_with_parent, daemon=True).start()
 
-    def told(step: Step) -> None:
+    def show(step: Step) -> None:
         if as_json:
             print_json(asdict(step))
         elif step.messages or once:
@@ -121,7 +95,7 @@ def follow(
         sys.stdout.flush()
 
     try:
-        follower.run(told, every, once)
+        follower.run(show, every, once)
     except KeyboardInterrupt:
         print_lines([safe(f"{target}: stopped; the same command continues")])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from cdcwb.cli.console import print_json, print_lines, safe, working
-from cdcwb.cli.options import Target, as_json
+from cdcwb.cli.options import as_json, client_config, from_point, to_folder, waiting
 from cdcwb.cli.tables import capture_database, check_apart
-from cdcwb.live import FILE_BYTES, OVERLAP, PATIENCE
+from cdcwb.live import FILE_BYTES, OVERLAP
 from cdcwb.words import plural, size
 
 __all__ = ["capture"]
@@ -39,14 +39,7 @@ __all__ = ["capture"]
 @click.option(
     "--id-column", metavar="COLUMN", help="A database: the record_id of an event log, if it has another name."
 )
-@click.option(
-    "--from",
-    "start",
-    metavar="POINT",
-    default="earliest",
-    show_default=True,
-    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON; an id.",
-)
+@from_point("; an id")
 @click.option(
     "--until",
     "end",
@@ -55,31 +48,12 @@ __all__ = ["capture"]
     show_default=True,
     help="latest, or a point as in --from; messages from there on are not captured.",
 )
-@click.option(
-    "--to",
-    "target",
-    metavar="DIR",
-    type=Target("a folder"),
-    required=True,
-    help="A folder; one that has a part of the capture is continued.",
+@to_folder("A folder; one that has a part of the capture is continued.")
+@client_config(
+    "Properties of the client, name=value lines; default: the file that CDCWB_KAFKA_CONFIG (librdkafka) or "
+    "CDCWB_JDBC_CONFIG names."
 )
-@click.option(
-    "--client-config",
-    "config",
-    metavar="FILE",
-    type=click.Path(),
-    help="Properties of the client, name=value lines; default: the file that CDCWB_KAFKA_CONFIG (librdkafka) or "
-    "CDCWB_JDBC_CONFIG names.",
-)
-@click.option(
-    "--wait",
-    "patience",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    default=PATIENCE,
-    show_default=True,
-    help="Give up after so long without an answer or a message.",
-)
+@waiting("Give up after so long without an answer or a message.")
 @click.option(
     "--file-size",
     metavar="BYTES",

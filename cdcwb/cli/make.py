@@ -23,6 +23,7 @@ from cdcwb.cli.options import (
     narrowing,
     spooled,
     strict,
+    to_folder,
 )
 from cdcwb.errors import OptionError
 from cdcwb.words import plural
@@ -205,14 +206,7 @@ def _told(text: str) -> None:
 @click.argument("format_name", metavar="FORMAT")
 @click.option("--changes", type=click.IntRange(min=0), required=True, help="Number of logical changes.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@click.option(
-    "--to",
-    "target",
-    metavar="DIR",
-    type=Target("a folder"),
-    required=True,
-    help="The folder to write to; it is created.",
-)
+@to_folder("The folder to write to; it is created.")
 @click.option(
     "-o",
     "--option",

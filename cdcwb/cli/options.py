@@ -12,6 +12,7 @@ import click
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.live import PATIENCE
 from cdcwb.standard_input import spool
 
 __all__ = [
@@ -183,6 +184,41 @@ def format_and_options(command: Command) -> Command:
 def as_json(command: Command) -> Command:
     """``--json``: an answer for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def to_folder(text: str) -> Callable[[Command], Command]:
+    """``--to DIR``: the folder that is written; ``text`` is its help, as in the following."""
+    return click.option("--to", "target", metavar="DIR", type=Target("a folder"), required=True, help=text)
+
+
+def from_point(more: str = "") -> Callable[[Command], Command]:
+    """``--from POINT``: where a topic is read from; ``more``: what else a point can be."""
+    return click.option(
+        "--from",
+        "start",
+        metavar="POINT",
+        default="earliest",
+        show_default=True,
+        help=f"earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON{more}.",
+    )
+
+
+def client_config(text: str) -> Callable[[Command], Command]:
+    """``--client-config FILE``: how a client logs in."""
+    return click.option("--client-config", "config", metavar="FILE", type=click.Path(), help=text)
+
+
+def waiting(text: str) -> Callable[[Command], Command]:
+    """``--wait SECONDS``: how long a source may be silent."""
+    return click.option(
+        "--wait",
+        "patience",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0.1),
+        default=PATIENCE,
+        show_default=True,
+        help=text,
+    )
 
 
 def overwriting(what: str) -> Callable[[Command], Command]:

@@ -35,9 +35,9 @@ def sequence_times(sequences: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.
     numbers = digits[plain, :_OF_TIME].astype(np.int64) @ _POWERS
     times, place = np.unique(numbers, return_inverse=True)  # changes of one transaction mostly have one time
     parsed, failed = moments(_texts(times))
-    found = parsed.take(pa.array(place.reshape(-1)))
+    found = parsed.take(pa.array(place))
     where = np.flatnonzero(right)
-    wrong[where[failed[place.reshape(-1)]]] = True
+    wrong[where[failed[place]]] = True
     if len(where) == len(sequences):
         return found, wrong
     places = np.full(len(sequences), len(found), dtype=np.int64)

@@ -82,9 +82,9 @@ class Follower:
     _behind: int | None = field(init=False, default=None)
     _remembered: dict[bytes, bytes] = field(init=False, default_factory=dict, repr=False)
 
-    def run(self, told: Callable[[Step], None], every: float = EVERY, once: bool = False) -> None:
+    def run(self, show: Callable[[Step], None], every: float = EVERY, once: bool = False) -> None:
         """Takes steps until it is interrupted, or, with ``once``, until no message is left that was there when the
-        last step began. ``told`` is given every step.
+        last step began. ``show`` is given every step.
 
         Raises SourceDownError if the cluster does not answer for ``patience`` seconds; CaptureError if the folder
         cannot be continued, or messages were deleted before they were read.
@@ -95,13 +95,13 @@ class Follower:
                 try:
                     step = self.step()
                 except SourceDownError as reason:
-                    self._tell(error=reason.sentence)
+                    self._keep_status(error=reason.sentence)
                     if time.monotonic() - heard > self.patience:
                         raise
                     time.sleep(_AGAIN)
                     continue
                 heard = time.monotonic()
-                told(step)
+                show(step)
                 if step.behind:
                     continue
                 if once:
@@ -118,7 +118,7 @@ class Follower:
         fresh = [file for path in self._messages.rglob("*.parquet") if (file := self._named(path)) not in known]
         if fresh:
             self._add(sorted(fresh, key=natural_key))
-        self._tell(behind=done.left)
+        self._keep_status(behind=done.left)
         return Step(done.messages, done.left, self._state["messages"], time.monotonic() - began)
 
     # --- the folder ---------------------------------------------------------------------------------------------------
@@ -174,11 +174,11 @@ class Follower:
             if is_old and is_free(place):
                 shutil.rmtree(place, ignore_errors=True)
 
-    def _tell(self, behind: int | None = None, error: str | None = None) -> None:
+    def _keep_status(self, behind: int | None = None, error: str | None = None) -> None:
         """Writes how far it is."""
-        told = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid(), "error": error}
+        now = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid(), "error": error}
         self._behind = self._behind if behind is None else behind
-        _write(self.folder / STATUS, {**told, "behind": self._behind, "messages": self._state["messages"]})
+        _write(self.folder / STATUS, {**now, "behind": self._behind, "messages": self._state["messages"]})
 
     # --- a step -------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["FORMS", "Made", "assert_equals_truth", "make"]
+__all__ = ["FORMS", "Made", "assert_equals_truth", "assert_says_that_it_is_down", "make"]
 
 FORMS: dict[str, dict[str, Any]] = {
     "JSON with the envelope": {"form": "json-envelope"},
@@ -66,6 +66,12 @@ def assert_equals_truth(capture: Capture, made: Made, prefix: str) -> int:
     count = assert_same_rows(found, made.folder, "changes")
     assert_same_rows(capture.transactions, made.folder, "transactions")
     return count
+
+
+def assert_says_that_it_is_down(error: str, url: str) -> None:
+    """Holds that standard error is one sentence: the cluster does not answer."""
+    assert error.startswith(f"cdcwb: {url}: the cluster does not answer")
+    assert error.count("\n") == 1
 
 
 def _placed(changes: DataFrame, capture: Capture, indices: dict[str, int], prefix: str) -> DataFrame:

@@ -41,6 +41,14 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "made" / "capture").rglob("*.parquet"))
 
 
+@pytest.fixture
+def topic(made: list[Path], monkeypatch: pytest.MonkeyPatch) -> Topic:
+    """What a follower finds in the place of a broker."""
+    found = Topic(made)
+    monkeypatch.setattr(module, "record", found.record)
+    return found
+
+
 def run_here(function: Any, tasks: Any) -> list[Any]:
     return [function(task) for task in tasks]
 
@@ -63,11 +71,7 @@ def expected(folder: Path) -> dict[str, list[str]]:
     return {name: sorted(map(str, small.table(name).to_pylist())) for name in model.TABLES}
 
 
-def test_every_step_has_the_tables_of_all_messages(
-    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = Topic(made)
-    monkeypatch.setattr(module, "record", topic.record)
+def test_every_step_has_the_tables_of_all_messages(topic: Topic, tmp_path: Path) -> None:
     one = follower(tmp_path / "followed")
     with one._held():
         for step in range(1, 10):
@@ -80,10 +84,8 @@ def test_every_step_has_the_tables_of_all_messages(
 
 
 def test_a_step_that_was_interrupted_is_done_again(
-    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = Topic(made)
-    monkeypatch.setattr(module, "record", topic.record)
     writes = iter(range(10_000))
     stops = {7, 25, 40, 61}
     original = Units._write
@@ -147,12 +149,10 @@ def test_messages_are_decoded_when_their_schema_arrives(tmp_path: Path, monkeypa
     assert any("'after': [" in row for row in after["changes"])
 
 
-def test_a_generation_that_is_open_stays(made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_generation_that_is_open_stays(topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Reader:
         """Whoever has a capture open."""
 
-    topic = Topic(made)
-    monkeypatch.setattr(module, "record", topic.record)
     monkeypatch.setattr(module, "_KEPT", -1.0)
     one, reader, opened = follower(tmp_path / "followed"), Reader(), None
     with one._held():
@@ -173,11 +173,8 @@ def test_a_generation_that_is_open_stays(made: list[Path], tmp_path: Path, monke
         assert [int(place.name) for place in (tmp_path / "followed" / "generations").iterdir()] == [5]
 
 
-def test_a_folder_is_continued_only_as_it_was_begun(
-    made: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = Topic(made)
-    monkeypatch.setattr(module, "record", topic.record)
+@pytest.mark.usefixtures("topic")
+def test_a_folder_is_continued_only_as_it_was_begun(tmp_path: Path) -> None:
     one = follower(tmp_path / "followed")
     with one._held():
         with pytest.raises(CaptureError, match="no message has arrived yet"):
