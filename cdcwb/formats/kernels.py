@@ -1,0 +1,145 @@
+"""Compiled loops: functions over arrays that numba compiles when they are first called.
+
+A decoder that needs order is a loop with state. Such loops are *kernels*: functions of numbers and NumPy arrays that
+write into arrays given to them. They may call other kernels, and hold no Python objects. The same function also runs
+uncompiled, some two hundred times slower: where only a few bytes are read (:func:`interpreted`), and everywhere with
+``CDCWB_COMPILED=0`` in the environment.
+
+Written for both ways: bytes are widened when they are read (``np.int64(text[i])``), because NumPy's ``uint8`` overflows
+uncompiled, and indices stay inside of their arrays, because compiled code does not check them.
+
+What was compiled is kept beside the package, or in the user's cache directory where the package cannot be written to.
+It is used as long as the sources of the kernel's package and of ``cdcwb.formats`` are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import cache, cached_property, update_wrapper
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+
+__all__ = ["Kernel", "interpreted", "kernel"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_INTERPRETED: Final = ContextVar("interpreted", default=os.environ.get("CDCWB_COMPILED") == "0")
+_HERE: Final = Path(__file__).parent
+
+
+@contextlib.contextmanager
+def interpreted() -> Iterator[None]:
+    """Runs kernels uncompiled inside of this context: nothing is imported or compiled for a few bytes."""
+    token = _INTERPRETED.set(True)
+    try:
+        yield
+    finally:
+        _INTERPRETED.reset(token)
+
+
+class Kernel(Generic[P, R]):
+    """A function that :func:`kernel` was put on. Calling it runs it, compiled or not."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = cast("FunctionType", function)
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs the function."""
+        function = self.plain if _INTERPRETED.get() else self.compiled
+        return cast("R", function(*args, **kwargs))
+
+    @cached_property
+    def plain(self) -> FunctionType:
+        """The function as Python runs it."""
+        return self._linked("plain")
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The function as numba runs it. It is compiled for the types of its arguments at the first call with them."""
+        from numba import njit
+
+        dispatcher = njit(nogil=True, boundscheck=False, error_model="numpy", _nrt=False)(self._linked("compiled"))
+        dispatcher._cache = _cache_of(dispatcher.py_func)
+        return dispatcher
+
+    def _linked(self, way: str) -> FunctionType:
+        """A copy of the function that calls the kernels it uses in one way, without asking which."""
+        function, names = self.function, self.function.__globals__
+        used = {name: names[name] for name in function.__code__.co_names if isinstance(names.get(name), Kernel)}
+        linked = {name: getattr(one, way) for name, one in used.items() if one is not self}
+        copy = FunctionType(
+            function.__code__, {**names, **linked}, function.__name__, function.__defaults__, function.__closure__
+        )
+        copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+        return copy
+
+
+def kernel(function: Callable[P, R]) -> Kernel[P, R]:
+    """Makes a function of numbers and arrays a kernel. It must be at the top level of its module."""
+    return Kernel(function)
+
+
+@cache
+def _stamp(package: Path) -> str:
+    """A hash of the sources that kernels of a package are made from: numba notices changes of one file only, not of
+    the kernels and constants that it imports."""
+    sources = sorted({*package.glob("*.py"), *_HERE.glob("*.py")})
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+
+
+def _folder(package: Path) -> Path:
+    """Where compiled kernels of a package are kept."""
+    beside = package / "__pycache__"
+    if os.access(beside if beside.exists() else package, os.W_OK) or any(beside.glob("*.nbi")):
+        return beside
+    from platformdirs import user_cache_path
+
+    return user_cache_path("cdcwb") / "kernels"
+
+
+@cache
+def _cache_class() -> Any:
+    """numba's cache of compiled functions, in :func:`_folder` and by :func:`_stamp`."""
+    from numba.core import caching
+
+    class Locator(caching._CacheLocator):  # type: ignore[misc]
+        def __init__(self, function: FunctionType) -> None:
+            self.package = Path(function.__code__.co_filename).parent
+            self.line = function.__code__.co_firstlineno
+
+        def get_cache_path(self) -> str:
+            return str(_folder(self.package))
+
+        def get_source_stamp(self) -> str:
+            return _stamp(self.package)
+
+        def get_disambiguator(self) -> str:
+            return str(self.line)
+
+        @classmethod
+        def from_function(cls, function: FunctionType, _file: str) -> Any:
+            return cls(function)
+
+    class Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+        _locator_classes = (Locator,)
+
+    class Cache(caching.FunctionCache):  # type: ignore[misc]
+        _impl_class = Implementation
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            """A folder that cannot be written to costs compiling again, no more."""
+            with contextlib.suppress(OSError):
+                super().save_overload(sig, data)
+
+    return Cache
+
+
+def _cache_of(function: FunctionType) -> Any:
+    return _cache_class()(function)
