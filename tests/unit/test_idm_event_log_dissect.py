@@ -11,8 +11,8 @@ from cdcwb.formats.idm_event_log.dissect import Cell, dissect
 from cdcwb.formats.idm_event_log.events import Source
 from cdcwb.formats.idm_event_log.facts import EVENT_TYPES
 from cdcwb.formats.idm_event_log.log import COLUMNS
-from cdcwb.formats.idm_event_log.row import rules
 from cdcwb.model import OffsetUnit
+from tests.reference.idm_rows import rules
 
 VALUES = ["12", "idu=1", "N", "2", "2024-01-02 03:04:05", "SCOTT", "indirect.usr", "fname", "Jack", "John"]
 

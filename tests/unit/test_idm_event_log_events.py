@@ -16,8 +16,8 @@ from cdcwb import model
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.idm_event_log.events import Source, split_name, split_names, to_events
 from cdcwb.formats.idm_event_log.log import COLUMNS, LOG, Finding
-from cdcwb.formats.idm_event_log.row import event
 from cdcwb.model import OffsetUnit, Problem
+from tests.reference.idm_rows import event
 
 ROW: dict[str, str | None] = {
     "record_id": "12",
@@ -181,7 +181,7 @@ def test_what_reading_found_stands_before_what_the_rules_say() -> None:
         np.arange(2),
         np.ones(2, np.int64),
         None,
-        findings=[Finding(1, Problem.CHARSET, "new_value: odd", False)],
+        findings=[Finding(1, "new_value", Problem.CHARSET, "new_value: odd", False)],
     )
     (none, some) = found.column("problems").to_pylist()
     assert none is None

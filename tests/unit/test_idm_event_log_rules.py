@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.idm_event_log.facts import EVENT_TYPES, PUBLISHER_NEEDS, STATUSES, numbers
 from cdcwb.formats.idm_event_log.log import COLUMNS, LOG
-from cdcwb.formats.idm_event_log.row import whole_number
 from cdcwb.formats.idm_event_log.rules import check, fatal, missing, numbers_of, typed, xml_unfit
 from cdcwb.formats.idm_event_log.table_key import parse_column
 from cdcwb.model import Operation, Problem
+from tests.reference.idm_rows import whole_number
 
 GOOD = {
     "record_id": "1",

@@ -7,23 +7,25 @@ not what its bytes are (doubled quotes, another character set), its parts are le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
+
 from cdcwb.formats.base import Field
 from cdcwb.formats.idm_event_log.events import Source, split_name
-from cdcwb.formats.idm_event_log.facts import STATUSES, TITLES, EventType
-from cdcwb.formats.idm_event_log.log import COLUMNS
-from cdcwb.formats.idm_event_log.row import Broken, Row, event_type, is_written, moment_of, rules, whole_number
+from cdcwb.formats.idm_event_log.facts import EVENT_TYPES, STATUSES, TITLES, EventType
+from cdcwb.formats.idm_event_log.log import COLUMNS, LOG, Finding
+from cdcwb.formats.idm_event_log.rules import WRITTEN, Typed, check, typed
 from cdcwb.formats.idm_event_log.table_key import TableKeyError, parse, parts
+from cdcwb.formats.idm_event_log.times import FORMS
 from cdcwb.model import OffsetUnit
 from cdcwb.words import moment, visible
 
 __all__ = ["Cell", "dissect"]
 
 _SOURCE: Final = Source("", 0, OffsetUnit.BYTE)
-_NOT_USED: Final = "not used by an event of type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +41,27 @@ class Cell:
 
 
 def dissect(record: bytes, cells: Sequence[Cell], source: Source | None = None) -> Field:
-    """The field tree of a row that was cut into its columns, which are given in byte order. What stands between them is
-    quiet. Columns that the row lacks are as in :data:`~cdcwb.formats.idm_event_log.log.LOG`; of those that ``source``
-    says are absent nothing is told. Never raises."""
+    """The field tree of a row, of which ``cells`` are the columns in byte order. What separates them is quiet. Columns
+    that the row lacks are as in :data:`~cdcwb.formats.idm_event_log.log.LOG`; those that are absent from ``source``
+    break no rule. Never raises."""
     where = source or replace(_SOURCE, absent=frozenset(COLUMNS) - {cell.name for cell in cells})
-    row: Row = dict.fromkeys(COLUMNS) | {"record_id": "1", "status": "N"}
-    row = {**row, **{cell.name: cell.value for cell in cells if cell.name is not None}}
-    broken = rules(row, where)
+    row: dict[str, str | None] = dict.fromkeys(COLUMNS) | {"record_id": "1", "status": "N"}
+    row |= {cell.name: cell.value for cell in cells if cell.name is not None}
+    log = pa.RecordBatch.from_pylist([row], LOG)
+    said = typed(log, where.zone)
+    what = EVENT_TYPES.get(said.event_type[0].as_py())
+    findings = check(log, where.absent, where.zone, said)
     children: list[Field] = []
     at = 0
     for cell in cells:
         if cell.offset > at:
             children.append(_leaf(record, "between", at, cell.offset, None, "separates the columns", quiet=True))
-        children.append(_column(record, cell, row, broken, where))
+        children.append(_column(record, cell, what, said, findings, where))
         at = max(at, cell.offset + cell.length)
     if at < len(record):
         children.append(_leaf(record, "behind", at, len(record), None, "ends the row", quiet=True))
-    worst = str(broken[0].code) if broken else None
-    return Field("row", 0, len(record), record, None, _row_meaning(row), tuple(children), worst)
+    worst = str(findings[0].code) if findings else None
+    return Field("row", 0, len(record), record, None, _row_meaning(row, what), tuple(children), worst)
 
 
 def _leaf(
@@ -65,101 +70,61 @@ def _leaf(
     return Field(name, start, stop - start, record[start:stop], value, meaning, quiet=quiet)
 
 
-def _row_meaning(row: Row) -> str:
-    what = event_type(row["event_type"])
+def _row_meaning(row: Mapping[str, str | None], what: EventType | None) -> str:
     if what is None:
         return "an event of an unknown type"
     column = f", column {visible(row['column_name'], 60)}" if what.per_field and row["column_name"] else ""
     return f"{what.name}: {what.meaning} ({visible(row['table_name'] or 'no table', 60)}{column})"
 
 
-def _column(record: bytes, cell: Cell, row: Row, broken: Sequence[Broken], source: Source) -> Field:
+def _column(
+    record: bytes, cell: Cell, what: EventType | None, said: Typed, findings: Sequence[Finding], source: Source
+) -> Field:
     raw = record[cell.offset : cell.offset + cell.length]
     if cell.name is None:
         meaning = "a column that an event log does not have"
         return Field(cell.label, cell.offset, cell.length, raw, cell.value, meaning)
-    wrong = [one for one in broken if one.column == cell.name]
-    said = _MEANINGS[cell.name](cell.value, event_type(row["event_type"]), source)
-    meaning = "; ".join([f"{TITLES[cell.name]}: {said}" if said else TITLES[cell.name], *_told(wrong)])
-    children: tuple[Field, ...] = ()
-    if cell.value:
-        pieces = _PIECES.get(cell.name, _no_pieces)(cell.value)
-        children = _laid(record, cell, pieces)
+    wrong = [one for one in findings if one.column == cell.name]
+    meaning = _meaning(cell.name, cell.value, what, said, source)
+    sentences = [one.sentence.partition(": ")[2] for one in wrong]
+    meaning = "; ".join([f"{TITLES[cell.name]}: {meaning}" if meaning else TITLES[cell.name], *sentences])
+    pieces = _PIECES[cell.name](cell.value) if cell.value and cell.name in _PIECES else []
     problem = str(wrong[0].code) if wrong else None
+    children = _laid(record, cell, pieces)
     return Field(cell.label, cell.offset, cell.length, raw, cell.value, meaning, children, problem)
 
 
-def _told(broken: Sequence[Broken]) -> list[str]:
-    return [one.sentence.partition(": ")[2] for one in broken]
-
-
-# --- what a column means ----------------------------------------------------------------------------------------------
-
-
-def _record_id(text: str | None, _: EventType | None, __: Source) -> str:
-    number = whole_number(text)
-    return "" if number is None else f"position {number:019d}"
-
-
-def _key(text: str | None, _: EventType | None, __: Source) -> str:
-    try:
-        pairs = parse(text or "")
-    except TableKeyError:
-        return ""
-    return " and ".join(f"{visible(name, 40)} is {visible(value, 40)!r}" for name, value in pairs)
-
-
-def _status(text: str | None, _: EventType | None, __: Source) -> str:
-    return STATUSES.get(text or "", "reserved: the Publisher skips the row")
-
-
-def _event_type(_: str | None, what: EventType | None, __: Source) -> str:
-    return "not known" if what is None else f"{what.name}, XDS {what.verb}"
-
-
-def _event_time(text: str | None, _: EventType | None, source: Source) -> str:
-    found = moment_of(text, source.zone)
-    return "" if found is None else f"{moment(found.utc)}, in the form of {found.form}"
-
-
-def _perpetrator(text: str | None, _: EventType | None, __: Source) -> str:
-    return "NULL, so not the driver's own user" if text is None else "loopback if it is the driver's own user"
-
-
-def _table_name(text: str | None, _: EventType | None, source: Source) -> str:
-    schema, table = split_name(text, source.schema)
-    if table is None:
-        return ""
-    return f"{visible(table, 60)}" if schema is None else f"{visible(table, 60)} of schema {visible(schema, 60)}"
-
-
-def _column_name(text: str | None, what: EventType | None, _: Source) -> str:
-    if what is not None and not what.per_field:
-        return f"{_NOT_USED} {what.number}"
-    return "NULL" if text is None else ""
-
-
-def _value(name: str) -> Callable[[str | None, EventType | None, Source], str]:
-    def meaning(text: str | None, what: EventType | None, _: Source) -> str:
-        if what is not None and not is_written(what, name):
-            return f"{_NOT_USED} {what.number}"
-        return "NULL" if text is None else ""
-
-    return meaning
-
-
-_MEANINGS: Final[dict[str, Callable[[str | None, EventType | None, Source], str]]] = {
-    "record_id": _record_id,
-    "table_key": _key,
-    "status": _status,
-    "event_type": _event_type,
-    "event_time": _event_time,
-    "perpetrator": _perpetrator,
-    "table_name": _table_name,
-    "column_name": _column_name,
-    "old_value": _value("old_value"),
-    "new_value": _value("new_value"),
-}
+def _meaning(name: str, text: str | None, what: EventType | None, said: Typed, source: Source) -> str:
+    """What the value of a column means."""
+    null = "NULL" if text is None else ""
+    match name:
+        case "record_id":
+            number = said.record_id[0].as_py()
+            return "" if number is None else f"position {number:019d}"
+        case "table_key":
+            try:
+                pairs = parse(text or "")
+            except TableKeyError:
+                return ""
+            return " and ".join(f"{visible(column, 40)} is {visible(value, 40)!r}" for column, value in pairs)
+        case "status":
+            return STATUSES.get(text or "", "reserved: the Publisher skips the row")
+        case "event_type":
+            return "not known" if what is None else f"{what.name}, XDS {what.verb}"
+        case "event_time":
+            (time,) = said.event_us.view(pa.timestamp("us", "UTC")).to_pylist()
+            return "" if time is None else f"{moment(time)}, in the form of {FORMS[said.times.form[0]]}"
+        case "perpetrator":
+            return f"{null}, so not the driver's own user" if null else "loopback if it is the driver's own user"
+        case "table_name":
+            schema, table = split_name(text, source.schema)
+            of_schema = "" if schema is None else f" of schema {visible(schema, 60)}"
+            return "" if table is None else f"{visible(table, 60)}{of_schema}"
+        case "column_name":
+            used = what is None or what.per_field
+        case _:
+            used = what is None or what.number in WRITTEN[name]
+    return null if used or what is None else f"not used by an event of type {what.number}"
 
 
 # --- what is inside a column ------------------------------------------------------------------------------------------
@@ -175,10 +140,6 @@ class _Piece:
     meaning: str
     quiet: bool = False
     problem: str | None = None
-
-
-def _no_pieces(_: str) -> list[_Piece]:
-    return []
 
 
 def _key_pieces(text: str) -> list[_Piece]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +100,7 @@ def _event(plan: Plan, part: LogPart, row: int) -> dict[str, Any]:
     some = LogPart(
         *(part.offset[one], part.length[one], part.unit, part.log.slice(row, 1), np.zeros(1, dtype=np.int64)),
         *(part.offset[one], part.length[one], None if part.raw is None else part.raw.slice(row, 1)),
-        [type(each)(0, each.code, each.sentence, each.fatal) for each in part.findings if each.row == row],
+        [replace(each, row=0) for each in part.findings if each.row == row],
     )
     batch = next(events_of(plan, 0, some, EVERYTHING))
     return {name: value for name, value in batch.to_pylist()[0].items() if value is not None}

@@ -48,9 +48,11 @@ record_id with the number of the row from 1, status with N."""
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with a row. ``row`` counts from 0 in its batch. ``fatal``: the row cannot stand in a document."""
+    """What is wrong with a row. ``row`` counts from 0 in its batch. ``column``: the column of the log in which it is.
+    ``fatal``: no document can hold the row."""
 
     row: int
+    column: str
     code: Problem
     sentence: str
     fatal: bool

@@ -146,7 +146,7 @@ def _garbled(entry: FileEntry, names: list[str], texts: dict[str, pa.StringArray
         digits = texts[names[place]][row].as_py() or ""
         shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
         sentence = f"expected {entry.probe.charset} in {names[place]}, found the bytes {shown}"
-        findings.append(Finding(row, Problem.CHARSET, sentence, False))
+        findings.append(Finding(row, names[place], Problem.CHARSET, sentence, False))
     return findings
 
 
@@ -154,7 +154,7 @@ def _refused(entry: FileEntry, found: TextRows, refused: list[tuple[int, str, Pr
     own = {label: name for name, label in entry.labels.items()}
     row_of = {int(segment): row for row, segment in enumerate(found.index)} if refused else {}
     return [
-        Finding(row_of[segment], code, f"{own[label]}: {sentence}", False)
+        Finding(row_of[segment], own[label], code, f"{own[label]}: {sentence}", False)
         for segment, label, code, sentence in refused
         if label in own and segment in row_of
     ]

@@ -26,6 +26,7 @@ from cdcwb.model import Problem
 
 __all__ = [
     "PER_FIELD",
+    "WRITTEN",
     "Typed",
     "check",
     "fatal",
@@ -39,7 +40,9 @@ __all__ = [
 ]
 
 PER_FIELD: Final = numbers(per_field=True)
-_WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
+WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
+"""Columns of values, and the event types whose documents hold them."""
+
 _NAMES: Final = ("table_key", "table_name", "column_name")
 _STATUSES: Final = tuple(STATUSES)
 _GREATEST: Final = str(2**63 - 1)
@@ -119,7 +122,7 @@ def one_of(types: pa.Int32Array, wanted: tuple[int, ...]) -> Bools:
 
 def written(types: pa.Int32Array, column: str) -> Bools:
     """Rows whose old_value or new_value stands in their document."""
-    return one_of(types, _WRITTEN[column])
+    return one_of(types, WRITTEN[column])
 
 
 def lacking(texts: pa.StringArray) -> Bools:
@@ -135,7 +138,7 @@ def _null(values: pa.Array) -> Bools:
 
 def _unfit(log: pa.RecordBatch, types: pa.Int32Array, column: str) -> Bools:
     found = xml_unfit(log.column(column))
-    if column in _WRITTEN and found.any():
+    if column in WRITTEN and found.any():
         found &= written(types, column)
     return found
 
@@ -144,7 +147,7 @@ def fatal(log: pa.RecordBatch, said: Typed, keys: KeyColumn) -> Bools:
     """Rows that cannot stand in a document: those with a fatal finding of :func:`check`, without its sentences."""
     found = _null(said.record_id) | _null(said.event_type) | _null(keys.pairs) | lacking(log.column("table_name"))
     found |= one_of(said.event_type, PER_FIELD) & lacking(log.column("column_name"))
-    for column in (*_NAMES, *_WRITTEN):
+    for column in (*_NAMES, *WRITTEN):
         found |= _unfit(log, said.event_type, column)
     return found
 
@@ -182,7 +185,7 @@ def check(
     unnamed = lacking(log.column("table_name"))
     findings.each("table_name", unnamed, Problem.LOG_RULE, True, partial(sentences.no_name, absent=lost))
     _check_columns(findings, said.event_type, "column_name" in absent)
-    for column in (*_NAMES, *_WRITTEN):
+    for column in (*_NAMES, *WRITTEN):
         unfit = _unfit(log, said.event_type, column)
         findings.each(column, unfit, Problem.XML_CHARACTER, True, partial(sentences.unfit, column))
     return findings.in_order()
@@ -203,7 +206,7 @@ class _Findings:
 
     def each(self, column: str, rows: Bools, code: Problem, fatal: bool, sentence: Callable[[str | None], str]) -> None:
         """The same of each row that is chosen; the sentence is made of its text."""
-        self.found += [Finding(row, code, sentence(text), fatal) for row, text in self.texts(column, rows)]
+        self.found += [Finding(row, column, code, sentence(text), fatal) for row, text in self.texts(column, rows)]
 
     def in_order(self) -> list[Finding]:
         return sorted(self.found, key=lambda finding: finding.row)
@@ -214,15 +217,15 @@ def _check_keys(findings: _Findings, keys: KeyColumn, lost: bool) -> None:
     for row, text in findings.texts("table_key", _null(keys.pairs)):
         if text not in told:
             told[text] = sentences.broken_key(text, keys.errors.get(row), lost)
-        findings.found.append(Finding(row, Problem.TABLE_KEY, told[text], True))
+        findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, told[text], True))
     maybe = pc.fill_null(pc.match_substring_regex(findings.log.column("table_key"), _PADDED), False)
     for row, text in findings.texts("table_key", maybe.to_numpy(zero_copy_only=False)):
         if text is not None and padded(text):
-            findings.found.append(Finding(row, Problem.TABLE_KEY, sentences.padded_key(text), False))
+            findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, sentences.padded_key(text), False))
 
 
 def _check_columns(findings: _Findings, types: pa.Int32Array, lost: bool) -> None:
     rows = one_of(types, PER_FIELD) & lacking(findings.log.column("column_name"))
     for row, text in findings.texts("column_name", rows):
         sentence = sentences.no_column(types[row].as_py(), text, lost)
-        findings.found.append(Finding(row, Problem.LOG_RULE, sentence, True))
+        findings.found.append(Finding(row, "column_name", Problem.LOG_RULE, sentence, True))

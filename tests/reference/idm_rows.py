@@ -1,5 +1,5 @@
-"""What one row of an event log says, as a row of ``events`` does: the plain way, which the columns of the reader are
-held against (docs/formats/idm-event-log.md §1, §6.1, §6.4).
+"""One row of an event log as a row of ``events``: the reference that the reader is compared with
+(docs/formats/idm-event-log.md §1, §6.1, §6.4).
 """
 
 from __future__ import annotations
