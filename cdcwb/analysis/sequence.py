@@ -6,52 +6,77 @@ log, a partition of a topic, the rows of a change table. Not compared are record
 that of a rollback to a savepoint (how far it goes back), that of an idle marker, and a before image that shares its
 number with the after image by design (change tables).
 
-Spark counts in pieces of the files: within each a running maximum, and over the few pieces another one. Events that
-are stored, and not very many, are counted in this process.
+Each question is a pair of functions: the answer for a group of records (a piece of a file, some positions, some
+numbers), and several answers as one. Spark calls the first for each group; events that are stored, and not very many,
+are one group in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from functools import partial
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Window
-from pyspark.sql import functions as F
 
-from cdcwb.analysis.frames import NO_TABLE, stored_rows, table_name
+from cdcwb.analysis.frames import NO_TABLE, stored_rows
 from cdcwb.analysis.problems import first_problems
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import Pairing
 from cdcwb.index.bins import ONE_BY_ONE
 from cdcwb.index.headers import table_labels
-from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.model import EVENTS, SEVERAL, Kind, OffsetUnit, Problem
+from cdcwb.spark.folding import folded_by, prepared
 from cdcwb.spark.stored import Stored, joined
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 __all__ = ["PLACES", "Order", "Twice", "gaps", "missing_numbers", "order", "twice"]
 
 PLACES: Final = 30
 """How many places are shown."""
 
-_PIECE: Final = 1 << 26  # bytes of a file that one task sorts, and as many rows as 64 bytes each would be
-_APART: Final = (str(Kind.UNDO), str(Kind.HEARTBEAT))
-_COMPARED: Final = 100_000  # records whose bytes are compared in this process
-_LOG: Final = "^(.*/)?"  # what stands before the positions of one capture among several
+_PIECE: Final = 1 << 26  # bytes of a file in a group, and as many rows as 64 bytes each would be
+_BLOCK: Final = 1 << 20  # numbers in a group
+_BUCKETS: Final = 1024  # groups of positions
+_APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
+_PAIRED: Final = pa.array([name for name in FORMATS if get_format(name).pairing is Pairing.POSITION], pa.string())
 _MESSAGES: Final = ("qlik-kafka", "debezium")  # whose streams are the partitions of topics
 _TOPIC: Final = "kafka.topic"
 _PARTITION: Final = "kafka.partition"
 _OFFSET: Final = "kafka.offset"
 _NUMBERED: Final = (*_MESSAGES, "idm-event-log")
-_PLACED: Final = (
-    *("file", "file_index", "offset", "kind", "record_type", "position"),
+_READ: Final = (
+    *("format", "file", "file_index", "offset", "offset_unit", "kind", "record_type", "position"),
     *("schema_name", "table_name", "transaction_id"),
 )
+_SHOWN: Final = ("stream", "file", "offset", "record_type", "position", "transaction_id")
+_STREAM: Final = pa.field("stream", pa.string())
+_OF_ORDER: Final = pa.schema(
+    [*map(EVENTS.field, ("format", "file_index", *_SHOWN[1:])), _STREAM, pa.field("piece", pa.int64())]
+)
+_OF_TWICE: Final = pa.schema(
+    [
+        *map(EVENTS.field, ("position", "file_index", "file", "offset", "kind", "transaction_id")),
+        pa.field("body", pa.binary()),
+        pa.field("bucket", pa.int64()),
+    ]
+)
+_OF_NUMBERS: Final = pa.schema([_STREAM, ("numbering", pa.string()), ("number", pa.int64()), ("block", pa.int64())])
+
+_Key: TypeAlias = tuple[str, int, int]
+"""A piece of a file: stream, file_index and piece."""
+
+_Row: TypeAlias = dict[str, Any]
+_Shared: TypeAlias = tuple[int, int, int, list[Any]]
+"""How many positions, surplus records and duplicates, and the first places with what sorts them."""
 
 
 class Tables(Protocol):
@@ -59,8 +84,6 @@ class Tables(Protocol):
 
     @property
     def format(self) -> str: ...
-    @property
-    def spark(self) -> SparkSession: ...
     @property
     def events(self) -> DataFrame: ...
     @property
@@ -117,98 +140,175 @@ class Twice:
 
 
 def order(capture: Tables, piece: int = _PIECE) -> Order:
-    """Where positions go back; two Spark jobs, and a third where they do, none where events are stored. ``piece``: how
-    many bytes of a file Spark sorts at once."""
-    stored = _stored_records(capture)
-    if stored is not None:
-        return order_of(stored, capture.format)
-    records = _records(capture).withColumn("piece", _piece(piece))
-    keys = ("stream", "format", "file_index", "piece")
-    pieces = (
-        records.groupBy(*keys)
-        .agg(
-            F.count("*").alias("records"),
-            F.min("position").alias("lowest"),
-            F.max("position").alias("highest"),
-            F.max_by(F.struct("position", "file", "offset"), "offset").alias("last"),
+    """Where positions go back; one Spark job, and a second where pieces of files overlap, none where events are stored.
+    ``piece``: how many bytes of a file are a group."""
+
+    def ask(reach: Mapping[_Key, str]) -> list[_Row]:
+        return folded_by(
+            _events(capture),
+            partial(_of_order, length=piece),
+            _OF_ORDER,
+            ("stream", "file_index", "piece"),
+            partial(_pieces, reach=reach),
+            lambda parts: sorted(chain.from_iterable(parts), key=lambda one: one["key"]),
         )
-        .toArrow()
-        .to_pylist()
-    )
-    pieces.sort(key=lambda one: (one["stream"], one["file_index"], one["piece"]))
-    carried = capture.spark.createDataFrame(pa.Table.from_pylist(list(_carried(pieces)), schema=_CARRIED))
-    within = Window.partitionBy("stream", "file_index", "piece").orderBy("offset")
-    before = F.struct("position", "file", "offset")
-    reach = F.max("position").over(within.rowsBetween(Window.unboundedPreceding, -1))
-    seen = (
-        records.join(F.broadcast(carried), ["stream", "file_index", "piece"])
-        .withColumn("before", F.coalesce(F.lag(before).over(within), "carried"))
-        .withColumn("reach", F.greatest(reach, "carried_reach"))
-    )
-    counted = (
-        seen.groupBy("stream")
-        .agg(
-            F.count_if(F.col("position") < F.col("before")["position"]).alias("steps_back"),
-            F.count_if(F.col("position") < F.col("reach")).alias("behind"),
-        )
-        .toArrow()
-        .to_pylist()
-    )
-    steps = {row["stream"]: row for row in counted}
-    streams = [{**_stream(these), **steps[these[0]["stream"]]} for these in _by_stream(pieces)]
-    streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
-    found = Order(streams)
-    if found.steps_back:
-        back = seen.where(F.col("position") < F.col("before")["position"]).orderBy("file_index", "offset")
-        names = [F.col("before")[name].alias(f"before_{name}") for name in ("position", "file", "offset")]
-        columns = ("stream", "file", "offset", "record_type", "position", "transaction_id")
-        found.places.extend(back.select(*columns, *names).limit(PLACES).toArrow().to_pylist())
+
+    pieces = ask({})
+    if reach := _reach(pieces):
+        pieces = ask(reach)
+    found = Order()
+    places = []
+    for stream, group in groupby(pieces, _stream):
+        mine = [*group]
+        for earlier, later in pairwise(mine):
+            if later["first"]["position"] < earlier["last"]["position"]:
+                later["steps_back"] += 1
+                later["places"].append((later["key"][1], _place(later["first"], earlier["last"])))
+        row = {"stream": stream, "format": mine[0]["format"], "records": sum(one["records"] for one in mine)}
+        row["first_position"] = min(one["lowest"] for one in mine)
+        row["last_position"] = max(one["highest"] for one in mine)
+        row |= {name: sum(one[name] for one in mine) for name in ("steps_back", "behind")}
+        found.streams.append(row)
+        places += [place for one in mine for place in one["places"]]
+    found.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
+    places.sort(key=lambda place: (place[0], place[1]["offset"]))
+    found.places.extend(place for _, place in places[:PLACES])
+    return found
+
+
+def _of_order(events: pa.RecordBatch, length: int) -> pa.RecordBatch:
+    """The events that are compared, with the number of their piece of their file."""
+    events = _compared(events)
+    is_byte = pc.equal(events["offset_unit"], str(OffsetUnit.BYTE))
+    size = pc.if_else(is_byte, pa.scalar(length, pa.int64()), pa.scalar(max(1, length // 64), pa.int64()))
+    return _selected(events.append_column("piece", pc.divide(events["offset"], size)), _OF_ORDER)
+
+
+def _pieces(events: pa.RecordBatch, reach: Mapping[_Key, str]) -> list[_Row]:
+    """How the positions of each piece rise: ``key``, ``format``, ``records``, ``lowest``, ``highest``, the ``first``
+    and the ``last`` record, ``steps_back``, ``behind`` and the first ``places``. ``reach``: the highest position that
+    precedes a piece in its stream, where it is above the lowest of the piece."""
+    order = [(name, "ascending") for name in ("stream", "file_index", "offset")]
+    events = events.take(pc.sort_indices(events, order))
+    if not len(events):
+        return []
+    files, numbers = (np.asarray(events[name]) for name in ("file_index", "piece"))
+    streams = np.asarray(pc.rank(events["stream"], "ascending", tiebreaker="dense"))
+    ranks = np.asarray(pc.rank(events["position"], "ascending", tiebreaker="dense"))
+    is_first = [np.append(True, key[1:] != key[:-1]) for key in (streams, files, numbers)]
+    starts = np.flatnonzero(np.logical_or.reduce(is_first))
+    found = []
+    for start, end in pairwise([*starts.tolist(), len(events)]):
+        mine, rank = events.slice(start, end - start), ranks[start:end]
+        key = (mine["stream"][0].as_py(), int(files[start]), int(numbers[start]))
+        back = np.append(False, rank[1:] < rank[:-1])
+        behind = np.append(False, rank[1:] < np.maximum.accumulate(rank)[:-1])
+        if key in reach:
+            behind |= np.asarray(pc.less(mine["position"], reach[key]))
+        ends = pc.min_max(mine["position"]).as_py()
+        row = {"key": key, "format": mine["format"][0].as_py(), "lowest": ends["min"], "highest": ends["max"]}
+        row |= {"records": len(rank), "steps_back": int(back.sum()), "behind": int(behind.sum())}
+        row |= {"first": _record(mine, 0), "last": _record(mine, len(rank) - 1)}
+        places = np.flatnonzero(back)[:PLACES].tolist()
+        row["places"] = [(key[1], _place(_record(mine, at), _record(mine, at - 1))) for at in places]
+        found.append(row)
+    return found
+
+
+def _record(events: pa.RecordBatch, row: int) -> _Row:
+    found: _Row = events.slice(row, 1).select(_SHOWN).to_pylist()[0]
+    return found
+
+
+def _place(record: _Row, before: _Row) -> _Row:
+    """A step back: a record and the one that precedes it."""
+    return record | {f"before_{name}": before[name] for name in ("position", "file", "offset")}
+
+
+def _stream(piece: _Row) -> str:
+    stream: str = piece["key"][0]
+    return stream
+
+
+def _reach(pieces: Sequence[_Row]) -> dict[_Key, str]:
+    """The highest position that precedes each piece in its stream, where it is above the lowest of the piece."""
+    found = {}
+    for _, group in groupby(pieces, _stream):
+        highest = ""
+        for one in group:
+            if one["lowest"] < highest:
+                found[one["key"]] = highest
+            highest = max(highest, one["highest"])
     return found
 
 
 def twice(capture: Tables) -> Twice:
-    """Positions that several records of the capture have, whatever the stream; one Spark job, and two more that compare
-    the records' bytes where there are any; none where events are stored."""
-    stored = _stored_records(capture)
-    if stored is not None:
-        positions = stored["position"].value_counts()
-        several = positions.filter(pc.greater(positions.field("counts"), 1))
-        if (pc.sum(several.field("counts")).as_py() or 0) <= _COMPARED:
-            bodies = _stored_records(capture, several.field("values")) if len(several) else None
-            return Twice(0, 0) if bodies is None else twice_of(bodies)
-    repeated = _records(capture).groupBy("position").count().where("count > 1").select("position")
-    if not repeated.limit(1).count():
-        return Twice(0, 0)
-    place = F.struct("file_index", "offset", "file", "kind", "transaction_id")
-    many = (
-        _records(capture, with_bytes=True)
-        .join(repeated, "position", "left_semi")
-        .groupBy("position")
-        .agg(
-            F.count("*").alias("records"),
-            F.count_distinct("bytes").alias("different"),
-            F.min(place).alias("first"),
-            F.max(place).alias("again"),
-        )
-    )
-    surplus, duplicates = F.sum(F.col("records") - 1), F.sum(F.col("records") - F.col("different"))
-    counts = many.agg(F.count("*"), surplus, duplicates).toArrow()
-    found = Twice(*(column[0].as_py() for column in counts.columns))
-    if found.positions:
-        same = F.col("different") == 1
-        rows = many.orderBy(same, "again").select(
-            *("position", "records", F.when(same, "duplicate").otherwise("same position").alias("what")),
-            *("first.file", "first.offset"),
-            *[F.col("again")[name].alias(f"again_{name}") for name in ("file", "offset", "kind")],
-            F.coalesce("first.transaction_id", "again.transaction_id").alias("transaction_id"),
-        )
-        found.places.extend(rows.limit(PLACES).toArrow().to_pylist())
-    return found
+    """Positions that several records of the capture have, whatever the stream; one Spark job, and another one that
+    compares the records' bytes where there are any; none where events are stored."""
+    events, bodies = _events(capture), _events(capture, "raw")
+    of_order, of_twice = partial(_of_order, length=_PIECE), _of_twice
+    if isinstance(events, Stored):
+        counts = pc.value_counts(joined([*map(of_order, events.batches())], _OF_ORDER)["position"])
+        several = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        of_twice = partial(_of_twice, positions=several)
+    else:
+        positions = prepared(events, of_order, _OF_ORDER).groupBy("position").count().where("count > 1")
+        if not positions.limit(1).count():
+            return Twice(0, 0)
+        bodies = cast("DataFrame", bodies).join(positions, "position", "left_semi")
+    shared = folded_by(bodies, of_twice, _OF_TWICE, ["bucket"], _shared, _added)
+    return Twice(*shared[:3], [shown for *_, shown in shared[3]])
 
 
-def missing_numbers(capture: Tables) -> list[dict[str, Any]]:
-    """Numbers that a source counts up one by one, and that are not there: the offsets of a topic's partition, the
-    record ids of an event log. One row a stream that has such numbers: ``stream``, ``numbering`` (``offset`` or
+def _of_twice(events: pa.RecordBatch, positions: pa.Array | None = None) -> pa.RecordBatch:
+    """The events that are compared, of some ``positions``, with a hash of each ``body``: its bytes and, as these are
+    those of the record alone, its kind and table. Without images its header fields take the place of the bytes."""
+    if positions is not None:
+        events = events.filter(pc.is_in(events["position"], positions))
+    events = _compared(events)
+    rows = events.select(["kind", "schema_name", "table_name", "raw", "headers", "position"]).to_pylist()
+    columns: dict[str, list[Any]] = {"body": [], "bucket": []}
+    for row in rows:
+        position, headers = row.pop("position"), row.pop("headers")
+        body = [*row.values(), headers if row["raw"] is None else None]
+        columns["body"].append(hashlib.sha256(repr(body).encode()).digest())
+        columns["bucket"].append(zlib.crc32(position.encode()) % _BUCKETS)
+    for name, values in columns.items():
+        events = events.append_column(name, pa.array(values, _OF_TWICE.field(name).type))
+    return _selected(events, _OF_TWICE)
+
+
+def _shared(events: pa.RecordBatch) -> _Shared:
+    """What is found in events that share positions."""
+    by_position: dict[str, list[_Row]] = {}
+    for row in events.to_pylist():
+        by_position.setdefault(row["position"], []).append(row)
+    duplicates, places = 0, []
+    for position, rows in by_position.items():
+        rows.sort(key=lambda row: (row["file_index"], row["offset"]))
+        first, again, bodies = rows[0], rows[-1], {row["body"] for row in rows}
+        duplicates += len(rows) - len(bodies)
+        shown = {"position": position, "records": len(rows)}
+        shown |= {"what": "same position" if len(bodies) > 1 else "duplicate"}
+        shown |= {name: first[name] for name in ("file", "offset")}
+        shown |= {f"again_{name}": again[name] for name in ("file", "offset", "kind")}
+        shown["transaction_id"] = first["transaction_id"] or again["transaction_id"]
+        places.append((len(bodies) == 1, again["file_index"], again["offset"], shown))
+    return len(by_position), len(events) - len(by_position), duplicates, _first_places(places)
+
+
+def _added(parts: Sequence[_Shared]) -> _Shared:
+    counts = [sum(found) for found in zip(*(part[:3] for part in parts), strict=True)] or [0, 0, 0]
+    return (*counts, _first_places([place for part in parts for place in part[3]]))  # type: ignore[return-value]
+
+
+def _first_places(places: list[Any]) -> list[Any]:
+    return sorted(places, key=lambda place: place[:3])[:PLACES]
+
+
+def missing_numbers(capture: Tables) -> list[_Row]:
+    """Numbers that a source counts up one by one, and that are missing: the offsets of a topic's partition, the record
+    ids of an event log. One row a stream that has such numbers: ``stream``, ``numbering`` (``offset`` or
     ``record_id``), ``first``, ``last``, ``there`` (different ones), ``missing`` (between first and last); those with
     most missing first. One Spark job, none where events are stored.
 
@@ -216,220 +316,74 @@ def missing_numbers(capture: Tables) -> list[dict[str, Any]]:
     """
     if capture.format in FORMATS and capture.format not in _NUMBERED:
         return []
-    columns = (*_PLACED, *(["headers"] if capture.format in _MESSAGES else []))
-    stored = stored_rows(capture, "events", columns, ONE_BY_ONE)
-    if stored is not None:
-        return numbers_of(stored, capture.format)
-    offsets = F.when(F.col("format").isin(*_MESSAGES), F.col("headers")[_OFFSET].try_cast("long"))
-    ids = F.when(F.col("format") == "idm-event-log", F.regexp_extract("position", "[0-9]+$", 0).try_cast("long"))
-    rows = (
-        _streams(capture.headers.where(F.col("format").isin(*_NUMBERED)))
-        .select(
-            "stream",
-            F.when(F.col("format").isin(*_MESSAGES), "offset").otherwise("record_id").alias("numbering"),
-            F.coalesce(offsets, ids).alias("number"),
-        )
-        .where("number IS NOT NULL")
-        .groupBy("stream", "numbering")
-        .agg(
-            F.min("number").alias("first"),
-            F.max("number").alias("last"),
-            F.count_distinct("number").alias("there"),
-        )
-        .withColumn("missing", F.col("last") - F.col("first") + 1 - F.col("there"))
-    )
-    found: list[dict[str, Any]] = rows.orderBy(F.desc("missing"), "stream").toArrow().to_pylist()
-    return found
+    keys = ("stream", "numbering", "block")
+    rows = folded_by(_events(capture), _of_numbers, _OF_NUMBERS, keys, _numbered, pa.concat_tables).group_by(keys[:2])
+    rows = rows.aggregate([("first", "min"), ("last", "max"), ("there", "sum")])
+    found = rows.rename_columns([*keys[:2], "first", "last", "there"]).to_pylist()
+    found = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in found]
+    return sorted(found, key=lambda row: (-row["missing"], row["stream"]))
 
 
-def gaps(capture: Tables, limit: int = PLACES) -> list[dict[str, Any]]:
+def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The numbers of the events that have one, with the block that each is in."""
+    is_message = pc.is_in(events["format"], pa.array(_MESSAGES))
+    text = events["position"]
+    if "headers" in events.schema.names:
+        text = pc.if_else(is_message, pc.map_lookup(events["headers"], _OFFSET, "first"), text)
+    digits = pc.struct_field(pc.extract_regex(text, "(?:^|[^0-9])0*(?P<number>[0-9]{1,18})$"), "number")
+    events = events.append_column("number", digits.cast(pa.int64()))
+    events = events.append_column("numbering", pc.if_else(is_message, "offset", "record_id"))
+    events = events.append_column("block", pc.divide(events["number"], _BLOCK))
+    is_numbered = pc.and_(pc.is_in(events["format"], pa.array(_NUMBERED)), events["number"].is_valid())
+    return _selected(_with_stream(events.filter(is_numbered)), _OF_NUMBERS)
+
+
+def _numbered(events: pa.RecordBatch) -> pa.Table:
+    """The ``first`` and the ``last`` number of each stream, and how many different ones are ``there``."""
+    asked = [("number", "min"), ("number", "max"), ("number", "count_distinct")]
+    found = pa.table(events).group_by(["stream", "numbering"]).aggregate(asked)
+    return found.rename_columns(["stream", "numbering", "first", "last", "there"])
+
+
+def gaps(capture: Tables, limit: int = PLACES) -> list[_Row]:
     """The problems that speak of what is missing in the source's own numbering (:data:`cdcwb.model.Problem.GAP`), the
     first ``limit`` by place, in the columns of the model."""
     return first_problems(capture, ("file", "offset", "transaction_id"), limit, [Problem.GAP])
 
 
-# --- of stored events -------------------------------------------------------------------------------------------------
+# --- what is compared -------------------------------------------------------------------------------------------------
 
 
-def _stored_records(capture: Any, positions: pa.Array | None = None) -> pa.RecordBatch | None:
-    """The events whose positions are compared, as :func:`_records`, with their ``stream``; None where they are not
-    stored, or very many. ``positions``: only those with one of these, with their ``raw`` and ``headers``."""
-    columns = (*_PLACED, *(["headers"] if capture.format in _MESSAGES or positions is not None else []))
-    columns += () if positions is None else ("raw",)
+def _events(capture: Tables, *more: str) -> DataFrame | Stored:
+    """The columns of events that are read, ``more`` with the header fields, without Spark where they are stored and not
+    very many."""
+    has_headers = more or capture.format in (*_MESSAGES, SEVERAL)
+    columns = (*_READ, *(["headers"] if has_headers else []), *more)
     rows = stored_rows(capture, "events", columns, ONE_BY_ONE)
-    if rows is None:
-        return None
-    apart = [*_APART, *([str(Kind.BEFORE)] if get_format(capture.format).pairing is Pairing.POSITION else [])]
-
-    def compared(batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_placed = batch["position"].is_valid() if positions is None else pc.is_in(batch["position"], positions)
-        return batch.filter(pc.and_(is_placed, pc.invert(pc.is_in(batch["kind"], pa.array(apart)))))
-
-    found = joined([compared(batch) for batch in rows.batches()], rows.schema)
-    return found.append_column("stream", _streams_of(found, capture.format))
+    return (capture.events if more else capture.headers).select(*columns) if rows is None else rows
 
 
-def _streams_of(events: pa.RecordBatch, format: str) -> pa.Array:
-    """As :func:`_streams`, of the events of one capture."""
-    if format in _MESSAGES:
-        topic, number = (pc.map_lookup(events["headers"], name, "first") for name in (_TOPIC, _PARTITION))
-        partition = pc.binary_join_element_wise("partition ", number, "")
-        return pc.binary_join_element_wise(events["file"], topic, partition, ", ", null_handling="skip")
-    if format == "qlik-change-table":
-        labels = table_labels(events)
-        apart = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))
-        return pc.if_else(apart, events["file"], labels)
-    return pc.replace_substring_regex(pc.fill_null(events["position"], ""), "/?[^/]*$", "")
+def _compared(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The events whose positions are compared, with their ``stream``."""
+    is_half = pc.and_(pc.is_in(events["format"], _PAIRED), pc.equal(events["kind"], str(Kind.BEFORE)))
+    is_apart = pc.or_(is_half, pc.is_in(events["kind"], _APART))
+    return _with_stream(events.filter(pc.and_not(events["position"].is_valid(), is_apart)))
 
 
-def order_of(events: pa.RecordBatch, format: str) -> Order:
-    """As :func:`order`, of events with their ``stream``."""
-    events = events.take(pc.sort_indices(events, [(name, "ascending") for name in ("stream", "file_index", "offset")]))
-    if not len(events):
-        return Order()
-    position, streams = events["position"], events["stream"].dictionary_encode()
-    stream = np.asarray(streams.indices).astype(np.int64)
-    rank = np.asarray(pc.rank(position, "ascending", tiebreaker="dense")).astype(np.int64)
-    reach = np.maximum.accumulate(rank + stream * len(rank)) - stream * len(rank)  # the highest so far in its stream
-    follows = np.append(False, stream[1:] == stream[:-1])
-    back = follows & np.append(False, rank[1:] < rank[:-1])
-    behind = follows & np.append(False, rank[1:] < reach[:-1])
-    found = Order()
-    for code, name in enumerate(streams.dictionary.to_pylist()):
-        mine = stream == code
-        ends = pc.min_max(position.filter(pa.array(mine))).as_py()
-        counts = {"records": int(mine.sum()), "first_position": ends["min"], "last_position": ends["max"]}
-        counts |= {"steps_back": int(back[mine].sum()), "behind": int(behind[mine].sum())}
-        found.streams.append({"stream": name, "format": format, **counts})
-    found.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
-    rows = np.flatnonzero(back)
-    files, offsets = (np.asarray(events[name])[rows] for name in ("file_index", "offset"))
-    rows = rows[np.lexsort((offsets, files))][:PLACES]
-    columns = ["stream", "file", "offset", "record_type", "position", "transaction_id"]
-    places, before = events.select(columns).take(pa.array(rows)), events.take(pa.array(rows - 1))
-    for row, other in zip(places.to_pylist(), before.to_pylist(), strict=True):
-        found.places.append(row | {f"before_{name}": other[name] for name in ("position", "file", "offset")})
-    return found
-
-
-def twice_of(events: pa.RecordBatch) -> Twice:
-    """As :func:`twice`, of events of which several have the same position, with their ``raw`` and ``headers``."""
-    names = ("file_index", "offset", "file", "kind", "transaction_id")
-    by_position: dict[str, list[dict[str, Any]]] = {}
-    for row in events.to_pylist():
-        by_position.setdefault(row["position"], []).append(row)
-    surplus = duplicates = 0
-    found = []
-    for position, rows in by_position.items():
-        rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in names])
-        what = ("kind", "schema_name", "table_name", "raw")
-        bodies = {
-            (*(row[name] for name in what), None if row["raw"] is not None else str(row["headers"])) for row in rows
-        }
-        surplus += len(rows) - 1
-        duplicates += len(rows) - len(bodies)
-        first, again = rows[0], rows[-1]
-        told = {"position": position, "records": len(rows), "what": "same position" if len(bodies) > 1 else "duplicate"}
-        told |= {name: first[name] for name in ("file", "offset")}
-        told |= {f"again_{name}": again[name] for name in ("file", "offset", "kind")}
-        told["transaction_id"] = first["transaction_id"] or again["transaction_id"]
-        found.append((len(bodies) == 1, again["file_index"], again["offset"], told))
-    found.sort(key=lambda one: one[:3])
-    return Twice(len(found), surplus, duplicates, [told for *_, told in found[:PLACES]])
-
-
-def numbers_of(events: Stored, format: str) -> list[dict[str, Any]]:
-    """As :func:`missing_numbers`, of the events of one capture."""
-    rows = events.batch()
-    texts = rows["position"]
-    if format in _MESSAGES:
-        texts = pc.map_lookup(rows["headers"], _OFFSET, "first")
-    digits = pc.struct_field(pc.extract_regex(texts, "(?P<number>[0-9]+)$"), "number")
-    known = digits.is_valid()
-    rows, numbers = rows.filter(known), np.asarray(digits.filter(known).cast(pa.int64()))
-    streams = _streams_of(rows, format).dictionary_encode()
-    found = []
-    for code, name in enumerate(streams.dictionary.to_pylist()):
-        mine = np.unique(numbers[np.asarray(streams.indices) == code])
-        first, last, there = int(mine[0]), int(mine[-1]), len(mine)
-        row = {"stream": name, "numbering": "offset" if format in _MESSAGES else "record_id", "first": first}
-        found.append({**row, "last": last, "there": there, "missing": last - first + 1 - there})
-    return sorted(found, key=lambda row: (-row["missing"], row["stream"]))
-
-
-# --- with Spark -------------------------------------------------------------------------------------------------------
-
-
-_CARRIED: Final = pa.schema(
-    [
-        pa.field("stream", pa.string()),
-        pa.field("file_index", pa.int32()),
-        pa.field("piece", pa.int64()),
-        pa.field("carried_reach", pa.string()),
-        pa.field("carried", pa.struct([("position", pa.string()), ("file", pa.string()), ("offset", pa.int64())])),
-    ]
-)
-
-
-def _carried(pieces: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For each piece what came before it in its stream: the highest position and the last record (null: nothing)."""
-    stream: str | None = None
-    reach: str | None = None
-    last: Mapping[str, Any] | None = None
-    for piece in pieces:
-        if piece["stream"] != stream:
-            stream, reach, last = piece["stream"], None, None
-        place = {name: piece[name] for name in ("stream", "file_index", "piece")}
-        yield {**place, "carried_reach": reach, "carried": last}
-        reach = piece["highest"] if reach is None else max(reach, piece["highest"])
-        last = piece["last"]
-
-
-def _by_stream(pieces: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    streams: dict[str, list[dict[str, Any]]] = {}
-    for piece in pieces:
-        streams.setdefault(piece["stream"], []).append(piece)
-    yield from streams.values()
-
-
-def _stream(pieces: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "stream": pieces[0]["stream"],
-        "format": pieces[0]["format"],
-        "records": sum(piece["records"] for piece in pieces),
-        "first_position": min(piece["lowest"] for piece in pieces),
-        "last_position": max(piece["highest"] for piece in pieces),
-    }
-
-
-def _records(capture: Tables, with_bytes: bool = False) -> DataFrame:
-    """The events whose positions are compared; ``with_bytes``: with a hash of each record's bytes and, as the bytes are
-    those of the record alone, of its kind and table. Without images its header fields take the place of the bytes."""
-    shared = [name for name in FORMATS if get_format(name).pairing is Pairing.POSITION]
-    before = F.col("format").isin(*shared) & (F.col("kind") == str(Kind.BEFORE))
-    events = capture.events if with_bytes else capture.headers
-    rows = events.where(F.col("position").isNotNull() & ~F.col("kind").isin(*_APART) & ~before)
-    columns = ["format", "file", "file_index", "offset", "offset_unit", "kind", "record_type", "position"]
-    if with_bytes:
-        fields = F.to_json("headers", {"ignoreNullFields": "false"})
-        body = F.when(F.col("raw").isNull(), fields).otherwise(F.hex("raw")).alias("body")
-        rows = rows.withColumn("bytes", F.sha2(F.to_json(F.struct("kind", "schema_name", "table_name", body)), 256))
-        columns.append("bytes")
-    return _streams(rows).select("stream", *columns, "transaction_id")
-
-
-def _streams(rows: DataFrame) -> DataFrame:
+def _with_stream(events: pa.RecordBatch) -> pa.RecordBatch:
     """Adds ``stream``: a file's partition of a topic, a change table by its name, else the log, which is called by its
     capture where there are several."""
-    log = F.regexp_replace(F.regexp_extract(F.coalesce("position", F.lit("")), _LOG, 0), "/$", "")
-    partition = F.concat(F.lit("partition "), F.col("headers")[_PARTITION])
-    parts = F.concat_ws(", ", "file", F.col("headers")[_TOPIC], partition)
-    apart = (table_name() == NO_TABLE) | (F.col("kind") == str(Kind.CONTROL))  # a control table has one of its own
-    table = F.when(apart, F.col("file")).otherwise(table_name())
-    stream = F.when(F.col("format").isin(*_MESSAGES), parts).when(F.col("format") == "qlik-change-table", table)
-    return rows.withColumn("stream", stream.otherwise(log))
+    log = pc.replace_substring_regex(pc.fill_null(events["position"], ""), "/?[^/]*$", "")
+    labels = table_labels(events)
+    apart = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))  # a control table
+    stream = pc.if_else(pc.equal(events["format"], "qlik-change-table"), pc.if_else(apart, events["file"], labels), log)
+    if "headers" in events.schema.names:
+        topic, number = (pc.map_lookup(events["headers"], name, "first") for name in (_TOPIC, _PARTITION))
+        partition = pc.binary_join_element_wise("partition ", number, "")
+        partition = pc.binary_join_element_wise(events["file"], topic, partition, ", ", null_handling="skip")
+        stream = pc.if_else(pc.is_in(events["format"], pa.array(_MESSAGES)), partition, stream)
+    return events.append_column("stream", stream)
 
 
-def _piece(length: int) -> Column:
-    rows = max(1, length // 64)
-    return F.floor(F.col("offset") / F.when(F.col("offset_unit") == str(OffsetUnit.BYTE), length).otherwise(rows))
+def _selected(events: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([events[field.name].cast(field.type) for field in schema], schema=schema)

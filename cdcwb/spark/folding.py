@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from cdcwb.spark.stored import Stored
+from cdcwb.spark.stored import Stored, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["folded"]
+__all__ = ["folded", "folded_by", "prepared"]
 
 _SEVERAL = 8  # answers are merged when so many wait, so that a task holds few of them
 
@@ -44,3 +44,36 @@ def folded(rows: DataFrame | Stored, partial: Callable[[pa.RecordBatch], T], mer
         return merge(merged(rows.batches()))
     found = rows.mapInArrow(answers, "answer binary").toArrow()["answer"].to_pylist()
     return merge([pickle.loads(answer) for answer in found])
+
+
+def folded_by(
+    rows: DataFrame | Stored,
+    prepare: Callable[[pa.RecordBatch], pa.RecordBatch],
+    schema: pa.Schema,
+    keys: Sequence[str],
+    partial: Callable[[pa.RecordBatch], T],
+    merge: Callable[[Sequence[T]], T],
+) -> T:
+    """As :func:`folded`, where ``partial`` gets all rows together that have the same ``keys``, in any order.
+
+    ``prepare`` makes the rows, of ``schema``, from batches of the table. Spark shuffles them, a group of keys to a
+    call; of a stored table all rows are one call.
+    """
+    if isinstance(rows, Stored):
+        return merge([partial(joined([*map(prepare, rows.batches())], schema))])
+
+    def answer(group: pa.Table) -> pa.Table:
+        return pa.table({"answer": [pickle.dumps(partial(joined(group.to_batches(), schema)))]})
+
+    groups = prepared(rows, prepare, schema).groupBy(*keys).applyInArrow(answer, "answer binary")
+    return merge([pickle.loads(found) for found in groups.toArrow()["answer"].to_pylist()])
+
+
+def prepared(rows: DataFrame, prepare: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> DataFrame:
+    """The rows of ``schema`` that ``prepare`` makes from batches of a frame."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def batches(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from map(prepare, given)
+
+    return rows.mapInArrow(batches, from_arrow_schema(schema))
