@@ -204,8 +204,8 @@ def ledger_sentence(summary: Mapping[str, Any]) -> str:
     if summary["ledger"] is None:
         return f"Only a part of the capture is shown, so its events do not add up to its files: {counts}."
     if summary["ledger"] == "closes":
-        return f"All of the files is accounted for, each byte in exactly one event: {counts}."
-    return f"Not all of the files is accounted for: {summary['ledger'].removeprefix('open: ')}; {counts}."
+        return f"All bytes are accounted for, each in exactly one event: {counts}."
+    return f"Not all bytes are accounted for: {summary['ledger'].removeprefix('open: ')}; {counts}."
 
 
 Readers = Mapping[str, tuple[str, Mapping[str, Any]]]

@@ -27,7 +27,7 @@ def health(facts: dict[str, Any]) -> str:
         if severities.get(severity)
     ]
     faults = _mostly_malformed(facts["files"])
-    faults += [joined(found)] if found else []
+    faults += found
     if facts["malformed_bytes"]:
         faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are not a record")
     if facts["malformed_rows"]:

@@ -33,6 +33,7 @@ from cdcwb.index.places import Index
 from cdcwb.index.transactions import Transactions
 from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness
 from cdcwb.spark.stored import batches_of
+from cdcwb.time_axis import TimeAxis, axis_of
 
 __all__ = ["READ", "Changes", "build_changes", "open_changes", "read_changes"]
 
@@ -211,11 +212,18 @@ class Changes(Headers):
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """The first and the last time of a change or a transaction; None where there is no time at all."""
+        known = self._known_times
+        return (int(known.min()), int(known.max())) if len(known) else None
+
+    @cached_property
+    def axis(self) -> TimeAxis | None:
+        """What an axis of time shows of all changes and transactions."""
+        return axis_of(self._known_times)
+
+    @property
+    def _known_times(self) -> Ints:
         times = [self.at[self.timed], self.last_at[self.timed], self.transactions.began, self.transactions.ended]
-        known = [part[part != NO_TIME] for part in times]
-        least = [int(part.min()) for part in known if len(part)]
-        most = [int(part.max()) for part in known if len(part)]
-        return (min(least), max(most)) if least else None
+        return np.concatenate([part[part != NO_TIME] for part in times])
 
     @cached_property
     def users(self) -> npt.NDArray[np.int32]:

@@ -90,7 +90,7 @@ _HYPHEN: Final = re.compile(r"(?<!\S)-&gt;(?!\S)|(?<![^\s(])[^\s&<>]{0,30}\w-\w[
 _UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final = ("number", "duration", "size", "share")
-_TEXTS: Final = ("position", "transaction_id", "code", "setting")
+_TEXTS: Final = ("position", "transaction_id", "code", "setting", "command")
 
 
 @dataclass(slots=True)
@@ -210,8 +210,9 @@ def table(
     """
     rows = rows if isinstance(rows, list) else records(rows)
     commands = [{name: _inspect(row, name, columns) for name in columns} for row in rows]
-    if folder and "file" in columns:
-        rows = [row | {"file": _beneath(row["file"], folder)} for row in rows]
+    if folder:
+        shown = [name for name in ("file", "scope") if name in columns]
+        rows = [row | {name: _beneath(row[name], folder) for name in shown} for row in rows]
     if not rows:
         note(none)
         return

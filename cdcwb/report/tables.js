@@ -127,7 +127,7 @@
       const command = cell.title;
       const told = make("span", { class: "shown" });
       told.append(...cell.childNodes);
-      const copy = make("button", { type: "button", class: "inspect", title: `Copy: ${command}`, "aria-label": `Copy the command that shows the record: ${command}` }, "⧉");
+      const copy = make("button", { type: "button", class: "inspect", title: `Copy: ${command}`, "aria-label": `Copy the command that shows the record: ${command}` });
       copy.addEventListener("click", () => write(command).then(() => say(`copied: ${command}`), (error) => say(error.message)));
       cell.removeAttribute("title");
       cell.append(told, copy);

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
-from cdcwb.charts.theme import INK
+from cdcwb.charts.theme import INK, limit_time
 from cdcwb.errors import OptionError
 from cdcwb.index.changes import Changes
 from cdcwb.index.headers import Bools
@@ -36,6 +36,8 @@ ROWS: Final = 12
 
 _INSTEAD: Final = 40
 _SELECTED: Final = "selected"
+_ALIGNED: Final = {"l": 80, "r": 24}
+"""Margins in pixels that have room for the ticks of every chart of times."""
 
 DRAWN: Final = {True: 800, False: 5_000}
 """How many bars a live figure and one of a report have at most."""
@@ -139,7 +141,10 @@ def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
 
 
 def show_times(figure: go.Figure, bench: Bench) -> None:
-    """The selected times as a box in a figure, which has none or that of an earlier step."""
+    """Gives a figure the axis of time of all charts of its page, with the selected times as a box, where it has none or
+    that of an earlier step."""
+    limit_time(figure, bench.overview.changes.axis, "time")
+    figure.update_layout(margin=_ALIGNED)
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != _SELECTED]
     selection, span = bench.selection, bench.overview.changes.span
     if span is None or (selection.time_from is None and selection.time_to is None):

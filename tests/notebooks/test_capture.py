@@ -84,7 +84,7 @@ def test_every_byte_is_accounted_for_and_the_page_says_so(run: Run, name: str) -
     counted = sum(page.facts[f"{part}_bytes"] for part in ("record", "filler", "malformed"))
     assert counted == page.facts["bytes"]
     assert page.facts["malformed_bytes"] == MALFORMED.get(name, page.facts["malformed_bytes"])
-    assert "All of the files is accounted for, each byte in exactly one event" in page.html
+    assert "All bytes are accounted for, each in exactly one event" in page.html
 
 
 @pytest.mark.parametrize("name", FORMATS)

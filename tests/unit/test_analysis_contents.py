@@ -58,11 +58,11 @@ SUMMARY = {
 
 def test_the_sentence_about_the_ledger_says_whether_it_closes_and_what_is_in_it() -> None:
     assert contents.ledger_sentence(SUMMARY) == (
-        "All of the files is accounted for, each byte in exactly one event: 90 bytes decoded, 8 bytes of filler, "
+        "All bytes are accounted for, each in exactly one event: 90 bytes decoded, 8 bytes of filler, "
         "2 unparsed (2.00%)."
     )
     opened = contents.ledger_sentence(SUMMARY | {"ledger": "open: a.bin has 3 bytes in no event"})
-    assert opened.startswith("Not all of the files is accounted for: a.bin has 3 bytes in no event; 90 bytes decoded")
+    assert opened.startswith("Not all bytes are accounted for: a.bin has 3 bytes in no event; 90 bytes decoded")
     assert contents.ledger_sentence(SUMMARY | {"ledger": None}).startswith("Only a part of the capture is shown")
     rows = SUMMARY | {"unit": "row", "rows": 7, "malformed_rows": 1, "malformed_bytes": 0}
     assert "7 rows, 1 row of them unparsed" in contents.ledger_sentence(rows)

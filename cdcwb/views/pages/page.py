@@ -224,7 +224,8 @@ class Page:
         """What was detected from the capture itself, with the evidence; each setting is an option that overrides it."""
         detected = self.summary["detected"]
         heads = {"scope": "scope", "setting": "setting", "value": "value", "evidence": "evidence"}
-        sheet.table(detected, heads | {"overridden": "given as an option"}, none="Nothing had to be detected.")
+        heads |= {"overridden": "given as an option"}
+        sheet.table(detected, heads, none="Nothing had to be detected.", folder=self.asked.shown)
         if self.summary["changed_at"]:
             sheet.note(f"Times: {self.summary['changed_at']}.")
         sheet.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})

@@ -151,7 +151,7 @@ class Transactions(Page):
             )
         if drawn["widened"]:
             widened = plural(drawn["widened"], "bar")
-            sheet.note(f"{widened} drawn wider than its duration on the time axis; the text has the duration.")
+            sheet.note(f"{widened} drawn wider than the duration on the time axis; point at a bar to see its duration.")
 
     def _all_begins(self, sheet: Sheet, total: int) -> None:
         assert self.axis is not None
