@@ -14,7 +14,7 @@ from cdcwb.formats.arrays.maps import Ints, MapBuilder, TextPool
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.model import Problem
 
-__all__ = ["EventBatch", "columns_of"]
+__all__ = ["EventBatch", "batch_of", "columns_of", "text_array", "text_maps"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -120,3 +120,44 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
     """What a container says of its messages, by the names that headers give it; without facts that no message has."""
     return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
+
+
+# --- from rows --------------------------------------------------------------------------------------------------------
+
+
+def batch_of(rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
+    """A batch of :data:`cdcwb.model.EVENTS` from events as dictionaries; a column that a dictionary lacks is null, and
+    so is what is not among the ``wanted`` columns. ``given``: columns that are in no dictionary, each as an array or as
+    the value of all events."""
+    arrays: list[pa.Array] = []
+    for field in model.EVENTS:
+        name, kind = field.name, field.type
+        if not wanted.needs(name):
+            arrays.append(pa.nulls(len(rows), kind))
+        elif name in given:
+            value = given[name]
+            is_array = isinstance(value, pa.Array)
+            arrays.append(_typed(value, kind) if is_array else pa.repeat(pa.scalar(value, kind), len(rows)))
+        else:
+            values = [row.get(name) for row in rows]
+            make = text_maps if name in _MAPS else text_array if pa.types.is_string(kind) else None
+            arrays.append(pa.array(values, kind) if make is None else make(values))
+    return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+
+
+def text_maps(maps: Sequence[Mapping[str, str | None] | None]) -> pa.MapArray:
+    """Dictionaries of texts as maps; None is null."""
+    offsets = np.zeros(len(maps) + 1, dtype=np.int32)
+    np.cumsum([0 if one is None else len(one) for one in maps], out=offsets[1:])
+    missing = np.array([*(one is None for one in maps), False])
+    keys = text_array([key for one in maps if one for key in one])
+    items = text_array([text for one in maps if one for text in one.values()])
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=missing), keys, items)
+
+
+def text_array(texts: Sequence[str | None]) -> pa.StringArray:
+    """Texts as an array; half a surrogate pair becomes a question mark."""
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([None if text is None else text.encode("utf-8", "replace").decode() for text in texts])

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.exports.bytes_literal import find_literal
-from cdcwb.formats.goldengate.exports.names import names_of
+from cdcwb.formats.goldengate.exports.json_messages import find_literal
+from cdcwb.formats.goldengate.exports.layout import names_of
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
@@ -453,7 +453,7 @@ def test_a_literal_stands_for_the_bytes_that_python_would_print_so(text: str, le
     assert found is not None
     assert (found.value, found.closed) == (value, True)
     assert line[found.last :] == line[found.last : found.last + 1] + b" # more\n"
-    assert len(found.places) == len(value) + 1
+    assert len(found.offsets) == len(value) + 1
 
 
 def test_a_literal_without_an_end_is_malformed_and_the_rest_goes_on(tmp_path: Path) -> None:

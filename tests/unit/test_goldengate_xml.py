@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.exports import xml_messages
-from cdcwb.formats.goldengate.exports.xml_elements import parse_element
+from cdcwb.formats.goldengate.exports import xml_records
 from cdcwb.formats.goldengate.exports.xml_framing import What, boundaries, pieces
-from cdcwb.formats.goldengate.exports.xml_plain import plain_element, tag_attributes
+from cdcwb.formats.goldengate.exports.xml_records import parse_element
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
@@ -193,7 +192,7 @@ def test_tokens_that_disagree_are_said_and_the_first_counts(tmp_path: Path) -> N
 def test_the_id_of_a_long_transaction_is_found_behind_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xml_messages, "BATCH", 2)
+    monkeypatch.setattr(xml_records, "BATCH", 2)
     updates = [dbupdate("insert", {"ID": str(at)}) for at in range(30)]
     updates.append(dbupdate("insert", {"ID": "last"}, tokens=ids("1.2.3")))
     found = rows(put(tmp_path, transaction(*updates) + transaction(updates[0])))
@@ -272,70 +271,6 @@ def test_nothing_is_taken_from_outside_and_nothing_is_expanded(tmp_path: Path) -
     assert "undefined entity" in found[-1]["problems"][0]["detail"]
     with pytest.raises(ValueError, match="document type"):
         parse_element(b"<!DOCTYPE operation [<!ENTITY a 'aa'>]><operation>&a;</operation>")
-
-
-# --- the quick way ----------------------------------------------------------------------------------------------------
-
-ODD = [
-    " ",
-    "\n",
-    "\r",
-    "\t",
-    "]",
-    "]]>",
-    "&amp;",
-    "&lt;",
-    "&",
-    "&#65;",
-    ">",
-    "\x00",
-    "\x0b",
-    "\ufffe",
-    "é",
-    "'",
-    '"',
-    "<b/>",
-    "<",
-]
-TEXTS = st.lists(st.sampled_from([*"ab1", *ODD]), max_size=4).map("".join)
-CELLS = st.one_of(TEXTS, TEXTS.map("<![CDATA[{}]]>".format))
-
-
-@st.composite
-def elements(draw: st.DrawFn) -> str:
-    tokens = draw(st.booleans())
-    if draw(st.booleans()):
-        columns = draw(st.lists(st.tuples(TEXTS, st.none() | CELLS, st.none() | CELLS), max_size=3))
-        cells = "".join(column(name, before, after) for name, before, after in columns)
-        text = operation(cells, draw(TEXTS), tokens=token("R", draw(TEXTS)) if tokens else "").strip()
-        return text.replace("'", '"') if draw(st.booleans()) else text
-    cells = draw(st.dictionaries(st.sampled_from(["ID", "A", "B"]), st.none() | TEXTS, max_size=3))
-    more = draw(st.sampled_from([ids("1.2", "3"), ids("1", "2").replace("TK-CSN", "TK-XID"), ids("&lt;", "]]>")]))
-    image = draw(st.sampled_from(["", "before", "after"]))
-    text = dbupdate("update", cells, image=image, tokens=more if tokens else "", table="S").strip()
-    return text.replace("&lt;", draw(CELLS)) if draw(st.booleans()) else text
-
-
-@settings(max_examples=settings.default.max_examples * 5)
-@given(elements(), st.integers(0, 2**32), st.booleans())
-def test_the_quick_way_agrees_with_the_parser(text: str, seed: int, damage: bool) -> None:
-    rng = random.Random(seed)
-    if damage:
-        at = rng.randrange(len(text))
-        text = text[:at] + rng.choice(["", *ODD]) + text[at + rng.randrange(3) :]
-    quick = plain_element(text)
-    if quick is not None:
-        assert quick == parse_element(text.encode())
-
-
-def test_what_goldengate_writes_goes_the_quick_way() -> None:
-    columns = column("A", None, "<![CDATA[x]]>") + column("B", "&lt;", "")
-    assert plain_element(operation(columns, tokens=token("R", "AAA")).strip()) is not None
-    assert (
-        plain_element(dbupdate("update", {"ID": "1", "X": None}, image="before", tokens=ids("1.2")).strip()) is not None
-    )
-    assert tag_attributes('<transaction timestamp="a">') == tag_attributes("<transaction timestamp='a' >")
-    assert tag_attributes("<transaction timestamp='a>") == {}
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------

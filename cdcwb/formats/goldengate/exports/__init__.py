@@ -37,6 +37,7 @@ transaction without one is ``~<file_index>:<offset>``. ``headers`` has every fie
 from __future__ import annotations
 
 from cdcwb.formats.base import Field
+from cdcwb.formats.goldengate.exports.events import ToUtc
 from cdcwb.formats.goldengate.exports.files import (
     OPTIONS,
     ExportFile,
@@ -51,9 +52,8 @@ from cdcwb.formats.goldengate.exports.files import (
     scan,
     scan_messages,
 )
-from cdcwb.formats.goldengate.exports.json_fields import json_fields
+from cdcwb.formats.goldengate.exports.json_messages import json_fields
 from cdcwb.formats.goldengate.exports.summary import ColumnFacts, Summary, TableFacts
-from cdcwb.formats.goldengate.exports.times import ToUtc
 from cdcwb.formats.goldengate.exports.xml_fields import xml_fields
 
 __all__ = [

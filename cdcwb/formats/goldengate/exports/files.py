@@ -14,17 +14,17 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import EVERYTHING, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.goldengate.exports.bytes_literal import has_literals
-from cdcwb.formats.goldengate.exports.joined import apart
-from cdcwb.formats.goldengate.exports.json_forms import document_of, json_form, parse_cut, parse_json
-from cdcwb.formats.goldengate.exports.json_messages import events_of_json, summary_of_json, unfold, values_in
-from cdcwb.formats.goldengate.exports.rows import summarise
+from cdcwb.formats.goldengate.exports.events import ToUtc, typed_rows
+from cdcwb.formats.goldengate.exports.json_messages import (
+    events_of_messages,
+    has_literals,
+    message_counts,
+    summarise_messages,
+)
 from cdcwb.formats.goldengate.exports.summary import Summary
-from cdcwb.formats.goldengate.exports.times import ToUtc
-from cdcwb.formats.goldengate.exports.typed import typed_rows
 from cdcwb.formats.goldengate.exports.xml_framing import TOKEN, boundaries
-from cdcwb.formats.goldengate.exports.xml_messages import XmlReader
-from cdcwb.formats.json_values import MARK, CutOff
+from cdcwb.formats.goldengate.exports.xml_records import XmlReader
+from cdcwb.formats.json_values import MARK
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.selecting import select
@@ -185,24 +185,10 @@ def _first(container: Container, literals: bool) -> tuple[int, int]:
     """How many of a file's first messages are GoldenGate's, and how many were looked at."""
     for start, stop in containers.parts(container)[:1]:
         for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
-            messages = unfold(messages) if literals else messages
-            others = [number for number, value in values_in(messages) if not _is_message(value)]
-            values = values_in(apart(messages, others))
-            if values:
-                return sum(_is_message(value) for _, value in values), len(values)
+            valid, count = message_counts(messages, literals)
+            if count:
+                return valid, count
     return 0, 0
-
-
-def _is_message(value: bytes) -> bool:
-    try:
-        try:
-            document = parse_json(value, [])
-        except CutOff:
-            _, document = parse_cut(value)
-        json_form(document_of(document))
-    except ValueError:
-        return False
-    return True
 
 
 def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
@@ -283,7 +269,7 @@ def scan_messages(batches: Iterable[Messages], literals: bool = False) -> Summar
     """What is in messages, which are in bytes ``literals`` or as they are."""
     summary = Summary()
     for messages in batches:
-        summarise(summary_of_json(messages, literals, summary).groups, summary, True)
+        summarise_messages(messages, literals, summary)
     return summary
 
 
@@ -309,7 +295,7 @@ def read_messages(
     messages: Messages, place: tuple[str, int, str], settings: Settings, wanted: Wanted, literals: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The events of some messages of one file or partition; ``place``: it, its index and the unit of places."""
-    return select(events_of_json(messages, place, settings.to_utc, wanted, literals), wanted)
+    return select(events_of_messages(messages, place, settings.to_utc, wanted, literals), wanted)
 
 
 def read_table(
@@ -336,7 +322,9 @@ def record_at(file: ExportFile, file_index: int, offset: int, settings: Settings
     """
     if file.container is not None:
         found = containers.locate(file.container, offset)
-        events = events_of_json(found, (file.path, file_index, file.unit), settings.to_utc, EVERYTHING, file.literals)
+        events = events_of_messages(
+            found, (file.path, file_index, file.unit), settings.to_utc, EVERYTHING, file.literals
+        )
         rows = events.to_pylist()
         row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
         return row["raw"] or b"", row

@@ -1,4 +1,4 @@
-"""What is known of the tables of an export once it was gone through: columns, keys, types, how many records."""
+"""Summary of an export: its tables with their columns, types and keys, its positions and counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.goldengate.exports.names import Names
+from cdcwb.formats.event_batch import text_array
+from cdcwb.formats.goldengate.exports.events import Record, position_of, times_of
+from cdcwb.formats.goldengate.exports.layout import Names, names_of
 
 __all__ = ["ColumnFacts", "Number", "Summary", "TableFacts"]
 
@@ -167,3 +169,31 @@ class Summary:
         if position is not None:
             self.first = position if self.first is None else min(self.first, position)
             self.last = position if self.last is None else max(self.last, position)
+
+    def take(self, records: Sequence[Record], typed: bool) -> None:
+        """Takes in complete records. ``typed``: values are those of JSON, else they are texts."""
+        self.records += len(records)
+        images: dict[tuple[Names, tuple[str, ...]], list[Any]] = {}
+        for record in records:
+            self.see(position_of(record, {}))
+            names = names_of(record.table)
+            if names.label is None or record.operation is None:
+                continue
+            table = self.tables.setdefault(names.label, TableFacts(names))
+            table.records += 1
+            table.keys = table.keys or (tuple(record.keys) if record.keys else None)
+            for part in ("after", "before"):
+                image = record.columns(part)
+                if image:
+                    images.setdefault((names, tuple(image)), []).extend(image.values())
+        for (names, columns), values in images.items():
+            table = self.tables[names.label or ""]
+            for at, name in enumerate(columns):
+                column = values[at :: len(columns)]
+                if typed:
+                    table.column(name).values(column)
+                else:
+                    table.column(name).texts(text_array(column))
+        times = times_of(text_array([record.text("time") for record in records]), None)
+        self.timed += times.printed
+        self.zoned += times.zoned

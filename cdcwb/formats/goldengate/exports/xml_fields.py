@@ -12,7 +12,7 @@ from typing import Final
 from xml.sax.saxutils import unescape
 
 from cdcwb.formats.base import Field
-from cdcwb.formats.goldengate.exports.meanings import field_meaning, token_meaning
+from cdcwb.formats.goldengate.exports.layout import field_meaning, token_meaning
 from cdcwb.model import Problem
 
 __all__ = ["xml_fields"]
