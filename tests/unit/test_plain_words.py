@@ -87,3 +87,16 @@ def test_documents_have_the_words_of_the_field(document: str) -> None:
     lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
     found = [(number, wrong[0]) for number, line in enumerate(lines, 1) for wrong in NOT_OURS.finditer(line)]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "data" / "README.md"],
+    ids=lambda page: page.stem,
+)
+def test_documents_have_the_words_of_the_field(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = [
+        f"{page.name}:{text[: wrong.start()].count(chr(10)) + 1}: {wrong[0]!r}" for wrong in NOT_OURS.finditer(text)
+    ]
+    assert found == []
