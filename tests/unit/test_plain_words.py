@@ -81,15 +81,6 @@ def test_columns_and_problems_have_the_words_of_the_field() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
-)
-def test_documents_have_the_words_of_the_field(document: str) -> None:
-    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
-    found = [(number, wrong[0]) for number, line in enumerate(lines, 1) for wrong in NOT_OURS.finditer(line)]
-    assert found == []
-
-
-@pytest.mark.parametrize(
     "page",
     [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "data" / "README.md"],
     ids=lambda page: page.stem,
