@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.rules import xml_unfit
-from cdcwb.formats.tabular.rows import is_binary, plain, texts_of
+from cdcwb.formats.tabular import is_binary, plain, texts_of
 from cdcwb.xds.vectors import Bools, Ints, coded, numbers
 
 __all__ = ["TableNow", "effective"]

@@ -23,10 +23,9 @@ from cdcwb.formats.qlik_change_table.event import event
 from cdcwb.formats.qlik_change_table.inspect import context_of
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.reading import iter_parts
-from cdcwb.formats.tabular.anatomy import cut, cut_json
-from cdcwb.formats.tabular.dialect import DEFAULT, Dialect
-from cdcwb.formats.tabular.rows import CsvRows
+from cdcwb.formats.tabular import DEFAULT, CsvRows, Dialect, cut_json
 from tests.local import ledger, plan_of
+from tests.reference.delimited import cut
 
 FORMAT = "qlik-change-table"
 _MAPS = ("before", "after", "headers", "key")

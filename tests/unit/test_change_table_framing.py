@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.formats.tabular import framing
-from cdcwb.formats.tabular.dialect import Dialect, as_bytes
-from cdcwb.formats.tabular.framing import count_quotes, find_start, first_record
-from cdcwb.formats.tabular.rows import unescape
+from cdcwb.formats.tabular import Dialect, as_bytes, cut_fields, delimited
+from cdcwb.formats.tabular.delimited import count_quotes, find_start, first_record
 
 
 class Text:
@@ -29,17 +27,17 @@ class Text:
 
 Segment = tuple[int, int, str, list[bytes] | None]
 STATES = {
-    framing.RECORD: "record",
-    framing.FILLER: "filler",
-    framing.MALFORMED: "malformed",
-    framing.TRUNCATED: "truncated",
+    delimited.RECORD: "record",
+    delimited.FILLER: "filler",
+    delimited.MALFORMED: "malformed",
+    delimited.TRUNCATED: "truncated",
 }
 
 
 def fast(data: bytes, dialect: Dialect, width: int, start: int = 0, stop: int | None = None) -> list[Segment]:
     """Begin, end, state and fields of each segment, as the framing has it."""
     out: list[Segment] = []
-    for some in framing.records(Text(data), start, len(data) if stop is None else stop, dialect, width):
+    for some in delimited.records(Text(data), start, len(data) if stop is None else stop, dialect, width):
         fields = iter(zip(some.starts.tolist(), some.ends.tolist(), strict=True))
         for at in range(len(some)):
             state = STATES[int(some.state[at])]
@@ -132,8 +130,7 @@ widths = st.integers(1, 3)
 @settings(max_examples=600)
 def test_every_text_is_cut_as_byte_by_byte(data: bytes, dialect: Dialect, width: int, window: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(framing, "_WINDOW", window)
-        patch.setattr(framing, "_LEAST", 8)
+        patch.setattr(delimited, "_WINDOW", window)
         assert fast(data, dialect, width) == slow(data, dialect, width)
 
 
@@ -184,7 +181,7 @@ def states(data: bytes, width: int, dialect: Dialect = Dialect()) -> list[tuple[
 def reasons(data: bytes, width: int) -> list[str]:
     return [
         reason
-        for some in framing.records(Text(data), 0, len(data), Dialect(), width)
+        for some in delimited.records(Text(data), 0, len(data), Dialect(), width)
         for _, reason in sorted(some.reasons.items())
     ]
 
@@ -234,8 +231,8 @@ def test_a_record_may_hold_line_ends_delimiters_and_quotes_in_quotes() -> None:
 
 
 def test_a_record_longer_than_the_limit_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framing, "LONGEST", 64)
-    monkeypatch.setattr(framing, "_WINDOW", 16)
+    monkeypatch.setattr(delimited, "LONGEST", 64)
+    monkeypatch.setattr(delimited, "_WINDOW", 16)
     data = b'1,"' + b"x\n" * 60 + b'"\n2,b\n'
     found = states(data, 2)
     assert found[0] == (b'1,"x\n', "malformed")
@@ -263,7 +260,8 @@ def test_the_first_record_is_found_alone() -> None:
     ],
 )
 def test_escapes_count_only_before_quotes(content: bytes, text: bytes) -> None:
-    assert unescape(content, b'"', b"\\") == text
+    cells = cut_fields(b'"' + content + b'"', Dialect(escape=b"\\"), ("A",), "utf-8")
+    assert [cell.text for cell in cells] == [text.decode()]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

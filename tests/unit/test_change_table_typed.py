@@ -407,9 +407,9 @@ def test_side_files_are_not_inspected(tmp_path: Path) -> None:
 
 
 def test_places_far_into_a_file_are_found_as_by_reading_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdcwb.formats.tabular import locating
+    from cdcwb.formats.tabular import parts
 
-    monkeypatch.setattr(locating, "_NEAR", 500)
+    monkeypatch.setattr(parts, "_NEAR", 500)
     path = tmp_path / "t__ct.csv"
     body = "".join(f'I,{number},"line\nwith ""quotes"", {number}"\n' for number in range(300))
     path.write_text("header__change_oper,ID,TEXT\n" + body)

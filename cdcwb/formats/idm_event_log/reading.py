@@ -17,8 +17,7 @@ from cdcwb.formats.idm_event_log.log import COLUMNS, LOG, Finding
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileEntry
 from cdcwb.formats.idm_event_log.sql_dump import Segments, SqlRows, segments
 from cdcwb.formats.idm_event_log.sql_values import column
-from cdcwb.formats.tabular import ColumnRows, CsvRows, Gap, Names, Part, TextRows, iter_parts, text_rows
-from cdcwb.formats.tabular.framing import Bytewise
+from cdcwb.formats.tabular import Bytewise, ColumnRows, CsvRows, Gap, Names, Part, TextRows, iter_parts, text_rows
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = ["LogPart", "log_part", "log_parts", "sql_segments"]

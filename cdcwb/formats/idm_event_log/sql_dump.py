@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.formats.idm_event_log.sql_patterns import BLANK, FROM_SELECT, Patterns, folded_name, names_of, patterns
-from cdcwb.formats.tabular import Gap
-from cdcwb.formats.tabular.framing import LONGEST
+from cdcwb.formats.tabular import LONGEST, Gap
 from cdcwb.model import Problem
 
 __all__ = ["BOM", "Segments", "SqlRows", "begins_like_dump", "is_table", "segments"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from cdcwb.formats.base import Field
 from cdcwb.formats.qlik_change_table.event import Context, Mask, event, mask_of, partition_times, sequence_time, time_of
 from cdcwb.formats.qlik_change_table.facts import CONTROL, LETTERS, LOAD, OPERATIONS
-from cdcwb.formats.tabular.anatomy import Cell
+from cdcwb.formats.tabular import Cell
 from cdcwb.model import Problem
 from cdcwb.words import joined, moment, plural
 

@@ -22,7 +22,7 @@ from cdcwb.formats.qlik_change_table.headers import read_operations
 from cdcwb.formats.qlik_change_table.layout import Rows
 from cdcwb.formats.qlik_change_table.masks import mask_bytes
 from cdcwb.formats.qlik_change_table.plan import MaskSettings
-from cdcwb.formats.tabular.rows import is_binary
+from cdcwb.formats.tabular import is_binary
 from cdcwb.model import Kind, Operation
 from cdcwb.words import joined, plural
 

@@ -20,8 +20,7 @@ from cdcwb.formats.qlik_change_table.planning import plan_beginnings
 from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.reader import FileReader
 from cdcwb.formats.qlik_change_table.reading import find_part
-from cdcwb.formats.tabular.anatomy import cut, cut_json
-from cdcwb.formats.tabular.dialect import DEFAULT
+from cdcwb.formats.tabular import DEFAULT, cut_fields, cut_json
 
 __all__ = ["context_of", "inspect_row"]
 
@@ -98,7 +97,7 @@ def _tree(plan: Plan, rows: Rows, record: bytes, context: Context) -> Field:
     cells = (
         cut_json(record)
         if shape.kind == "json"
-        else cut(record, shape.dialect or DEFAULT, rows.layout.names, plan.charset)
+        else cut_fields(record, shape.dialect or DEFAULT, rows.layout.names, plan.charset)
     )
     if isinstance(cells, str):
         return Field("row", 0, len(record), record, None, cells)

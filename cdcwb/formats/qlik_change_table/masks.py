@@ -15,7 +15,7 @@ from cdcwb.formats.qlik_change_table.facts import WIDTHS
 from cdcwb.formats.qlik_change_table.headers import Findings
 from cdcwb.formats.qlik_change_table.layout import Rows
 from cdcwb.formats.qlik_change_table.plan import MaskSettings
-from cdcwb.formats.tabular.rows import is_binary
+from cdcwb.formats.tabular import is_binary
 
 __all__ = ["changed_columns", "mask_bytes"]
 

@@ -10,7 +10,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.qlik_change_table.facts import FORMAT, SUFFIX
-from cdcwb.formats.tabular.dialect import Dialect, as_bytes
+from cdcwb.formats.tabular import Dialect, as_bytes
 
 __all__ = ["OPTIONS", "Options"]
 

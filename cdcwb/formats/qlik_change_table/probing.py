@@ -15,10 +15,10 @@ from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.qlik_change_table.names import side_file
 from cdcwb.formats.qlik_change_table.options import Options
 from cdcwb.formats.qlik_change_table.side_files import Column, SideFile, read_side_file
-from cdcwb.formats.tabular.delimited import field_text, line_end
-from cdcwb.formats.tabular.dialect import DEFAULT, Dialect
-from cdcwb.formats.tabular.framing import Bytes, first_record
+from cdcwb.formats.tabular import DEFAULT, Dialect
+from cdcwb.formats.tabular.delimited import Bytes, line_end
 from cdcwb.formats.tabular.probing import BOM, HEAD, parquet_file, rows_of_json
+from cdcwb.formats.tabular.rows import first_texts
 
 __all__ = ["Probe", "is_side_file", "probe"]
 
@@ -147,12 +147,12 @@ def _csv(path: str, head: Bytes, whole: bool, side: SideFile | None, options: Op
     dialect = options.dialect(base)
     dialect, note = line_end(head, dialect)
     mark = len(BOM) if head[:3].tobytes() == BOM else 0
-    found = first_record(head[mark:], dialect, whole)
+    found = first_texts(head[mark:], dialect, options.charset, whole)
     fields: list[str] = []
     heading, end = "", 0
     if found is not None:
-        edges, end = found
-        fields = [field_text(head[mark + a : mark + b].tobytes(), dialect, options.charset) for a, b in edges]
+        texts, end = found
+        fields = [dialect.null.decode(options.charset) if text is None else text for text in texts]
         heading = head[mark : mark + end].tobytes().decode(options.charset, "backslashreplace").rstrip("\r\n")
     typed = _typed_header(fields, dialect, options.charset)
     if typed:

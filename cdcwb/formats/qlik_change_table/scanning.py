@@ -20,8 +20,7 @@ from cdcwb.formats.qlik_change_table.headers import positions, read_operations
 from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Shape, SplitEntry
 from cdcwb.formats.qlik_change_table.reading import iter_parts
-from cdcwb.formats.tabular import EVERYTHING, Stretch, begin_of
-from cdcwb.formats.tabular.parts import csv_parts
+from cdcwb.formats.tabular import EVERYTHING, Stretch, begin_of, csv_parts
 from cdcwb.model import Kind, OffsetUnit, Operation
 
 __all__ = ["Scan", "ScanTask", "ddl_rows", "scan"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.formats.tabular.dialect import DEFAULT, Dialect, as_bytes
+from cdcwb.formats.tabular import DEFAULT, Dialect, as_bytes
 
 __all__ = ["Column", "SideFile", "column", "read_side_file"]
 

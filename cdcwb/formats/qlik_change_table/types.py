@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdcwb.formats.qlik.types import common_type, decimal_type, replicate_type
 from cdcwb.formats.qlik_change_table.side_files import Column
-from cdcwb.formats.tabular.rows import plain
+from cdcwb.formats.tabular import plain
 from cdcwb.formats.text_values import cast, parsed
 
 __all__ = ["arrow_type", "common_type", "typed"]

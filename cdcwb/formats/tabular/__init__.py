@@ -6,21 +6,45 @@ of text; :func:`cut` says where large files can be cut, and :func:`scan_all` mak
 
 from __future__ import annotations
 
-from cdcwb.formats.tabular.anatomy import Cell, cut_json
-from cdcwb.formats.tabular.anatomy import cut as cut_fields
-from cdcwb.formats.tabular.dialect import DEFAULT, Dialect, as_bytes
-from cdcwb.formats.tabular.file import EVERYTHING, FileProbe
-from cdcwb.formats.tabular.locating import find_part, part_at
-from cdcwb.formats.tabular.names import Layout, Names, clean, numbered
-from cdcwb.formats.tabular.parts import Gap, Part, iter_parts, read_parts, rows_of_batch
+from cdcwb.formats.tabular.delimited import LONGEST, Bytewise
+from cdcwb.formats.tabular.file import DEFAULT, EVERYTHING, Dialect, FileProbe, Layout, Names, as_bytes, clean, numbered
+from cdcwb.formats.tabular.parts import (
+    Gap,
+    Part,
+    Stretch,
+    StretchReader,
+    TextRows,
+    begin_of,
+    csv_parts,
+    cut,
+    find_part,
+    iter_parts,
+    part_at,
+    read_parts,
+    rows_of_batch,
+    scan_all,
+    text_rows,
+)
 from cdcwb.formats.tabular.probing import probe_file
-from cdcwb.formats.tabular.rows import ColumnRows, CsvRows, Rows
-from cdcwb.formats.tabular.splitting import Stretch, StretchReader, begin_of, cut, scan_all
-from cdcwb.formats.tabular.together import TextRows, text_rows
+from cdcwb.formats.tabular.rows import (
+    Cell,
+    ColumnRows,
+    CsvRows,
+    Rows,
+    as_strings,
+    cut_fields,
+    cut_json,
+    interleaved,
+    is_binary,
+    plain,
+    texts_of,
+)
 
 __all__ = [
     "DEFAULT",
     "EVERYTHING",
+    "LONGEST",
+    "Bytewise",
     "Cell",
     "ColumnRows",
     "CsvRows",
@@ -35,18 +59,24 @@ __all__ = [
     "StretchReader",
     "TextRows",
     "as_bytes",
+    "as_strings",
     "begin_of",
     "clean",
+    "csv_parts",
     "cut",
     "cut_fields",
     "cut_json",
     "find_part",
+    "interleaved",
+    "is_binary",
     "iter_parts",
     "numbered",
     "part_at",
+    "plain",
     "probe_file",
     "read_parts",
     "rows_of_batch",
     "scan_all",
     "text_rows",
+    "texts_of",
 ]

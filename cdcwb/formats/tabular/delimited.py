@@ -1,38 +1,479 @@
-"""How a delimited file is written, by its first records."""
+"""Delimited text: records and fields framed by one loop with state, dialects detected from the first records
+(docs/formats/qlik-change-table.md §1.3, §10).
+
+A record whose quotes do not close, or are followed by other text than a delimiter, is damage up to the end of its first
+line; the next record begins there.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.tabular.dialect import DEFAULT, Dialect
-from cdcwb.formats.tabular.framing import Bytes, first_record
-from cdcwb.formats.tabular.rows import unescape
+from cdcwb.formats.kernels import kernel
+from cdcwb.formats.tabular.file import DEFAULT, Dialect
 from cdcwb.words import plural
 
-__all__ = ["cell", "field_text", "find_dialect", "line_end"]
+__all__ = [
+    "CHUNK",
+    "FILLER",
+    "LONGEST",
+    "MALFORMED",
+    "RECORD",
+    "TRUNCATED",
+    "Bytes",
+    "Bytewise",
+    "Records",
+    "count_quotes",
+    "find_dialect",
+    "find_start",
+    "first_record",
+    "line_end",
+    "records",
+]
 
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Spans = npt.NDArray[np.int32]
+
+RECORD: Final = 0
+FILLER: Final = 1
+MALFORMED: Final = 2
+TRUNCATED: Final = 3
+
+LONGEST: Final = 64 << 20
+"""A longer record is damage."""
+
+CHUNK: Final = 32_768
+"""Segments that are framed at once, at most."""
+
+_WINDOW: Final = 4 << 20
+_CELLS: Final = 4 << 20  # spans that are held at once
+_LOOK_BACK: Final = 1 << 16
 _DELIMITERS: Final = {b",": "comma", b"\t": "tab", b";": "semicolon", b"|": "bar"}
-_RECORDS: Final = 50  # that tell the delimiter and the number of columns
-_STRETCH: Final = 1 << 16
+_RECORDS: Final = 50  # that show the delimiter and the number of columns
+_HEAD: Final = 1 << 18  # bytes that show them
+_LONGEST_IN_HEAD: Final = 1 << 16
+
+# status of a record from the kernel
+_WHOLE: Final = 0
+_OPEN: Final = 1
+_FOLLOWED: Final = 2
+_LONG: Final = 3
 
 
-def find_dialect(tokens: Mapping[str, bytes], body: Bytes, whole: bool) -> tuple[Dialect, str, list[int]]:
-    """The dialect of which ``tokens`` are given, with the delimiter that parts the records best; why that one; and the
-    numbers of fields in the first records. ``whole``: the file ends with ``body``.
+class Bytewise(Protocol):
+    """What framing needs of a source: its length and its bytes."""
 
-    Raises OptionError where the tokens do not go together.
+    length: int
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """The bytes from ``start`` to ``stop``, clipped."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Neighbouring segments of a file, in order, without holes; offsets count from ``base``, where ``buffer`` begins.
+
+    A segment is ``[start, end)``. ``state`` is :data:`RECORD`, :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`
+    (by the file's end); ``reasons`` says of the latter three (by index) what they are or what was expected and found.
+    ``starts`` and ``ends`` are matrices with a row for each valid record (``good``: their indices) and a column for
+    each field; quotes are inside.
+    """
+
+    base: int
+    buffer: Bytes
+    start: Ints
+    end: Ints
+    state: npt.NDArray[np.uint8]
+    reasons: dict[int, str]
+    good: Ints
+    starts: Spans
+    ends: Spans
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _matches(b: Bytes, at: int, token: Bytes) -> bool:
+    """Is the token at this offset?"""
+    if at + len(token) > len(b):
+        return False
+    for step in range(len(token)):  # noqa: SIM110  (kernels know no generators)
+        if b[at + step] != token[step]:
+            return False
+    return True
+
+
+@kernel
+def _line_end(b: Bytes, at: int, record: Bytes, crlf: bool) -> int:
+    """The length of the line end at this offset; 0: there is none."""
+    if crlf and at + 1 < len(b) and b[at] == 13 and b[at + 1] == 10:
+        return 2
+    return len(record) if _matches(b, at, record) else 0
+
+
+@kernel
+def _closing(b: Bytes, at: int, quote: int, escape: int) -> int:
+    """The offset after the closing quote of a field whose content begins at ``at``; one more than the length: none."""
+    size = len(b)
+    while at < size:
+        byte = np.int64(b[at])
+        if byte == escape:
+            run = at
+            while at < size and np.int64(b[at]) == escape:
+                at += 1
+            if at < size and np.int64(b[at]) == quote and (at - run) & 1:
+                at += 1
+        elif byte != quote:
+            at += 1
+        elif at + 1 < size and np.int64(b[at + 1]) == quote:
+            at += 2
+        else:
+            return at + 1
+    return size + 1
+
+
+@kernel
+def _frame(
+    b: Bytes,
+    place: int,
+    stop: int,
+    is_end: bool,
+    longest: int,
+    special: Bytes,
+    delimiter: Bytes,
+    record: Bytes,
+    crlf: bool,
+    quote: int,
+    escape: int,
+    width: int,
+    start: Ints,
+    content: Ints,
+    end: Ints,
+    status: Bytes,
+    count: Ints,
+    fault: Ints,
+    starts: Spans,
+    ends: Spans,
+) -> tuple[int, int, int]:
+    """Frames the records that begin in ``[place, stop)``; ``is_end``: the file ends with the buffer.
+
+    Gives the offset where the next record begins, the number of segments and that of valid ones. It stops where the
+    buffer does not hold all of a record, or the arrays are full. Of each segment: ``start``, where its ``content``
+    ends, its ``end``, ``status``, ``count``: its fields, up to the damage, and ``fault``: where the damage is.
+    ``starts`` and ``ends`` get the spans of the fields of records with ``width`` of them.
+    """
+    size = len(b)
+    slack = max(len(delimiter), len(record), 2)
+    segment = 0
+    good = 0
+    while place < stop and segment < len(start):
+        begin = place
+        more = not is_end and size - begin < longest
+        state = 0
+        fields = 0
+        at = begin
+        while True:
+            first = at
+            if at < size and np.int64(b[at]) == quote:
+                at = _closing(b, at + 1, quote, escape)
+                if more and at >= size:
+                    return begin, segment, good
+                if at > size:
+                    state = 1
+                    break
+            else:
+                while at < size:
+                    if special[b[at]] and (_matches(b, at, delimiter) or _line_end(b, at, record, crlf) > 0):
+                        break
+                    at += 1
+            if more and at + slack > size:
+                return begin, segment, good
+            if fields < width:
+                starts[good, fields] = first
+                ends[good, fields] = at
+            fields += 1
+            if _matches(b, at, delimiter):
+                at += len(delimiter)
+                continue
+            size_of_end = _line_end(b, at, record, crlf)
+            if size_of_end == 0 and at < size:
+                state = 2
+            elif size_of_end == 0 and not is_end:
+                state = 3
+            else:
+                content[segment] = at
+                place = at + size_of_end
+            break
+        count[segment] = fields
+        if state:
+            fault[segment] = at
+            at = begin
+            while at < size and _line_end(b, at, record, crlf) == 0:
+                at += 1
+            if at == size and more:
+                return begin, segment, good
+            content[segment] = at
+            place = at + _line_end(b, at, record, crlf)
+        elif fields == width and (width == 1 or content[segment] > begin):
+            good += 1
+        start[segment] = begin
+        end[segment] = place
+        status[segment] = state
+        segment += 1
+    return place, segment, good
+
+
+@kernel
+def _walk(
+    b: Bytes,
+    at: int,
+    stop: int,
+    inside: int,
+    target: int,
+    special: Bytes,
+    delimiter: Bytes,
+    record: Bytes,
+    quote: int,
+    escape: int,
+) -> tuple[int, int]:
+    """Counts the quotes in ``[at, stop)`` that are not escaped, up to the first line end outside of quotes that ends at
+    ``target`` or later; gives their number, and where that line end ends (-1: there is none). ``inside``: is ``at``
+    within quotes?"""
+    quotes = 0
+    while at < stop:
+        byte = np.int64(b[at])
+        if byte == quote:
+            run = at
+            while run > 0 and np.int64(b[run - 1]) == escape:
+                run -= 1
+            quotes += 1 - ((at - run) & 1)
+            at += 1
+        elif special[byte] and _matches(b, at, delimiter):
+            at += len(delimiter)
+        elif special[byte] and _matches(b, at, record):
+            at += len(record)
+            if (quotes + inside) & 1 == 0 and at >= target:
+                return quotes, at
+        else:
+            at += 1
+    return quotes, -1
+
+
+class _Tokens(NamedTuple):
+    """A dialect as the kernels take it."""
+
+    special: Bytes  # of each byte: may a delimiter or a line end begin with it?
+    delimiter: Bytes
+    record: Bytes
+    crlf: bool
+    quote: int
+    escape: int
+
+
+@cache
+def _tokens(dialect: Dialect) -> _Tokens:
+    special = np.zeros(256, dtype=np.uint8)
+    special[[dialect.delimiter[0], dialect.record[0], *(b"\r" if dialect.crlf else b"")]] = 1
+    quote, escape = (token[0] if token else -1 for token in (dialect.quote, dialect.escape if dialect.quote else b""))
+    crlf = dialect.crlf and dialect.record == b"\n"
+    return _Tokens(special, as_array(dialect.delimiter), as_array(dialect.record), crlf, quote, escape)
+
+
+def as_array(token: bytes) -> Bytes:
+    """Bytes as an array that may be written to, as all that kernels get."""
+    return np.frombuffer(bytearray(token), np.uint8)
+
+
+# --- framing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Framed:
+    """Segments as the kernel gives them, and where the next begins."""
+
+    place: int
+    start: Ints
+    content: Ints
+    end: Ints
+    status: npt.NDArray[np.uint8]
+    count: Ints
+    fault: Ints
+    starts: Spans
+    ends: Spans
+
+
+def _framed(
+    buffer: Bytes, at: int, stop: int, is_end: bool, dialect: Dialect, width: int, room: int, longest: int = 0
+) -> _Framed:
+    """At most ``room`` segments that begin in ``[at, stop)``; ``longest``: bytes of a record (0: :data:`LONGEST`)."""
+    start, content, end, count, fault = np.empty((5, room), dtype=np.int64)
+    status = np.empty(room, dtype=np.uint8)
+    starts, ends = np.empty((2, room, width), dtype=np.int32)
+    place, segments, good = _frame(
+        buffer,
+        at,
+        stop,
+        is_end,
+        longest or LONGEST,
+        *_tokens(dialect),
+        width,
+        start,
+        content,
+        end,
+        status,
+        count,
+        fault,
+        starts,
+        ends,
+    )
+    some = slice(0, segments)
+    return _Framed(
+        *(place, start[some], content[some], end[some], status[some], count[some], fault[some]),
+        *(starts[:good], ends[:good]),
+    )
+
+
+def records(
+    source: Bytewise, start: int, stop: int, dialect: Dialect, width: int, room: int = CHUNK
+) -> Iterator[Records]:
+    """The segments that begin in ``[start, stop)``, at most ``room`` at once; one has to begin at ``start``. ``width``
+    is the number of fields that a record must have."""
+    place, size = start, _WINDOW
+    room = max(1, min(room, _CELLS // max(width, 1)))
+    while place < min(stop, source.length):
+        buffer = source.read(place, min(place + size, place + LONGEST))
+        is_end = place + len(buffer) >= source.length
+        last = min(stop - place, len(buffer))
+        at = 0
+        while at < last:
+            found = _framed(buffer, at, last, is_end, dialect, width, room)
+            if not len(found.start):
+                break
+            yield _records(place, buffer, is_end, found, width)
+            at = found.place
+        size = _WINDOW if at else size * 4  # the first record is longer than the window
+        place += at
+
+
+def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int) -> Records:
+    """Segments with their states, and the reasons of those that are not records."""
+    blank = (found.content == found.start) & (found.status == _WHOLE) & (width != 1)
+    damaged = found.status != _WHOLE
+    wrong = damaged | (~blank & (found.count != width))
+    state = np.where(wrong, MALFORMED, np.where(blank, FILLER, RECORD)).astype(np.uint8)
+    reasons: dict[int, str] = dict.fromkeys(np.flatnonzero(blank).tolist(), "blank line")
+    for index in np.flatnonzero(wrong).tolist():
+        count, status = int(found.count[index]), int(found.status[index])
+        cut_off = is_end and int(found.end[index]) == len(buffer) and found.content[index] == found.end[index]
+        if status == _WHOLE:
+            reason, suffix = f"expected {width} fields, found {count}", " where the file ends"
+            cut_off = cut_off and count < width
+        else:
+            reason, suffix = _damage(buffer, found, index, is_end), ""
+        if cut_off:
+            state[index], reason = TRUNCATED, f"truncated: {reason}{suffix}"
+        reasons[index] = reason
+    good = np.flatnonzero(state == RECORD)
+    return Records(base, buffer, found.start, found.end, state, reasons, good, found.starts, found.ends)
+
+
+def _damage(buffer: Bytes, found: _Framed, index: int, is_end: bool) -> str:
+    count, status, fault = int(found.count[index]), int(found.status[index]), int(found.fault[index])
+    if status == _LONG:
+        return f"a record longer than {LONGEST} bytes"
+    if status == _OPEN:
+        what = "the file ends" if is_end else f"it is not closed within {LONGEST} bytes"
+        return f"field {count + 1} begins with a quote and {what}"
+    return (
+        f"expected a delimiter after the closing quote of field {count}, found {buffer[fault : fault + 8].tobytes()!r}"
+    )
+
+
+def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> tuple[list[tuple[int, int]], int] | None:
+    """Where the fields of the first record of a buffer begin and end, and where that record ends, line end included;
+    None if there is none. ``is_end``: the file ends with the buffer."""
+    if not len(buffer):
+        return None
+    found = _framed(buffer, 0, 1, is_end, dialect, 0, 1)
+    if not len(found.start) or found.status[0] != _WHOLE:
+        return None
+    width = int(found.count[0])
+    again = _framed(buffer, 0, 1, is_end, dialect, width, 1)
+    if not len(again.starts):  # a blank line
+        return [(0, 0)] * width, found.place
+    return list(zip(again.starts[0].tolist(), again.ends[0].tolist(), strict=True)), found.place
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+def count_quotes(source: Bytewise, start: int, stop: int, dialect: Dialect) -> int:
+    """How many quotes in ``[start, stop)`` are not escaped: an odd number swaps inside and outside."""
+    if not dialect.quote:
+        return 0
+    total = 0
+    for place in range(start, stop, _WINDOW):
+        limit = min(place + _WINDOW, stop)
+        low = max(place - _LOOK_BACK, 0) if dialect.escape else place
+        total += _walked(source.read(low, limit), place - low, limit - low, 0, limit, dialect)[0]
+    return total
+
+
+def _walked(buffer: Bytes, at: int, stop: int, inside: int, target: int, dialect: Dialect) -> tuple[int, int]:
+    tokens = _tokens(dialect)
+    found: tuple[int, int] = _walk(
+        *(buffer, at, min(stop, len(buffer)), inside, target),
+        *(tokens.special, tokens.delimiter, tokens.record, tokens.quote, tokens.escape),
+    )
+    return found
+
+
+def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool) -> int:
+    """Where the first record begins at or after ``place``, as far as quotes show: ``inside``: is the byte before the
+    line end that may end right at ``place`` within quotes? The file's length where none begins."""
+    edge = len(dialect.record)
+    start = max(place - edge, 0)
+    within = int(inside)
+    while start < source.length:
+        limit = min(start + _WINDOW, source.length)
+        low = max(start - _LOOK_BACK, 0) if dialect.escape else start
+        buffer = source.read(low, min(limit + edge, source.length))
+        quotes, end = _walked(buffer, start - low, limit - low, within, place - low, dialect)
+        if end >= 0:
+            return low + end
+        within = (within + quotes) & 1
+        start = limit
+    return source.length
+
+
+# --- dialects ---------------------------------------------------------------------------------------------------------
+
+
+def find_dialect(tokens: Mapping[str, bytes], body: Bytes, is_end: bool) -> tuple[Dialect, str, list[int]]:
+    """The dialect of which ``tokens`` are given, with the delimiter that separates the records best; why that one; and
+    the numbers of fields in the first records. ``is_end``: the file ends with ``body``.
+
+    Raises OptionError where the tokens contradict each other.
     """
     try:
         given: dict[str, Any] = {"delimiter": b"\0", **tokens}
         base = replace(DEFAULT, **given)
         if "delimiter" in tokens:
-            return base, "given as an option", _widths(body, base, whole)
+            return base, "given as an option", _widths(body, base, is_end)
     except ValueError as reason:
         raise OptionError(f"options {', '.join(tokens)}: {reason}") from None
     tried: list[tuple[float, Dialect, str, list[int]]] = []
@@ -41,7 +482,7 @@ def find_dialect(tokens: Mapping[str, bytes], body: Bytes, whole: bool) -> tuple
             dialect = replace(base, delimiter=token)
         except ValueError:
             continue
-        widths = _widths(body, dialect, whole)
+        widths = _widths(body, dialect, is_end)
         usual, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
         score = (usual - 1) * count / len(widths) if widths else 0.0
         evidence = f"a {word} splits {count} of the first {plural(len(widths), 'record')} into {usual} fields"
@@ -54,31 +495,20 @@ def find_dialect(tokens: Mapping[str, bytes], body: Bytes, whole: bool) -> tuple
     return dialect, evidence, widths
 
 
-def _widths(body: Bytes, dialect: Dialect, whole: bool) -> list[int]:
-    """The numbers of fields of the first records; of one that is damaged, its line is left out."""
+def _widths(body: Bytes, dialect: Dialect, is_end: bool) -> list[int]:
+    """The numbers of fields of the first records; of a damaged one, its line is left out."""
     dialect, _ = line_end(body, dialect)
-    widths: list[int] = []
-    place = 0
-    stretch = len(body)
-    while place < stretch and len(widths) < _RECORDS:
-        some = body[place : place + _STRETCH]
-        found = first_record(some, dialect, whole and place + _STRETCH >= stretch)
-        if found is None:
-            newline = np.flatnonzero(some == dialect.record[-1])
-            if not len(newline):
-                break
-            place += int(newline[0]) + 1
-            continue
-        edges, end = found
-        if len(edges) > 1 or edges[0][0] < edges[0][1]:
-            widths.append(len(edges))
-        place += max(end, 1)
+    head = body[:_HEAD]
+    is_end = is_end and len(head) == len(body)
+    found = _framed(head, 0, len(head), is_end, dialect, 0, 2 * _RECORDS, _LONGEST_IN_HEAD)
+    counted = (found.status == _WHOLE) & ((found.count > 1) | (found.content > found.start))
+    widths: list[int] = found.count[counted][:_RECORDS].tolist()
     return widths
 
 
 def line_end(head: Bytes, dialect: Dialect) -> tuple[Dialect, str | None]:
-    """The dialect with the line ends that the file has: a carriage return may stand before each newline. Where they are
-    not those that the dialect says, a sentence about it besides."""
+    """The dialect with the line ends that the file has: a carriage return may precede each newline. Where they are not
+    those of the dialect, a sentence about it besides."""
     if dialect.record not in (b"\n", b"\r\n"):
         return dialect, None
     newlines = np.flatnonzero(head == 10)
@@ -87,19 +517,3 @@ def line_end(head: Bytes, dialect: Dialect) -> tuple[Dialect, str | None]:
     if dialect.record == b"\r\n" and len(newlines) and not returned:
         return replace(dialect, record=b"\n", crlf=True), r"expected lines that end in \r\n, found \n"
     return replace(dialect, crlf=dialect.record == b"\n" and returned), None
-
-
-def cell(raw: bytes, dialect: Dialect, charset: str) -> str | None:
-    """The text of a field as it stands in the file, quotes included; None for NULL."""
-    return None if raw == dialect.null else field_text(raw, dialect, charset)
-
-
-def field_text(raw: bytes, dialect: Dialect, charset: str) -> str:
-    """The text of a field as it stands in the file, quotes included."""
-    if dialect.quote and len(raw) >= 2 and raw[:1] == dialect.quote:
-        raw = raw[1:-1]
-        if dialect.escape:
-            raw = unescape(raw, dialect.quote, dialect.escape)
-        else:
-            raw = raw.replace(dialect.quote * 2, dialect.quote)
-    return raw.decode(charset, "backslashreplace")

@@ -1,15 +1,33 @@
-"""What has to be known of a file to read its rows."""
+"""What has to be known of a file to read its rows: its kind, the names of its columns, and for delimited text its
+dialect (docs/formats/qlik-change-table.md §1.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from cdcwb.formats.tabular.dialect import Dialect
-from cdcwb.formats.tabular.names import numbered
+from cdcwb.unique_names import unique_names, unused_name
 
-__all__ = ["BROKEN", "CSV", "EVERYTHING", "EXCEL", "JSON", "PARQUET", "FileProbe"]
+__all__ = [
+    "BROKEN",
+    "CSV",
+    "DEFAULT",
+    "EVERYTHING",
+    "EXCEL",
+    "JSON",
+    "PARQUET",
+    "Dialect",
+    "FileProbe",
+    "Layout",
+    "Names",
+    "are_names",
+    "as_bytes",
+    "clean",
+    "named",
+    "numbered",
+]
 
 CSV: Final = "csv"
 JSON: Final = "json"
@@ -19,6 +37,125 @@ BROKEN: Final = "broken"
 
 EVERYTHING: Final = 1 << 62
 """A stop behind the end of every file."""
+
+
+# --- dialects ---------------------------------------------------------------------------------------------------------
+
+_HEX: Final = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})+)")
+_NAMED: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n", "\\\\": "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """``delimiter`` stands between fields, ``record`` behind a record, both one byte or more. ``quote`` and ``escape``
+    are one byte, or empty where there is none. ``null`` is the text of a NULL, which is never quoted. ``crlf``: a
+    carriage return before the newline belongs to the line's end.
+
+    In a quoted field a doubled quote stands for one. An escape counts only in front of a quote: of a run of escapes
+    there, every two stand for one, and one that is left over makes the quote part of the text.
+    """
+
+    delimiter: bytes = b","
+    record: bytes = b"\n"
+    quote: bytes = b'"'
+    escape: bytes = b""
+    null: bytes = b""
+    crlf: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for tokens of which one is another or a part of it."""
+        tokens = [("quote", self.quote), ("escape", self.escape)]
+        for name, token in tokens:
+            if len(token) > 1:
+                raise ValueError(f"expected one byte as {name}, found {token!r}")
+        tokens = [("delimiter", self.delimiter), ("record delimiter", self.record), *tokens]
+        for name, token in tokens:
+            for other, within in tokens:
+                if name != other and token and token in within:
+                    raise ValueError(f"{name} {token!r} cannot be distinguished from {other} {within!r}")
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Dialect:
+        """What :meth:`to_dict` gave."""
+        return cls(**{name: raw[name].encode("latin-1") for name in _BYTES}, crlf=raw["crlf"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        return {name: getattr(self, name).decode("latin-1") for name in _BYTES} | {"crlf": self.crlf}
+
+    def sentence(self) -> str:
+        """The dialect in a few words."""
+        parts = [f"delimiter {_shown(self.delimiter)}", f"record delimiter {_shown(self.record)}"]
+        parts.append(f"quote {_shown(self.quote)}" if self.quote else "no quotes")
+        parts += [f"escape {_shown(self.escape)}"] if self.escape else []
+        parts.append(f"NULL is {_shown(self.null)}" if self.null else "NULL is an empty field without quotes")
+        return ", ".join(parts)
+
+
+_BYTES: Final = ("delimiter", "record", "quote", "escape", "null")
+DEFAULT: Final = Dialect()
+
+
+def as_bytes(text: str, charset: str) -> bytes:
+    r"""The bytes of a delimiter as a side file or an option writes it: itself, ``0x01``, or ``\t``.
+
+    Raises UnicodeEncodeError for characters that the character set does not have.
+    """
+    match = _HEX.fullmatch(text)
+    if match:
+        return bytes.fromhex(match[1])
+    return _NAMED.get(text, text).encode(charset)
+
+
+def _shown(data: bytes) -> str:
+    return repr(data.decode("utf-8", "backslashreplace"))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+_NAME: Final = re.compile(r"\s*[^\W\d][\w $#@./:()-]{0,127}\s*")
+
+
+class Layout(Protocol):
+    """What has to be known of columns to read them; formats add what they mean."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns in the order of the file, each once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A layout that is nothing but names."""
+
+    names: tuple[str, ...]
+
+
+def numbered(width: int) -> tuple[str, ...]:
+    """Names for columns that have none, ``column_1`` and so on."""
+    return tuple(f"column_{place}" for place in range(1, width + 1))
+
+
+def named(fields: Sequence[str | None]) -> tuple[str, ...]:
+    """The names in a header line: blanks around them are not part of them, an empty one is ``column_`` and its number,
+    and all are different."""
+    names = [field.strip() for field in clean(fields)]
+    return unique_names(name or unused_name(f"column_{number}", names) for number, name in enumerate(names, 1))
+
+
+def clean(names: Iterable[str | None]) -> list[str]:
+    """Names that can be written; half of a surrogate pair, which JSON may spell, becomes an escape."""
+    return [(name or "").encode("utf-8", "backslashreplace").decode() for name in names]
+
+
+def are_names(fields: Sequence[str | None]) -> bool:
+    """Are these names of columns, all different? They begin with a letter or an underscore."""
+    names = [(text or "").strip().casefold() for text in fields]
+    return len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

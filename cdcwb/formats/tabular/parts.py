@@ -5,50 +5,70 @@ All of them give :class:`Part`: neighbouring segments of a file, the rows among 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
-from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Container, read
-from cdcwb.formats.tabular import framing
-from cdcwb.formats.tabular.dialect import DEFAULT
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Container, locate, read
+from cdcwb.formats.tabular import delimited
+from cdcwb.formats.tabular.delimited import CHUNK, Bytewise, count_quotes, find_start
 from cdcwb.formats.tabular.excel import Workbook
-from cdcwb.formats.tabular.file import CSV, EVERYTHING, EXCEL, JSON, PARQUET, FileProbe
-from cdcwb.formats.tabular.names import Layout, Names, clean
+from cdcwb.formats.tabular.file import (
+    CSV,
+    DEFAULT,
+    EVERYTHING,
+    EXCEL,
+    JSON,
+    PARQUET,
+    Dialect,
+    FileProbe,
+    Layout,
+    Names,
+    clean,
+)
 from cdcwb.formats.tabular.rows import ColumnRows, CsvRows, Rows, json_column, plain
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = [
-    "CHUNK",
     "Gap",
     "Part",
+    "Scanned",
+    "Stretch",
+    "StretchReader",
+    "TextRows",
+    "begin_of",
     "container_of",
     "csv_parts",
+    "cut",
+    "find_part",
     "iter_parts",
     "open_parquet",
+    "part_at",
     "read_parts",
     "rows_of_batch",
+    "scan_all",
+    "text_rows",
 ]
 
 Ints = npt.NDArray[np.int64]
 L = TypeVar("L", bound=Layout)
-
-CHUNK: Final = 32_768
-"""Rows that become one Arrow batch, at most."""
+_NEAR: Final = 64 << 20  # bytes before a row that are framed rather than skipped by counting quotes
 
 _JSON_BATCH: Final = 8192
 _PARQUET_BATCH: Final = 8192
 _MOST_LAYOUTS: Final = 1000  # sets of keys that are remembered
 _VALUES: Final = 1 << 20  # of a batch of Parquet rows
 
-_CODES: Final = {framing.FILLER: None, framing.MALFORMED: Problem.MALFORMED, framing.TRUNCATED: Problem.TRUNCATED}
+_CODES: Final = {delimited.FILLER: None, delimited.MALFORMED: Problem.MALFORMED, delimited.TRUNCATED: Problem.TRUNCATED}
 _MESSAGE_CODES: Final = {
     MESSAGE: Problem.MALFORMED,  # one that is not a row
     FILLER: None,
@@ -127,7 +147,7 @@ def _bytes_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
             yield from csv_parts(source, file, layout, start, stop)
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
-            raw = source.read(0, framing.LONGEST).tobytes()
+            raw = source.read(0, delimited.LONGEST).tobytes()
             yield _lone(0, source.length, OffsetUnit.BYTE, Problem.MALFORMED, reason, raw)
     finally:
         source.close()
@@ -147,31 +167,23 @@ def _one(value: int) -> Ints:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def csv_parts(source: framing.Bytewise, file: FileProbe, layout: L, start: int, stop: int) -> Iterator[Part[L]]:
-    """The segments of a delimited file that is open."""
+def csv_parts(
+    source: Bytewise, file: FileProbe, layout: L, start: int, stop: int, room: int = CHUNK
+) -> Iterator[Part[L]]:
+    """The segments of a delimited file that is open, at most ``room`` in a part."""
     dialect = file.dialect or DEFAULT
     if start == 0 and file.first:
         reason = "header line" if file.header else "byte order mark"
         raw = source.read(0, file.first).tobytes()
         yield _lone(0, file.first, OffsetUnit.BYTE, None, reason, raw)
-    for records in framing.records(source, max(start, file.first), stop, dialect, len(layout.names)):
-        whole = CsvRows.of(records, layout, dialect, file.charset)
-        for first in range(0, len(records), CHUNK):
-            yield _csv_part(records, whole, first, min(first + CHUNK, len(records)))
-
-
-def _csv_part(records: framing.Records, rows: CsvRows[L], first: int, last: int) -> Part[L]:
-    low, high = np.searchsorted(records.good, [first, last])
-    offset = records.base + records.start[first:last]
-    part: Part[L] = Part(offset, records.end[first:last] - records.start[first:last], OffsetUnit.BYTE)
-    if low < high:
-        some = rows if (low, high) == (0, len(records.good)) else rows.take(np.arange(low, high))
-        part.rows.append((records.good[low:high] - first, some))
-    for index in first + np.flatnonzero(records.state[first:last] != framing.RECORD):
-        code = _CODES[int(records.state[index])]
-        raw = records.buffer[records.start[index] : records.end[index]].tobytes()
-        part.gaps.append(Gap(int(index) - first, code, records.reasons[int(index)], raw))
-    return part
+    for found in delimited.records(source, max(start, file.first), stop, dialect, len(layout.names), room):
+        part: Part[L] = Part(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
+        if len(found.good):
+            part.rows.append((found.good, CsvRows.of(found, layout, dialect, file.charset)))
+        for index, reason in sorted(found.reasons.items()):
+            raw = found.buffer[found.start[index] : found.end[index]].tobytes()
+            part.gaps.append(Gap(index, _CODES[int(found.state[index])], reason, raw))
+        yield part
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -282,3 +294,287 @@ def _excel_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[
             yield part
         if sheet.problem is not None:
             yield _lone(sheet.row, 1, OffsetUnit.ROW, Problem.MALFORMED, sheet.problem, None)
+
+
+# --- columns of text --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Rows in the order of the file. ``index``: their segments in the part; ``offset`` and ``length``: their places in
+    its unit; ``columns``: texts, null for NULL and where a row has no such column; ``garbled``: (row, column) whose
+    bytes are not in the character set, their text being the hex of them; ``raw``: the bytes, None where there are
+    none."""
+
+    index: Ints
+    offset: Ints
+    length: Ints
+    columns: list[pa.StringArray]
+    garbled: list[tuple[int, int]]
+    raw: pa.BinaryArray | None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def text_rows(part: Part[Any], names: Sequence[str]) -> TextRows | None:
+    """The rows of a part as columns of text, by name; None where it has none."""
+    groups = [_of(indices, rows, names) for indices, rows in part.rows if len(indices)]
+    if len(groups) < 2:
+        return groups[0] if groups else None
+    index = np.concatenate([group.index for group in groups])
+    order = np.argsort(index, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    before = np.cumsum([0, *(len(group) for group in groups)])
+    chosen = pa.array(order)
+    garbled = [(int(place[before[at] + row]), one) for at, group in enumerate(groups) for row, one in group.garbled]
+    raws = [group.raw for group in groups if group.raw is not None]
+    return TextRows(
+        index[order],
+        np.concatenate([group.offset for group in groups])[order],
+        np.concatenate([group.length for group in groups])[order],
+        [pa.concat_arrays([group.columns[at] for group in groups]).take(chosen) for at in range(len(names))],
+        sorted(garbled),
+        pa.concat_arrays(raws).take(chosen) if len(raws) == len(groups) else None,
+    )
+
+
+def _of(indices: Ints, rows: Rows[Any], names: Sequence[str]) -> TextRows:
+    places = {name: place for place, name in enumerate(rows.layout.names)}
+    columns, garbled = [], []
+    for at, name in enumerate(names):
+        place = places.get(name)
+        if place is None:
+            columns.append(pa.nulls(len(indices), pa.string()))
+            continue
+        columns.append(rows.text(place))
+        garbled += [(int(row), at) for row in rows.garbled(place)]
+    return TextRows(indices, rows.offset, rows.length, columns, sorted(garbled), rows.raw())
+
+
+# --- one part ---------------------------------------------------------------------------------------------------------
+
+
+def part_at(file: FileProbe, offset: int, names: Sequence[str] | None = None) -> tuple[Part[Names], int]:
+    """The part that holds a place, a byte of the decompressed file or the number of a row, and the index of its
+    segment. ``names``: see :func:`iter_parts`. Raises CaptureError where the file ends before."""
+    if names is not None and file.kind != JSON:
+        file = file.called(names)
+    return find_part(file, Names(file.columns), offset, Names)
+
+
+def find_part(
+    file: FileProbe,
+    layout: L,
+    offset: int,
+    lay_out: Callable[[tuple[str, ...]], L],
+    upper: frozenset[int] = frozenset(),
+) -> tuple[Part[L], int]:
+    """:func:`part_at` for rows of which more is known than names; see :func:`read_parts`."""
+    if file.kind == JSON:
+        parts = _document(file, layout, offset, lay_out)
+    elif file.kind == CSV:
+        parts = _near(file, layout, offset)
+    else:
+        parts = read_parts(file, layout, 0, EVERYTHING, lay_out, upper)
+    for part in parts:
+        behind = part.offset + part.length
+        if len(behind) and int(behind[-1]) > offset:
+            return part, int(np.searchsorted(behind, offset, side="right"))
+    raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
+
+
+def _near(file: FileProbe, layout: L, offset: int) -> Iterator[Part[L]]:
+    source = open_source(file.path, "binary")
+    try:
+        start = _start_before(source, file, offset) if offset > 2 * _NEAR else 0
+        yield from csv_parts(source, file, layout, start, offset + 1)
+    finally:
+        source.close()
+
+
+def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
+    """Where a record begins some way before a place, as the quotes before it tell."""
+    dialect = file.dialect or DEFAULT
+    near = offset - _NEAR
+    inside = count_quotes(source, file.first, near - len(dialect.record), dialect) & 1
+    return find_start(source, near, dialect, bool(inside))
+
+
+def _document(file: FileProbe, layout: L, offset: int, lay_out: Callable[[tuple[str, ...]], L]) -> Iterator[Part[L]]:
+    found = locate(container_of(file), offset)
+    start = int(found.offset[0])
+    begin = start if file.settings["kind"] == "lines" else 0
+    return (part for part in read_parts(file, layout, begin, offset + 1, lay_out) if start in part.offset)
+
+
+# --- splits -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a file, which is number ``index`` of the capture: bytes, or row groups of a Parquet file. ``begin``:
+    where its first record begins if that is known; else ``inside`` says whether its start lies in quotes, as far as the
+    quotes before it tell. ``alone``: it is all of the file."""
+
+    index: int
+    file: FileProbe
+    start: int
+    stop: int
+    begin: int | None
+    inside: bool
+    alone: bool
+
+
+class Scanned(Protocol):
+    """What a pass over a stretch found: the records that begin in it are ``[begin, end)``."""
+
+    begin: int
+    end: int
+
+    def nothing(self, begin: int) -> Self:
+        """The same for a stretch in which no record begins: that at ``begin`` is the next stretch's."""
+        ...
+
+
+S = TypeVar("S", bound=Stretch)
+F = TypeVar("F", bound=Scanned)
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotes:
+    """Quotes of a delimited file in ``[start, stop)``."""
+
+    path: str
+    dialect: Dialect
+    start: int
+    stop: int
+
+
+def _count(task: _Quotes) -> int:
+    source = open_source(task.path, "binary")
+    try:
+        return count_quotes(source, task.start, task.stop, task.dialect)
+    finally:
+        source.close()
+
+
+def cut(files: Sequence[FileProbe], split_size: int, run: Run) -> list[Stretch]:
+    """The stretches of all files, in order: pieces of ``split_size`` bytes of plain delimited text and of lines of
+    JSON, row groups of about as many bytes of Parquet, whole files of all else. ``run`` counts quotes."""
+    stretches: list[Stretch] = []
+    quotes: list[_Quotes] = []
+    counted: list[int] = []  # the stretch behind each one whose quotes are counted
+    for index, file in enumerate(files):
+        file = file.without_rows()
+        cuts = _cuts(file, split_size)
+        for start, stop in cuts:
+            begin = start if start == 0 or file.kind != CSV else None
+            if begin is None and file.dialect is not None and file.dialect.quote:
+                edge = len(file.dialect.record)
+                before = stretches[-1].start
+                low = max(before - edge, 0) if before else file.first
+                quotes.append(_Quotes(file.path, file.dialect, min(low, start - edge), max(start - edge, 0)))
+                counted.append(len(stretches))
+            stretches.append(Stretch(index, file, start, stop, begin, False, len(cuts) == 1))
+    numbers = dict(zip(counted, run(_count, quotes) if quotes else [], strict=True))
+    inside = False
+    for at, stretch in enumerate(stretches):
+        inside = inside ^ bool(numbers.get(at, 0) & 1) if stretch.begin is None else False
+        stretches[at] = replace(stretch, inside=inside)
+    return stretches
+
+
+def _cuts(file: FileProbe, split_size: int) -> list[tuple[int, int]]:
+    if file.kind == PARQUET:
+        return _row_group_cuts(file.groups, split_size)
+    if file.kind == EXCEL:
+        return [(0, EVERYTHING)]
+    can_cut = file.compression is None and (file.kind == CSV or file.settings.get("kind") == "lines")
+    if not can_cut or file.size <= split_size:
+        return [(0, EVERYTHING if file.compression is not None else file.size)]
+    return [(start, min(start + split_size, file.size)) for start in range(0, file.size, split_size)]
+
+
+def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[tuple[int, int]]:
+    starts: list[int] = []
+    size = split_size
+    for at, (_, packed) in enumerate(groups):
+        if size >= split_size:
+            starts.append(at)
+            size = 0
+        size += packed
+    return list(zip(starts, [*starts[1:], len(groups)], strict=True))
+
+
+def begin_of(source: Bytewise, stretch: Stretch) -> int:
+    """Where the first record of a stretch of delimited text begins, as far as quotes tell."""
+    if stretch.begin is not None:
+        return stretch.begin
+    found = find_start(source, stretch.start, stretch.file.dialect or DEFAULT, stretch.inside)
+    return max(found, stretch.file.first)
+
+
+def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run, chained: Collection[str] = (CSV,)) -> list[F]:
+    """Scans every stretch at once, and again those of the kinds ``chained`` that did not begin where the one before
+    ended, whose ``begin`` it sets. The records of all stretches are then those of one pass over each file."""
+    scans: list[F] = run(scan, stretches)
+    while True:
+        again: list[int] = []
+        expected = 0
+        for at, stretch in enumerate(stretches):
+            if stretch.file.kind not in chained:
+                continue
+            expected = 0 if stretch.start == 0 else expected
+            begin = max(stretch.start, expected)
+            if stretch.start and begin >= stretch.stop:
+                scans[at] = scans[at].nothing(begin)
+            elif stretch.start and scans[at].begin != begin:
+                again.append(at)
+                stretches[at] = replace(stretch, begin=begin)
+            expected = max(begin, scans[at].end)
+        if not again:
+            return scans
+        for at, found in zip(again, run(scan, [stretches[at] for at in again]), strict=True):
+            scans[at] = found
+
+
+class StretchReader:
+    """One pass over a stretch. ``begin`` and ``end`` are those of its records; ``size`` (of the decompressed file, in
+    bytes; that which is known for a file of rows) and ``problem`` (cut off, damaged) are those of the file. All of them
+    are right once the parts have been read."""
+
+    def __init__(self, stretch: Stretch, names: Sequence[str] | None = None) -> None:
+        self.stretch = stretch
+        self.names = names
+        self.begin = self.end = stretch.start
+        self.size = stretch.file.size
+        self.problem = stretch.file.problem
+
+    def parts(self) -> Iterator[Part[Names]]:
+        """See :func:`iter_parts`."""
+        stretch, file = self.stretch, self.stretch.file
+        if file.kind != CSV:
+            self.end = stretch.stop
+            if file.compression is not None:
+                self._measure()
+            yield from iter_parts(file, self.names, stretch.start, stretch.stop)
+            return
+        named = file if self.names is None else file.called(self.names)
+        source = open_source(file.path, "binary")
+        try:
+            self.size, self.problem = source.length, source.problem or self.problem
+            self.begin = self.end = begin_of(source, stretch)
+            for part in csv_parts(source, named, Names(named.columns), self.begin, stretch.stop):
+                self.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else self.end
+                yield part
+        finally:
+            source.close()
+
+    def _measure(self) -> None:
+        source = open_source(self.stretch.file.path, "binary")
+        try:
+            self.size, self.problem = source.length, source.problem or self.problem
+        finally:
+            source.close()

@@ -17,13 +17,22 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import messages
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.json_values import parse_json
-from cdcwb.formats.tabular.delimited import cell, find_dialect, line_end
+from cdcwb.formats.tabular.delimited import find_dialect, line_end
 from cdcwb.formats.tabular.excel import Sheet, Workbook
-from cdcwb.formats.tabular.file import BROKEN, CSV, EXCEL, JSON, PARQUET, FileProbe
-from cdcwb.formats.tabular.framing import first_record
-from cdcwb.formats.tabular.names import Names, are_names, clean, named
-from cdcwb.formats.tabular.parts import Part, csv_parts, iter_parts, open_parquet
-from cdcwb.formats.tabular.together import text_rows
+from cdcwb.formats.tabular.file import (
+    BROKEN,
+    CSV,
+    EXCEL,
+    JSON,
+    PARQUET,
+    FileProbe,
+    Names,
+    are_names,
+    clean,
+    named,
+)
+from cdcwb.formats.tabular.parts import Part, csv_parts, iter_parts, open_parquet, text_rows
+from cdcwb.formats.tabular.rows import first_texts
 
 __all__ = ["BOM", "HEAD", "parquet_file", "probe_file", "rows_of_json"]
 
@@ -267,12 +276,11 @@ def _csv(ask: _Question, source: Source) -> FileProbe:
     body = head[mark:]
     dialect, why, widths = find_dialect(ask.tokens, body, whole)
     dialect, note = line_end(head, dialect)
-    found = first_record(body, dialect, whole)
+    found = first_texts(body, dialect, ask.charset, whole)
     first: Texts = ()
     end, heading = 0, ""
     if found is not None:
-        edges, end = found
-        first = tuple(cell(body[a:b].tobytes(), dialect, ask.charset) for a, b in edges)
+        first, end = found
         heading = body[:end].tobytes().decode(ask.charset, "backslashreplace").rstrip("\r\n")
     header = bool(first) and (ask.header if ask.header is not None else are_names(first))
     width = len(first) if header or not widths else Counter(widths).most_common(1)[0][0]
@@ -291,7 +299,7 @@ def _csv(ask: _Question, source: Source) -> FileProbe:
         first_row=first,
     )
     parts = []
-    for part in csv_parts(source, probe, Names(probe.columns), probe.first, source.length):
+    for part in csv_parts(source, probe, Names(probe.columns), probe.first, source.length, ask.limit + 2):
         parts.append(part)
         if sum(len(indices) for one in parts for indices, _ in one.rows) > ask.limit:
             break

@@ -1,43 +1,45 @@
-"""Rows that are read together: those of one file with the same columns, from whatever holds them."""
+"""Rows that are read together: those of one file with the same columns, from any container; and one row as cells."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import hex_digits, slices
 from cdcwb.formats.avro import to_text
-from cdcwb.formats.tabular.dialect import Dialect
-from cdcwb.formats.tabular.framing import Records
-from cdcwb.formats.tabular.names import Layout
+from cdcwb.formats.json_text import Element, parse
+from cdcwb.formats.json_values import as_text, parse_json
+from cdcwb.formats.kernels import kernel
+from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, records
+from cdcwb.formats.tabular.file import Dialect, Layout, Names
 
 __all__ = [
+    "Cell",
     "ColumnRows",
     "CsvRows",
     "Rows",
     "as_strings",
+    "cut_fields",
+    "cut_json",
+    "first_texts",
     "hex_text",
+    "interleaved",
     "is_binary",
     "json_column",
     "plain",
     "texts_of",
-    "unescape",
 ]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 L = TypeVar("L", bound=Layout)
 
 
 class Rows(Protocol[L]):
-    """Some rows of one file. ``offset`` and ``length`` are their places in the file's unit."""
+    """Some rows of one file. ``offset`` and ``length`` are their locations in the file's unit."""
 
     layout: L
     offset: Ints
@@ -49,6 +51,10 @@ class Rows(Protocol[L]):
 
     def text(self, place: int) -> pa.StringArray:
         """A column as text; null is NULL. What is not in the character set is the hex of its bytes."""
+        ...
+
+    def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
+        """Some columns of some rows (None: of all) as text, one row after the other."""
         ...
 
     def garbled(self, place: int) -> Ints:
@@ -85,55 +91,147 @@ def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
+@kernel
+def _copy(
+    b: Bytes,
+    starts: Spans,
+    ends: Spans,
+    rows: Ints,
+    places: Ints,
+    quote: int,
+    escape: int,
+    null: Bytes,
+    offsets: Spans,
+    out: Bytes,
+    valid: Bytes,
+) -> int:
+    """Writes the content of fields, one row after the other, without quotes and escapes: bytes to ``out``, where each
+    begins to ``offsets``; ``valid`` is 0 for NULL. Gives the number of NULLs.
+
+    In a quoted field a doubled quote is one. Of a run of escapes before a quote every two are one, and one that is left
+    over makes the quote part of the text.
+    """
+    at = 0
+    item = 0
+    nulls = 0
+    for index in range(len(rows)):
+        for column in range(len(places)):
+            start = np.int64(starts[rows[index], places[column]])
+            end = np.int64(ends[rows[index], places[column]])
+            offsets[item] = at
+            valid[item] = 1
+            if end - start >= 2 and np.int64(b[start]) == quote:
+                start += 1
+                end -= 1
+                while start < end:
+                    byte = np.int64(b[start])
+                    run = 0
+                    while byte == escape and start + run < end and np.int64(b[start + run]) == escape:
+                        run += 1
+                    after = start + run
+                    closed = after < end and np.int64(b[after]) == quote
+                    if closed and run & 1 == 1:
+                        run //= 2
+                        start = after
+                    elif closed and after + 1 < end and np.int64(b[after + 1]) == quote:
+                        run //= 2
+                        start = after + 1
+                    elif run > 0:
+                        start = after - 1
+                        run -= 1
+                    for _ in range(run):
+                        out[at] = escape
+                        at += 1
+                    out[at] = b[start]
+                    at += 1
+                    start += 1
+            else:
+                missing = end - start == len(null)
+                for step in range(len(null)):
+                    missing = missing and b[start + step] == null[step]
+                if missing:
+                    valid[item] = 0
+                    nulls += 1
+                else:
+                    for step in range(start, end):
+                        out[at] = b[step]
+                        at += 1
+            item += 1
+    offsets[item] = at
+    return nulls
+
+
+def _contents(
+    buffer: Bytes, starts: Spans, ends: Spans, dialect: Dialect, rows: Ints, places: Sequence[int], room: int
+) -> pa.BinaryArray:
+    """The content of fields, one row after the other; at most ``room`` bytes."""
+    count = len(rows) * len(places)
+    if not count:
+        return pa.array([], pa.binary())
+    offsets, valid, out = np.empty(count + 1, np.int32), np.empty(count, np.uint8), np.empty(max(room, 1), np.uint8)
+    quote, escape = (token[0] if token else -1 for token in (dialect.quote, dialect.escape if dialect.quote else b""))
+    null = np.frombuffer(bytearray(dialect.null), np.uint8)
+    columns = np.array(places, dtype=np.int64)
+    nulls = _copy(buffer, starts, ends, rows, columns, quote, escape, null, offsets, out, valid)
+    bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
+    data = pa.py_buffer(out[: int(offsets[-1])])
+    return pa.Array.from_buffers(pa.binary(), count, [bitmap, pa.py_buffer(offsets), data], nulls)
+
+
 @dataclass(slots=True)
 class CsvRows(Generic[L]):
-    """Good records of a delimited file. ``starts`` and ``ends`` have a row for each and a column for each field;
-    ``begin`` and ``end`` are those of the records, line ends included, all as places in ``buffer``."""
+    """Valid records of a delimited file. ``starts`` and ``ends`` have a row for each and a column for each field;
+    ``begin`` and ``end`` are those of the records, line ends included, all as offsets in ``buffer``."""
 
     layout: L
     offset: Ints
     length: Ints
-    buffer: npt.NDArray[np.uint8]
+    buffer: Bytes
     begin: Ints
     end: Ints
-    starts: Ints
-    ends: Ints
+    starts: Spans
+    ends: Spans
     dialect: Dialect
     charset: str
-    _texts: dict[int, tuple[pa.StringArray, Ints]] = field(default_factory=dict)
+    _columns: dict[int, tuple[pa.StringArray, Ints]] = field(default_factory=dict)
+    _is_text: bool | None = None
 
     @classmethod
     def of(cls, records: Records, layout: L, dialect: Dialect, charset: str) -> CsvRows[L]:
-        """The good ones among the segments."""
+        """The valid ones among the segments."""
         begin, end = records.start[records.good], records.end[records.good]
         return cls(
             *(layout, records.base + begin, end - begin, records.buffer, begin, end, records.starts, records.ends),
-            dialect,
-            charset,
+            *(dialect, charset),
         )
 
     def take(self, index: Ints) -> CsvRows[L]:
         """Some of them."""
-        return CsvRows(
-            self.layout,
-            self.offset[index],
-            self.length[index],
-            self.buffer,
-            self.begin[index],
-            self.end[index],
-            self.starts[index],
-            self.ends[index],
-            self.dialect,
-            self.charset,
+        return replace(
+            self,
+            offset=self.offset[index],
+            length=self.length[index],
+            begin=self.begin[index],
+            end=self.end[index],
+            starts=self.starts[index],
+            ends=self.ends[index],
+            _columns={},
+            _is_text=self._is_text or None,
         )
 
     def text(self, place: int) -> pa.StringArray:
         """See :class:`Rows`."""
         return self._column(place)[0]
 
+    def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
+        """See :class:`Rows`."""
+        if self.is_text:
+            return self._fields(places, index).view(pa.string())
+        return _some([self.text(place) for place in places], index)
+
     def garbled(self, place: int) -> Ints:
         """See :class:`Rows`."""
-        return self._column(place)[1]
+        return np.empty(0, dtype=np.int64) if self.is_text else self._column(place)[1]
 
     def content(self, place: int) -> pa.Array:
         """See :class:`Rows`."""
@@ -143,50 +241,47 @@ class CsvRows(Generic[L]):
         """See :class:`Rows`."""
         return slices(self.buffer, self.begin, self.end)
 
+    @property
+    def is_text(self) -> bool:
+        """Are all bytes in the character set, and so is every field?"""
+        if self._is_text is None:
+            dialect = self.dialect
+            tokens = dialect.delimiter + dialect.record + dialect.quote + dialect.escape
+            self._is_text = tokens.isascii() and (
+                not len(self.begin) or _is_text(self.buffer[self.begin.min() : self.end.max()], self.charset)
+            )
+        return self._is_text
+
     def _column(self, place: int) -> tuple[pa.StringArray, Ints]:
-        if place not in self._texts:
-            self._texts[place] = as_strings(self._fields(place), self.charset)
-        return self._texts[place]
+        if place not in self._columns:
+            fields = self._fields([place], None)
+            none: Ints = np.empty(0, dtype=np.int64)
+            self._columns[place] = (
+                (fields.view(pa.string()), none) if self.is_text else as_strings(fields, self.charset)
+            )
+        return self._columns[place]
 
-    def _fields(self, place: int) -> pa.BinaryArray:
-        """The bytes of a column without quotes and escapes; null where they are the text of NULL
+    def _fields(self, places: Sequence[int], index: Ints | None) -> pa.BinaryArray:
+        """The bytes of columns without quotes and escapes; null where they are the text of NULL
         (docs/formats/qlik-change-table.md §1.3)."""
-        start, end = self.starts[:, place], self.ends[:, place]
-        if not len(start):
-            return pa.array([], pa.binary())
-        dialect = self.dialect
-        quoted = np.zeros(len(start), dtype=np.bool_)
-        if dialect.quote:
-            there = np.flatnonzero(end - start >= 2)
-            quoted[there] = self.buffer[start[there]] == dialect.quote[0]
-        null = ~quoted & (end - start == len(dialect.null))
-        for step, byte in enumerate(dialect.null):
-            there = np.flatnonzero(null)
-            null[there] = self.buffer[start[there] + step] == byte
-        fields = slices(self.buffer, start + quoted, end - quoted, null)
-        if quoted.any():
-            inner = pc.match_substring(fields, dialect.quote)
-            inside = quoted & pc.fill_null(inner, False).to_numpy(zero_copy_only=False)
-            if inside.any():
-                fields = self._unquoted(fields, inside)
-        return fields
-
-    def _unquoted(self, fields: pa.BinaryArray, inside: Bools) -> pa.BinaryArray:
-        """Takes quotes within quoted fields for what they stand for."""
-        quote, escape = self.dialect.quote, self.dialect.escape
-        some = fields.filter(pa.array(inside))
-        if escape:
-            changed = pa.array([unescape(one, quote, escape) for one in some.to_pylist()], pa.binary())
+        rows = np.arange(len(self.begin)) if index is None else index
+        if index is None and len(places) == 1:
+            room = int(self.ends[:, places[0]].sum() - self.starts[:, places[0]].sum())
         else:
-            changed = pc.replace_substring(some, quote + quote, quote)
-        return pc.replace_with_mask(fields, pa.array(inside), changed)
+            room = int(self.length[rows].sum())
+        return _contents(self.buffer, self.starts, self.ends, self.dialect, rows, places, room)
 
 
-def unescape(content: bytes, quote: bytes, escape: bytes) -> bytes:
-    """The text of a quoted field: doubled quotes are one, and escapes before a quote count by pairs."""
-    one, other = re.escape(escape), re.escape(quote)
-    run = rb"(?<!%b)((?:%b%b)*+)(?:%b%b|%b%b)" % (one, one, one, one, other, other, other)
-    return re.sub(run, lambda match: match[1][: len(match[1]) // 2] + quote, content)
+def _is_text(buffer: Bytes, charset: str) -> bool:
+    if charset.lower().replace("_", "-") not in ("utf-8", "utf8"):
+        return not (buffer >= 0x80).any()
+    try:
+        edges = pa.py_buffer(np.array([0, len(buffer)], np.int32))
+        data = pa.py_buffer(np.ascontiguousarray(buffer))
+        pa.Array.from_buffers(pa.binary(), 1, [None, edges, data]).cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def as_strings(fields: pa.BinaryArray, charset: str) -> tuple[pa.StringArray, Ints]:
@@ -213,6 +308,21 @@ def as_strings(fields: pa.BinaryArray, charset: str) -> tuple[pa.StringArray, In
 def _is_ascii(fields: pa.BinaryArray) -> bool:
     data = fields.buffers()[2]
     return data is None or not (np.frombuffer(data, np.uint8) >= 0x80).any()
+
+
+def first_texts(
+    buffer: Bytes, dialect: Dialect, charset: str, is_end: bool
+) -> tuple[tuple[str | None, ...], int] | None:
+    """The texts of the first record's fields (None: NULL; bytes that are not in the character set as escapes), and
+    where that record ends; None where there is none. ``is_end``: the file ends with the buffer."""
+    found = first_record(buffer, dialect, is_end)
+    if found is None:
+        return None
+    edges, end = found
+    starts, ends = (np.array([list(edge)], np.int32) for edge in zip(*edges, strict=True))
+    contents = _contents(buffer, starts, ends, dialect, np.zeros(1, np.int64), range(len(edges)), end)
+    texts = (None if one is None else one.decode(charset, "backslashreplace") for one in contents.to_pylist())
+    return tuple(texts), end
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -261,6 +371,10 @@ class ColumnRows(Generic[L]):
             return hex_text(column)
         return texts_of(column)
 
+    def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
+        """See :class:`Rows`."""
+        return _some([self.text(place) for place in places], index)
+
     def garbled(self, place: int) -> Ints:
         """See :class:`Rows`."""
         return np.empty(0, dtype=np.int64)
@@ -272,6 +386,20 @@ class ColumnRows(Generic[L]):
     def raw(self) -> pa.BinaryArray | None:
         """See :class:`Rows`."""
         return self.source
+
+
+def interleaved(columns: Sequence[pa.StringArray]) -> pa.StringArray:
+    """The values of columns, one row after the other."""
+    return _some(columns, None)
+
+
+def _some(columns: Sequence[pa.StringArray], index: Ints | None) -> pa.StringArray:
+    if not columns:
+        return pa.array([], pa.string())
+    count = len(columns[0])
+    rows = np.arange(count) if index is None else index
+    chosen = (rows[:, None] + np.arange(len(columns)) * count).reshape(-1)
+    return pa.concat_arrays(columns).take(pa.array(chosen))
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -323,3 +451,83 @@ def json_column(values: Sequence[Any], as_text: Callable[[Any], str | None]) -> 
     except UnicodeEncodeError:  # half of a surrogate pair, which is no text
         clean = [None if one is None else one.encode("utf-8", "backslashreplace").decode() for one in texts]
         return pa.array(clean, pa.string())
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and with the delimiter or line end behind it;
+    ``inner`` to ``end`` those of its content. ``text``: None for NULL; for bytes that are not in the character set the
+    hex of them (``garbled``)."""
+
+    name: str
+    start: int
+    inner: int
+    end: int
+    stop: int
+    text: str | None
+    garbled: bool = False
+
+
+@dataclass(slots=True)
+class _Record:
+    """One record as a source of bytes."""
+
+    buffer: Bytes
+    length: int
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """See :class:`delimited.Bytewise`."""
+        return self.buffer[start:stop]
+
+
+def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:
+    """The fields of a record of a delimited file, or what is wrong with it."""
+    source = _Record(np.frombuffer(record, np.uint8), len(record))
+    found = next(records(source, 0, len(record), dialect, len(names), room=1), None)
+    if found is None or found.reasons:
+        return "expected a record, found none" if found is None else found.reasons[0]
+    rows = CsvRows.of(found, Names(tuple(names)), dialect, charset)
+    starts, ends = rows.starts[0].tolist(), rows.ends[0].tolist()
+    cells = []
+    for place, (name, start, end) in enumerate(zip(names, starts, ends, strict=True)):
+        quoted = bool(dialect.quote) and end - start >= 2 and record[start : start + 1] == dialect.quote
+        stop = starts[place + 1] if place + 1 < len(names) else len(record)
+        garbled = len(rows.garbled(place)) > 0
+        cells.append(Cell(name, start, start + quoted, end - quoted, stop, rows.text(place)[0].as_py(), garbled))
+    return cells
+
+
+def cut_json(record: bytes) -> list[Cell] | str:
+    """The fields of a row that is a JSON object, or what is wrong with it. The opening brace and what stands before it
+    belong to the first, the closing one and what stands behind it to the last."""
+    first, behind = record.find(b"{"), record.rfind(b"}") + 1
+    parsed = parse(record[max(first, 0) : behind])
+    root = parsed.root
+    if parsed.damage is not None:
+        return f"byte {parsed.damage.offset}: {parsed.damage.sentence}"
+    if root is None or root.kind != "object":
+        return f"expected a JSON object, found {'nothing' if root is None else root.kind}"
+    cells: list[Cell] = []
+    at = 0
+    for place, child in enumerate(root.children):
+        stop = len(record) if place == len(root.children) - 1 else first + child.stop
+        name = (child.name or "").encode("utf-8", "backslashreplace").decode()
+        inner, end = first + child.inner, first + child.end
+        cells.append(Cell(name, at, inner, end, stop, _json_text(record, child, inner, end)))
+        at = stop
+    return cells
+
+
+def _json_text(record: bytes, element: Element, inner: int, end: int) -> str | None:
+    """The text of a value: of what is nested compact JSON, of numbers their digits."""
+    if element.kind == "null":
+        return None
+    text = element.text
+    if element.kind in ("object", "array"):
+        text = as_text(parse_json(record[inner - 1 : end + 1]))
+    elif element.kind == "number":
+        text = as_text(parse_json(record[inner:end]))
+    return (text or "").encode("utf-8", "backslashreplace").decode()

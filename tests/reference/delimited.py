@@ -1,32 +1,10 @@
-"""One row of a delimited file or of JSON cut into its fields, the slow and readable way
-(docs/formats/qlik-change-table.md §1.3).
-"""
+"""Records of delimited text cut into fields byte by byte (docs/formats/qlik-change-table.md §1.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from cdcwb.formats.json_text import Element, parse
-from cdcwb.formats.json_values import as_text, parse_json
-from cdcwb.formats.tabular.dialect import Dialect
-
-__all__ = ["Cell", "cut", "cut_json"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and with the delimiter or line end behind it;
-    ``inner`` to ``end`` those of its content. ``text``: None for NULL; for bytes that are not in the character set the
-    hex of them (``garbled``)."""
-
-    name: str
-    start: int
-    inner: int
-    end: int
-    stop: int
-    text: str | None
-    garbled: bool = False
+from cdcwb.formats.tabular import Cell, Dialect
 
 
 def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:
@@ -110,36 +88,3 @@ def _line_end(record: bytes, at: int, dialect: Dialect) -> int:
     if dialect.crlf and record.startswith(b"\r\n", at):
         return 2
     return len(dialect.record) if record.startswith(dialect.record, at) else 0
-
-
-def cut_json(record: bytes) -> list[Cell] | str:
-    """The fields of a row that is a JSON object, or what is wrong with it. The opening brace and what stands before it
-    belong to the first, the closing one and what stands behind it to the last."""
-    first, behind = record.find(b"{"), record.rfind(b"}") + 1
-    parsed = parse(record[max(first, 0) : behind])
-    root = parsed.root
-    if parsed.damage is not None:
-        return f"byte {parsed.damage.offset}: {parsed.damage.sentence}"
-    if root is None or root.kind != "object":
-        return f"expected a JSON object, found {'nothing' if root is None else root.kind}"
-    cells: list[Cell] = []
-    at = 0
-    for place, child in enumerate(root.children):
-        stop = len(record) if place == len(root.children) - 1 else first + child.stop
-        name = (child.name or "").encode("utf-8", "backslashreplace").decode()
-        inner, end = first + child.inner, first + child.end
-        cells.append(Cell(name, at, inner, end, stop, _json_text(record, child, inner, end)))
-        at = stop
-    return cells
-
-
-def _json_text(record: bytes, element: Element, inner: int, end: int) -> str | None:
-    """The text of a value: of what is nested compact JSON, of numbers their digits."""
-    if element.kind == "null":
-        return None
-    text = element.text
-    if element.kind in ("object", "array"):
-        text = as_text(parse_json(record[inner - 1 : end + 1]))
-    elif element.kind == "number":
-        text = as_text(parse_json(record[inner:end]))
-    return (text or "").encode("utf-8", "backslashreplace").decode()
