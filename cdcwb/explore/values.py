@@ -26,12 +26,14 @@ __all__ = ["has", "holds", "kind_of_type", "times", "value_kinds"]
 _NUMBERS: Final = re.compile(
     r"(\d+ )?(unsigned |tandem |big )?"
     r"(u?(tiny|small|medium|big)?int(eger)?\d*|(small|big)?serial8?|long|(small)?float\d*|real\d*|double( precision)?"
-    r"|(dec(imal)?|numeric|number|money|packed)(\d*\(.*\))?)( .*)?",
+    r"|(dec(imal)?|numeric|number|money|packed)(\d*\(.*\))?)( .*)?"
+    r"|org\.apache\.kafka\.connect\.data\.Decimal|io\.debezium\.data\.VariableScaleDecimal",
     re.IGNORECASE,
 )
 _TIMES: Final = re.compile(
     r"(\d+ )?(date(32|64)?(\[.*\])?|(local-)?timestamp(-\w+|\[.*\])?"
-    r"|datetime( year to (day|hour|minute|second|fraction).*)?)",
+    r"|datetime( year to (day|hour|minute|second|fraction).*)?)"
+    r"|(org\.apache\.kafka\.connect\.data|io\.debezium\.time)\.(date|(micro|nano|zoned)?timestamp)",
     re.IGNORECASE,
 )
 _UNSURE: Final = re.compile(r"\d+ (DOUBLE )?(VAR)?CHAR.*")

@@ -26,7 +26,7 @@ from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
 from tests.explore_captures import DATA, saved
 
-FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log")
+FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log", "debezium")
 Values = dict[str, Any]
 
 
@@ -155,6 +155,16 @@ CASES: dict[str, list[tuple[str, Callable[[Values], bool]]]] = {
             lambda one: one["before"].get("city") is not None and (one["after"].get("city") or "").startswith("H"),
         ),
         ("key.customer_id == 3", lambda one: one["key"].get("customer_id") == "3"),
+    ],
+    "debezium": [
+        ('after.city == "Graben"', lambda one: one["after"].get("city") == "Graben"),
+        ("after.total > 1000", lambda one: number(one["after"].get("total"), 0) > 1000),
+        (
+            'before.is_member == "true" and operation == "UPDATE"',
+            lambda one: one["event"]["operation"] == "UPDATE" and one["before"].get("is_member") == "true",
+        ),
+        ('after.since < "2020-01-01"', lambda one: "" < (one["after"].get("since") or "") < "2020-01-01"),
+        ("key.customer_id == 2", lambda one: one["key"].get("customer_id") == "2"),
     ],
     "idm-event-log": [
         (

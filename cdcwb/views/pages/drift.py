@@ -89,12 +89,17 @@ class Drift(Page):
         by_severity = dict(Counter(one.severity for one in found))
         self.begin(sheet, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
         lacking = count(sum(row["events"] for row in without))
+        where = f"in {plural(len(without), 'table')}" if without else "each row has one"
         sheet.cards(
             [
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
                 ("findings", count(len(found)), tally(by_severity)),
-                ("rows without a version", lacking, f"in {plural(len(without), 'table')}"),
+                (
+                    "rows without a version",
+                    lacking,
+                    f"in {plural(len(without), 'table')}" if without else "each row has one",
+                ),
                 ("under the wrong columns", count(len(self.wrong)), "columns whose values look like another's"),
             ]
         )
