@@ -95,11 +95,7 @@ class Drift(Page):
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
                 ("findings", count(len(found)), tally(by_severity)),
-                (
-                    "rows without a version",
-                    lacking,
-                    f"in {plural(len(without), 'table')}" if without else "each row has one",
-                ),
+                ("rows without a version", lacking, where),
                 ("under the wrong columns", count(len(self.wrong)), "columns whose values look like another's"),
             ]
         )
