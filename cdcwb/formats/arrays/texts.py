@@ -7,15 +7,26 @@ skipped.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Final
+from functools import cache, lru_cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["SMALL", "as_text", "bytes_of", "from_matrix", "hex_digits", "integers", "slices", "small_numbers"]
+__all__ = [
+    "SMALL",
+    "as_text",
+    "bytes_of",
+    "content_of",
+    "from_matrix",
+    "gather",
+    "hex_digits",
+    "integers",
+    "slices",
+    "small_numbers",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -49,6 +60,42 @@ def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = Non
     laid = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), data])
     wanted = np.arange(0, 2 * count, 2)
     return laid.take(pa.array(wanted, mask=null) if nulls else pa.array(wanted))
+
+
+@lru_cache(maxsize=8)
+def _evens(count: int) -> Any:
+    return pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
+
+
+def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bools | None) -> pa.Array:
+    """The runs ``[start, end)`` of the buffer, copied out, as an array of strings or bytes.
+
+    Runs may stand in any order. The array is laid over the buffer with start and end in turn as offsets, so every
+    second slot is a wanted run; the last slot ends where the buffer does, which no other reaches beyond.
+    """
+    count = len(start)
+    offsets = np.empty(2 * count + 2, dtype=np.int32)
+    # start in the lower, end in the upper half of eight bytes
+    np.bitwise_or(end << 32, start, out=offsets[: 2 * count].view(np.int64))
+    offsets[2 * count :] = len(buffer)
+    laid = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
+    return laid.take(
+        pa.Array.from_buffers(
+            pa.int32(),
+            count,
+            [None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little")), _evens(count)],
+        )
+    )
+
+
+def content_of(values: pa.Array) -> tuple[Bytes, Ints]:
+    """The bytes of a binary or text array, one value after the other, and where in them each begins; and the end."""
+    if not len(values):
+        return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    _, edges, data = values.buffers()
+    offsets = np.frombuffer(edges, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    buffer = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return buffer[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
 def as_text(array: pa.Array) -> pa.Array:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.avro.cursors import Bools, Bytes, Cursors, Ints
+from cdcwb.formats.avro.cursors import Bools, Cursors, Ints
 
-__all__ = ["bitmap", "decimals", "fixed_width", "gather", "not_utf8", "null_inside", "struct_of", "too_many_digits"]
+__all__ = ["bitmap", "decimals", "fixed_width", "not_utf8", "null_inside", "struct_of", "too_many_digits"]
 
 _SIGN: Final = np.int64(63)
 
@@ -42,26 +41,6 @@ def null_inside(array: pa.Array) -> pa.Array:
         inner = null_inside(array.values)
         return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], children=[inner])
     return array
-
-
-@lru_cache(maxsize=8)
-def _evens(count: int) -> Any:
-    return pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
-
-
-def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bools | None) -> pa.Array:
-    """The runs ``[start, end)`` of the buffer, copied out, as an array of strings or bytes.
-
-    Runs may stand in any order. The array is laid over the buffer with start and end in turn as offsets, so every
-    second slot is a wanted run; the last slot ends where the buffer does, which no other reaches beyond.
-    """
-    count = len(start)
-    offsets = np.empty(2 * count + 2, dtype=np.int32)
-    # start in the lower, end in the upper half of eight bytes
-    np.bitwise_or(end << 32, start, out=offsets[: 2 * count].view(np.int64))
-    offsets[2 * count :] = len(buffer)
-    laid = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
-    return laid.take(pa.Array.from_buffers(pa.int32(), count, [bitmap(valid), _evens(count)]))
 
 
 def not_utf8(texts: pa.StringArray) -> Bools | None:

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.avro.columns import bitmap, decimals, fixed_width, gather, not_utf8, too_many_digits
+from cdcwb.formats.arrays.texts import gather
+from cdcwb.formats.avro.columns import bitmap, decimals, fixed_width, not_utf8, too_many_digits
 from cdcwb.formats.avro.cursors import Bools, Cursors, Ints
 from cdcwb.formats.avro.nodes import Enum, Fixed, Node, Primitive
 from cdcwb.formats.avro.values import RANGES, check_uuid

@@ -12,13 +12,11 @@ from cdcwb.formats import bitmask
 from cdcwb.formats.bitmask import Votes
 from cdcwb.formats.findings import detected_row
 from cdcwb.formats.messages import Messages
-from cdcwb.formats.qlik_kafka.decode import decode
+from cdcwb.formats.qlik_kafka.decode import Bools, Form, Rows, decode
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.names import PLACES
-from cdcwb.formats.qlik_kafka.rows import Bools, Rows
 from cdcwb.formats.qlik_kafka.scan import Scan, Shape
 from cdcwb.formats.qlik_kafka.versions import LOBS, Version
-from cdcwb.formats.qlik_kafka.wire import Form
 
 __all__ = ["mask_order_row", "table_rows", "usable_places", "votes_of"]
 

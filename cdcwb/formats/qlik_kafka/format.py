@@ -15,14 +15,13 @@ from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, Run
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.planned import file_rows
 from cdcwb.formats.messages.topics import OF_TABLES, Where, messages_of, where_of
-from cdcwb.formats.qlik_kafka.documents import is_json, read_message
+from cdcwb.formats.qlik_kafka.decode import Form, forms_of, is_json, read_message
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
 from cdcwb.formats.qlik_kafka.pieces import pieces_of
 from cdcwb.formats.qlik_kafka.plan import Plan
 from cdcwb.formats.qlik_kafka.planning import OPTIONS, Options, make_plan, make_row_plan
 from cdcwb.formats.qlik_kafka.reader import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.typed import read_table, typed_schema
-from cdcwb.formats.qlik_kafka.wire import Form, forms_of
 from cdcwb.formats.selecting import select
 
 __all__ = ["QlikKafka"]

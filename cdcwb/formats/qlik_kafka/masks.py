@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
+from cdcwb.formats.qlik_kafka.decode import Bools, Image, Rows
 from cdcwb.formats.qlik_kafka.versions import LOBS
 from cdcwb.model import Problem
 

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-__all__ = ["NOBODY", "PLACES", "TableName", "from_namespace", "name_of", "places_in", "split_name"]
+__all__ = ["NOBODY", "PLACES", "TABLE_COLUMNS", "TableName", "from_namespace", "name_of", "places_in", "split_name"]
 
 PLACES: Final = ("message", "headers", "record_headers", "column", "topic", "key", "none")
 """Where a table's name may stand, in the order in which the places are asked."""
 
 _TABLE_COLUMNS: Final = ("__table", "tableName", "table_name", "__table_name")
 _SCHEMA_COLUMNS: Final = ("__schema", "__database", "schemaName", "schema_name", "__owner")
+TABLE_COLUMNS: Final = frozenset({*_TABLE_COLUMNS, *_SCHEMA_COLUMNS})
+"""Columns of a row that may name its table."""
+
 _NAME: Final = re.compile(r"[^\W\d][\w$#-]*(\.[^\W\d][\w$#-]*)*")
 _NAMESPACE: Final = "com.attunity.queue.msg."
 

@@ -20,14 +20,10 @@ from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
 from cdcwb.formats.messages.topics import Where
 from cdcwb.formats.moments import moments
-from cdcwb.formats.qlik_kafka.decode import decode
-from cdcwb.formats.qlik_kafka.documents import Document
-from cdcwb.formats.qlik_kafka.json_rows import Parsed
+from cdcwb.formats.qlik_kafka.decode import Bools, Document, Form, Image, Parsed, Rows, decode
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
 from cdcwb.formats.qlik_kafka.masks import read_masks
-from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows
 from cdcwb.formats.qlik_kafka.versions import from_metadata
-from cdcwb.formats.qlik_kafka.wire import Form
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.unique_names import unique_names

@@ -15,14 +15,22 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.messages import Messages
-from cdcwb.formats.qlik_kafka.avro_rows import ENVELOPE, by_registry_id, decode_enveloped
-from cdcwb.formats.qlik_kafka.decode import Places
-from cdcwb.formats.qlik_kafka.documents import MAGIC, Document, read_message
+from cdcwb.formats.qlik_kafka.decode import (
+    MAGIC,
+    Document,
+    Form,
+    Places,
+    by_registry_id,
+    forms_of,
+    metadata_of,
+    read_message,
+    values_of,
+)
+from cdcwb.formats.qlik_kafka.decode.avro import ENVELOPE
 from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
 from cdcwb.formats.qlik_kafka.names import TableName, name_of
 from cdcwb.formats.qlik_kafka.plan import Asked
 from cdcwb.formats.qlik_kafka.versions import Version, from_metadata
-from cdcwb.formats.qlik_kafka.wire import Form, forms_of, values_of
 
 __all__ = ["Place", "Scan", "Shape", "scan"]
 
@@ -207,8 +215,7 @@ class _Batch:
         described = np.flatnonzero(pa.compute.fill_null(pa.compute.equal(kinds, "MD"), False).to_numpy(False))
         if len(described):
             part = values.take(pa.array(described))
-            parsed = decode_enveloped(part, index[described], self.settings, _NOTHING, self.places, False)
-            for number, document in parsed.metadata:
+            for number, document in metadata_of(part, index[described], self.messages):
                 self._metadata(number, document)
 
     def _confluent(self, index: Ints) -> None:

@@ -14,11 +14,20 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.avro import Schema, decode_one, parse_schema, to_text
 from cdcwb.formats.avro.nodes import MARK, MEMBER
-from cdcwb.formats.qlik_kafka.documents import MAGIC, Document
-from cdcwb.formats.qlik_kafka.json_rows import MASKS, Images, Parsed, Place, read_mask
-from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
+from cdcwb.formats.qlik_kafka.decode.rows import (
+    MAGIC,
+    MASKS,
+    Bools,
+    Context,
+    Document,
+    Image,
+    Parsed,
+    Rows,
+    hex_text,
+    read_mask,
+)
+from cdcwb.formats.qlik_kafka.lookup import Settings, table_of
 from cdcwb.formats.qlik_kafka.names import TableName
-from cdcwb.formats.qlik_kafka.rows import Bools, Image, Rows, hex_text
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb.model import Problem
 
@@ -39,12 +48,10 @@ FRAME: Final = 5
 """Bytes of the Confluent framing: a zero and the schema's id, big-endian (§2.3)."""
 
 
-def decode_enveloped(
-    values: pa.BinaryArray, index: Ints, settings: Settings, versions: Versions, place: Place, images: Images
-) -> Parsed:
+def decode_enveloped(values: pa.BinaryArray, index: Ints, context: Context) -> Parsed:
     """Messages in the Avro envelope; ``index`` are their numbers in the batch."""
     parsed = Parsed()
-    decoded = versions.decoder(ENVELOPE).decode(values)
+    decoded = context.versions.decoder(ENVELOPE).decode(values)
     for at in np.flatnonzero(~decoded.ok).tolist():
         parsed.bad.append((int(index[at]), f"Avro envelope: {decoded.reason(at)}"))
     good = np.flatnonzero(decoded.ok)
@@ -59,10 +66,10 @@ def decode_enveloped(
         _metadata(parsed, int(index[at]), ids[at].as_py(), texts[at].as_py(), payloads[at].as_py())
     around = to_text(envelope.field("headers"))
     for schema_id, text, said, rows in _groups(ids, texts, around, np.flatnonzero(data)):
-        version = versions.by_schema_id.get(schema_id) if schema_id is not None else None
+        version = context.versions.by_schema_id.get(schema_id) if schema_id is not None else None
         if version is None and text is not None:
-            version = versions.by_text.get(text)
-        written = text or (version.text if version is not None else None) or settings.avro_schema
+            version = context.versions.by_text.get(text)
+        written = text or (version.text if version is not None else None) or context.settings.avro_schema
         outer = {"magic": MAGIC, "type": "DT", "messageSchemaId": schema_id}
         if text is not None:
             outer["messageSchema"] = text
@@ -73,17 +80,15 @@ def decode_enveloped(
             _waiting(parsed, index[rows], "DT", outer, Problem.NO_SCHEMA, why)
             continue
         part = payloads.take(pa.array(rows))
-        _records(parsed, "DT", outer, part, 0, index[rows], written, version, settings, versions, place, images)
+        _records(parsed, "DT", outer, part, 0, index[rows], written, version, context)
     return parsed
 
 
-def decode_confluent(
-    values: pa.BinaryArray, index: Ints, settings: Settings, versions: Versions, place: Place, images: Images
-) -> Parsed:
+def decode_confluent(values: pa.BinaryArray, index: Ints, context: Context) -> Parsed:
     """Messages with the Confluent framing."""
     parsed = Parsed()
     for registry_id, rows in by_registry_id(values):
-        version = versions.by_registry_id.get(registry_id)
+        version = context.versions.by_registry_id.get(registry_id)
         outer = {"schemaId": str(registry_id)}
         if version is None or version.text is None or version.problem:
             code, why = Problem.NO_REGISTRY, f"the registry has no schema {registry_id}, or none was given"
@@ -92,10 +97,7 @@ def decode_confluent(
             _waiting(parsed, index[rows], "DataRecord", outer, code, why)
             continue
         part = values.take(pa.array(rows))
-        _records(
-            parsed, "DataRecord", outer, part, FRAME, index[rows], version.text, version, settings, versions, place,
-            images,
-        )  # fmt: skip
+        _records(parsed, "DataRecord", outer, part, FRAME, index[rows], version.text, version, context)
     return parsed
 
 
@@ -109,13 +111,11 @@ def by_registry_id(values: pa.BinaryArray) -> list[tuple[int, Ints]]:
     return [(int(one), np.flatnonzero(ids == one)) for one in np.unique(ids)]
 
 
-def decode_records(
-    values: pa.BinaryArray, index: Ints, text: str, settings: Settings, versions: Versions, place: Place, images: Images
-) -> Parsed:
+def decode_records(values: pa.BinaryArray, index: Ints, text: str, context: Context) -> Parsed:
     """Messages without a frame, all written with one Avro schema."""
     parsed = Parsed()
-    version = versions.by_text.get(text)
-    _records(parsed, "DataRecord", {}, values, 0, index, text, version, settings, versions, place, images)
+    version = context.versions.by_text.get(text)
+    _records(parsed, "DataRecord", {}, values, 0, index, text, version, context)
     return parsed
 
 
@@ -173,23 +173,20 @@ def _records(
     index: Ints,
     text: str,
     version: Version | None,
-    settings: Settings,
-    versions: Versions,
-    place: Place,
-    images: Images,
+    context: Context,
 ) -> None:
     """Decodes DataRecords that were written with one schema, from byte ``start`` of each value on."""
     try:
-        schema = versions.schema(text)
+        schema = context.versions.schema(text)
         _check(schema)
     except CaptureError as reason:
         _waiting(parsed, index, record_type, outer, Problem.SCHEMA_TEXT, str(reason))
         return
-    wanted = None
-    if images is not True and not _needs_rows(version, settings):
+    wanted, images = None, context.images
+    if images is not True and not _needs_rows(version, context.settings):
         wanted = (*_around(schema), *(_in_images(schema, images) if isinstance(images, frozenset) else ()))
     begins = np.full(len(values), start, dtype=np.int64) if start else None
-    decoded = versions.decoder(text, wanted).decode(values, begins)
+    decoded = context.versions.decoder(text, wanted).decode(values, begins)
     bad = np.flatnonzero(~decoded.ok)
     parsed.bad.extend((int(index[at]), f"Avro data record: {decoded.reason(at)}") for at in bad.tolist())
     if len(bad) == len(index):
@@ -207,11 +204,9 @@ def _records(
             if not len(rows):
                 continue
             part = column if len(rows) == len(index) else column.take(pa.array(rows))
-            made = _rows(record_type, outer, part, index[rows], names, has_data, has_before, version, settings)
+            made = _rows(record_type, outer, part, index[rows], names, has_data, has_before, version, context.settings)
             parsed.rows.extend(
-                [made]
-                if version is not None and version.table_name
-                else _named(made, part, names, version, settings, versions, place)
+                [made] if version is not None and version.table_name else _named(made, part, names, version, context)
             )
 
 
@@ -315,9 +310,7 @@ def _named(
     column: pa.StructArray,
     names: Sequence[str],
     version: Version | None,
-    settings: Settings,
-    versions: Versions,
-    place: Place,
+    context: Context,
 ) -> list[Rows]:
     """The rows of a version that names no table, parted by the table that their messages name."""
     around = [name for name in names if name not in (*IMAGES, "headers")]
@@ -327,10 +320,10 @@ def _named(
     image = rows.data or rows.before
     parts: dict[TableName, list[int]] = {}
     for at, number in enumerate(rows.index.tolist()):
-        facts, key = place(number)
+        facts, key = context.places(number)
         body = {name: values[at] for name, values in bodies.items()}
-        row = {} if image is None or "column" not in settings.places else image.row(at)
-        table = table_of(settings, body, {name: values[at] for name, values in inner.items()}, row, facts, key)
+        row = {} if image is None or "column" not in context.settings.places else image.row(at)
+        table = table_of(context.settings, body, {name: values[at] for name, values in inner.items()}, row, facts, key)
         parts.setdefault(table, []).append(at)
     if len(parts) == 1:
         table = next(iter(parts))
