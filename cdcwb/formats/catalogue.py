@@ -16,7 +16,7 @@ __all__ = ["FORMATS", "described_by", "get_format", "side_files"]
 FORMATS: Final = {
     "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
     "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
-    "qlik-kafka": ("cdcwb.formats.qlik_kafka.format", "QlikKafka"),
+    "qlik-kafka": ("cdcwb.formats.qlik_kafka", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
     "idm-event-log": ("cdcwb.formats.idm_event_log.format", "IdmEventLog"),
     "debezium": ("cdcwb.formats.debezium", "Debezium"),

@@ -11,9 +11,7 @@ from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.json_values import CutOff, as_text
 from cdcwb.formats.qlik_kafka.decode import Document, Image, Parsed, Rows, read_message
 from cdcwb.formats.qlik_kafka.decode.rows import MASKS, Context, read_mask
-from cdcwb.formats.qlik_kafka.lookup import table_of
-from cdcwb.formats.qlik_kafka.names import NOBODY
-from cdcwb.formats.qlik_kafka.versions import from_names
+from cdcwb.formats.qlik_kafka.versions import NOBODY, from_names, table_of
 from cdcwb.model import Problem
 
 __all__ = ["parse_messages"]

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.avro import Decoder, Schema, anatomy, blocks, decode_one, decoder, parse_schema, to_text
+from cdcwb.formats.avro import Decoder, Schema, anatomy, decode_one, decoder, parse_schema, readers, to_text
 from cdcwb.formats.avro.walk import Walk
 
 UNHURRIED = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -295,8 +295,8 @@ def test_it_does_not_matter_how_values_are_put_together(capture: tuple[Any, Sche
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoder, "_ROWS", rows)
         assert repr(decoded(schema, given_values).column.to_pylist()) == repr(whole.column.to_pylist())
-        patch.setattr(blocks, "_STEPS", 0)
-        patch.setattr(blocks, "_FEW", 2)
+        patch.setattr(readers, "_STEPS", 0)
+        patch.setattr(readers, "_FEW", 2)
         assert repr(decoded(schema, given_values).column.to_pylist()) == repr(whole.column.to_pylist())
     start = np.arange(len(given_values)) % 3
     longer = [b"xyz"[:size] + value for size, value in zip(start, given_values, strict=True)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.avro import Decoder, decode_one, parse_schema, to_text
-from cdcwb.formats.avro.values import float_text
+from cdcwb.formats.avro.text import float_text
 
 TEXTS: list[tuple[pa.Array, list[str | None]]] = [
     (pa.array([None, 5, -(2**31)], pa.int32()), [None, "5", "-2147483648"]),

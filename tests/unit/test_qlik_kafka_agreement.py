@@ -20,7 +20,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, messages
 from cdcwb.formats.base import Field, Wanted
-from cdcwb.formats.qlik_kafka.dissect import dissect
+from cdcwb.formats.qlik_kafka.fields import dissect
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb_synth.mutate import mutate
 from tests.containers import prefixed

@@ -13,9 +13,8 @@ from cdcwb.formats.base import Wanted
 from cdcwb.formats.messages import from_arrow
 from cdcwb.formats.messages.topics import Where
 from cdcwb.formats.qlik_kafka import decode
-from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
-from cdcwb.formats.qlik_kafka.reader import events_of
-from cdcwb.formats.qlik_kafka.versions import from_metadata
+from cdcwb.formats.qlik_kafka.events import events_of
+from cdcwb.formats.qlik_kafka.versions import Settings, Versions, from_metadata
 from tests.reference.qlik_json import parse_messages
 
 METADATA: dict[str, Any] = {

@@ -15,7 +15,7 @@ from cdcwb.formats.base import Field
 from cdcwb.formats.json_text import MOST_ELEMENTS, MOST_NESTED, parse
 from cdcwb.formats.json_values import CutOff
 from cdcwb.formats.qlik_kafka.decode import is_json, read_message
-from cdcwb.formats.qlik_kafka.dissect import dissect
+from cdcwb.formats.qlik_kafka.fields import dissect
 
 SCHEMA_ID = "6A1F0C0D5B2E49B88E0C7F3D21A95E04"
 SEQUENCE = "20260203040506780000000000000000042"

@@ -13,8 +13,15 @@ from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik_kafka.decode import read_document
 from cdcwb.formats.qlik_kafka.decode.rows import Image, hex_text
-from cdcwb.formats.qlik_kafka.names import PLACES, TableName, from_namespace, name_of, split_name
-from cdcwb.formats.qlik_kafka.versions import from_avro, from_metadata
+from cdcwb.formats.qlik_kafka.versions import (
+    PLACES,
+    TableName,
+    from_avro,
+    from_metadata,
+    from_namespace,
+    name_of,
+    split_name,
+)
 from cdcwb.formats.sequences import sequence_times
 
 

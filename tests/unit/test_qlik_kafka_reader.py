@@ -17,7 +17,7 @@ import pytest
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import identify
-from cdcwb.formats.qlik_kafka.dissect import dissect
+from cdcwb.formats.qlik_kafka.fields import dissect
 from tests.kafka import (
     AFTER,
     BEFORE,

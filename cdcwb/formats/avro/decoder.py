@@ -10,11 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.avro.columns import null_inside
 from cdcwb.formats.avro.cursors import Bools, Bytes, Cursors, Ints
-from cdcwb.formats.avro.nested import RecordReader
-from cdcwb.formats.avro.schema import Schema
-from cdcwb.formats.avro.selection import select
+from cdcwb.formats.avro.readers import RecordReader, null_inside
+from cdcwb.formats.avro.schema import Schema, select
 from cdcwb.formats.avro.walk import Trouble, Walk
 
 __all__ = ["Decoded", "Decoder"]

@@ -1,4 +1,4 @@
-"""Decoded values as the texts of :mod:`cdcwb.model`: nothing is lost, and nothing is rounded.
+"""Avro values as text: one at a time, and many.
 
 =====================  ===============================================================================================
 int, long              decimal digits
@@ -16,9 +16,12 @@ record, array, map     JSON without blanks, every value in it a text or null
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +30,208 @@ from pyarrow import types
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays.texts import SMALL, hex_digits, small_numbers
-from cdcwb.formats.avro.nodes import JSON, MARK, MEMBER
-from cdcwb.formats.avro.values import float_text
+from cdcwb.formats.avro.schema import (
+    JSON,
+    MARK,
+    MEMBER,
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Recursive,
+    Union,
+)
+from cdcwb.model import Problem
+from cdcwb.words import plural
 
-__all__ = ["to_text"]
+__all__ = [
+    "RANGES",
+    "Finding",
+    "as_json",
+    "check_number",
+    "check_uuid",
+    "decimal_of",
+    "describe",
+    "float_text",
+    "has_text",
+    "is_single",
+    "text_of",
+    "to_text",
+]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+Finding = tuple[Problem, str]
+"""What is wrong with a value, as a code and a sentence."""
+
+_DAY: Final = 86_400
+_FIRST_DAY: Final = dt.date(1, 1, 1).toordinal() - dt.date(1970, 1, 1).toordinal()
+_LAST_DAY: Final = dt.date(9999, 12, 31).toordinal() - dt.date(1970, 1, 1).toordinal()
+_FIRST_SECOND: Final = _FIRST_DAY * _DAY
+_LAST_SECOND: Final = (_LAST_DAY + 1) * _DAY
+_MILLIS: Final = (_FIRST_SECOND * 1_000, _LAST_SECOND * 1_000 - 1)
+_MICROS: Final = (_FIRST_SECOND * 1_000_000, _LAST_SECOND * 1_000_000 - 1)
+
+RANGES: Final[dict[str, tuple[int, int]]] = {
+    "int": (-(1 << 31), (1 << 31) - 1),
+    "date": (_FIRST_DAY, _LAST_DAY),
+    "time-millis": (0, _DAY * 1_000 - 1),
+    "time-micros": (0, _DAY * 1_000_000 - 1),
+    "timestamp-millis": _MILLIS,
+    "local-timestamp-millis": _MILLIS,
+    "timestamp-micros": _MICROS,
+    "local-timestamp-micros": _MICROS,
+}
+"""Least and greatest number of a type or logical type; dates and times are those of the years 1 to 9999 and of a day,
+as far as fastavro reads them."""
+
+_EXPECTED: Final = {
+    "int": "an int of 32 bits",
+    "date": "a date of the years 1 to 9999 in days since 1970",
+    "time-millis": "a time of day in milliseconds",
+    "time-micros": "a time of day in microseconds",
+    "timestamp-millis": "a time of the years 1 to 9999 in milliseconds since 1970",
+    "local-timestamp-millis": "a time of the years 1 to 9999 in milliseconds since 1970",
+    "timestamp-micros": "a time of the years 1 to 9999 in microseconds since 1970",
+    "local-timestamp-micros": "a time of the years 1 to 9999 in microseconds since 1970",
+}
+
+
+def check_number(node: Primitive, number: int) -> Finding | None:
+    """What is wrong with a number as a value of its type."""
+    name = node.logical or node.kind
+    least, most = RANGES.get(name, (number, number))
+    if least <= number <= most:
+        return None
+    code = Problem.VALUE if name in ("int", "time-millis", "time-micros") else Problem.TIME_RANGE
+    return code, f"expected {_EXPECTED[name]}, found {number}"
+
+
+def check_uuid(text: str) -> Finding | None:
+    """What is wrong with a text as a UUID; it may stand in any form that Python reads."""
+    try:
+        UUID(text)
+    except ValueError:
+        return Problem.VALUE, f"expected a UUID, found {text!r:.60}"
+    return None
+
+
+def decimal_of(node: Primitive | Fixed, raw: bytes) -> tuple[Any, Finding | None]:
+    """A decimal from its unscaled number, big-endian in two's complement; no bytes are 0.
+
+    A Decimal, or its text where Arrow has no decimal of so many digits. A number of more digits than its type has is
+    none of it.
+    """
+    unscaled = int.from_bytes(raw, "big", signed=True)
+    if abs(unscaled) >= 10**node.precision:
+        found = f"{unscaled}" if len(raw) <= 32 else f"a number of {len(raw)} bytes"
+        return None, (Problem.VALUE, f"expected an unscaled number of at most {node.precision} digits, found {found}")
+    value = Decimal(f"{unscaled}E-{node.scale}")
+    return (value if node.precision <= 76 else f"{value:f}"), None
+
+
+def text_of(node: Node, value: Any) -> str:
+    """The text of a value that is no record, array, map or union: as :func:`cdcwb.formats.avro.text.to_text` has it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    assert isinstance(node, Primitive)
+    if isinstance(value, float):
+        return float_text(value, single=node.kind == "float")
+    return str(value) if node.logical is None else _moment(node.logical, value)
+
+
+def float_text(value: float, *, single: bool) -> str:
+    """The shortest digits that read back as the same number, of four bytes or of eight, in the form of Python."""
+    if not single:
+        return repr(value)
+    number = np.float32(value)
+    if not np.isfinite(number):
+        return repr(value)
+    if number == 0 or 1e-4 <= abs(number) < 1e16:
+        return np.format_float_positional(number, unique=True, trim="0")
+    return np.format_float_scientific(number, unique=True, trim="-", exp_digits=2)
+
+
+def _moment(logical: str, value: int) -> str:
+    if logical == "date":
+        return (dt.date(1970, 1, 1) + dt.timedelta(days=value)).isoformat()
+    digits = 3 if logical.endswith("millis") else 6
+    seconds, fraction = divmod(value, 10**digits)
+    days, second = divmod(seconds, _DAY)
+    time = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{fraction:0{digits}}"
+    return time if logical.startswith("time-") else f"{_moment('date', days)}T{time}"
+
+
+# --- describe ---------------------------------------------------------------------------------------------------------
+
+
+def is_single(node: Node) -> bool:
+    """Is a value one leaf?"""
+    return isinstance(node, (Fixed, Enum)) or (isinstance(node, Primitive) and node.kind not in ("string", "bytes"))
+
+
+def has_text(node: Node) -> bool:
+    """Has it a text of its own?"""
+    if isinstance(node, Union):
+        return all(has_text(member) for member in node.members)
+    return isinstance(node, (Primitive, Fixed, Enum))
+
+
+def describe(node: Node) -> str:
+    """A type in a few words."""
+    if isinstance(node, Primitive):
+        if node.logical == "decimal":
+            return f"decimal({node.precision},{node.scale}) in bytes"
+        return f"{node.kind} ({node.logical})" if node.logical else node.kind
+    if isinstance(node, Fixed):
+        what = f"decimal({node.precision},{node.scale})" if node.logical else f"fixed {node.name}"
+        return f"{what} in {plural(node.size, 'byte')}"
+    if isinstance(node, Enum):
+        return f"enum {node.name}"
+    if isinstance(node, Record):
+        return f"record {node.name}"
+    if isinstance(node, Recursive):
+        return f"record {node.record.name}"
+    if isinstance(node, Array):
+        return f"array of {describe(node.items)}"
+    if isinstance(node, Map):
+        return f"map of {describe(node.values)}"
+    assert isinstance(node, Union)
+    return f"union of {', '.join(describe(member) for member in node.members)}"
+
+
+def as_json(node: Node, value: Any) -> Any:
+    """A value with every leaf as its text."""
+    if value is None:
+        return None
+    if isinstance(node, Recursive):
+        return as_json(node.record, value)
+    if isinstance(node, Record):
+        return {name: as_json(inner, value[name]) for name, inner in node.fields.items()}
+    if isinstance(node, Array):
+        return [as_json(node.items, item) for item in value]
+    if isinstance(node, Map):
+        return {key: as_json(node.values, item) for key, item in value}
+    if isinstance(node, Union):
+        if not node.several:
+            (member,) = (m for m, place in zip(node.members, node.places, strict=True) if place is not None)
+            return as_json(member, value)
+        ((name, inner),) = value.items()
+        return as_json(node.members[node.places.index(int(name.removeprefix("member")))], inner)
+    return text_of(node, value)
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
 
 _LEAST_PLAIN: Final = 1e-4
 _MOST_PLAIN: Final = 1e10

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cdcwb.formats.avro.values import float_text
+from cdcwb.formats.avro.text import float_text
 from cdcwb.formats.debezium.layout import TIMES, Clock
 from cdcwb.formats.messages.connect import Remark, Type, reader
 from cdcwb.model import Problem

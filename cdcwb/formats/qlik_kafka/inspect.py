@@ -11,10 +11,9 @@ from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.topics import Where
-from cdcwb.formats.qlik_kafka.dissect import dissect
-from cdcwb.formats.qlik_kafka.plan import Plan
-from cdcwb.formats.qlik_kafka.planning import Options, make_plan
-from cdcwb.formats.qlik_kafka.reader import events_of
+from cdcwb.formats.qlik_kafka.events import events_of
+from cdcwb.formats.qlik_kafka.fields import dissect
+from cdcwb.formats.qlik_kafka.plan import Options, Plan, make_plan
 from cdcwb.model import Problem
 
 __all__ = ["inspect_record"]

@@ -1,43 +1,96 @@
-"""The first pass over messages: which metadata, schema ids and shapes of rows there are (docs/formats/qlik-kafka.md).
+"""The first pass over messages: metadata, schema ids and row shapes, and what follows from them for the capture.
 
 It looks at the envelopes only, and into the data messages that name no metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.bitmask import Votes
+from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode import (
     MAGIC,
+    Bools,
     Document,
     Form,
     Places,
+    Rows,
     by_registry_id,
+    decode,
     forms_of,
     metadata_of,
     read_message,
     values_of,
 )
 from cdcwb.formats.qlik_kafka.decode.avro import ENVELOPE
-from cdcwb.formats.qlik_kafka.lookup import Settings, Versions, table_of
-from cdcwb.formats.qlik_kafka.names import TableName, name_of
-from cdcwb.formats.qlik_kafka.plan import Asked
-from cdcwb.formats.qlik_kafka.versions import Version, from_metadata
+from cdcwb.formats.qlik_kafka.versions import (
+    LOBS,
+    NOBODY,
+    PLACES,
+    Settings,
+    TableName,
+    Version,
+    Versions,
+    from_avro,
+    from_metadata,
+    from_names,
+    name_of,
+    table_of,
+)
+from cdcwb.model import Problem
+from cdcwb.unique_names import unused_name
 
-__all__ = ["Place", "Scan", "Shape", "scan"]
+__all__ = [
+    "Asked",
+    "Place",
+    "Scan",
+    "Shape",
+    "find_versions",
+    "mask_order_row",
+    "scan",
+    "table_rows",
+    "usable_places",
+    "votes_of",
+]
+
+
+# --- scan -------------------------------------------------------------------------------------------------------------
 
 Place = tuple[int, int, int]
 """File index, offset and length of a record."""
 
 _MOST: Final = 10_000  # shapes, and ids, of one part; there are more only where names and ids are data
+
+
+@dataclass(slots=True)
+class Asked:
+    """By what the messages of a container look for their versions: the ids and Avro schemas that they name, and names
+    of tables and columns where ``names``, or where nothing is known of an id. ``everything``: too many to note."""
+
+    schema_ids: set[str] = field(default_factory=set)
+    schema_texts: set[str] = field(default_factory=set)
+    registry_ids: set[int] = field(default_factory=set)
+    names: bool = False
+    everything: bool = False
+
+    def add(self, other: Asked) -> None:
+        """Adds what another part of the container asks for."""
+        self.schema_ids |= other.schema_ids
+        self.schema_texts |= other.schema_texts
+        self.registry_ids |= other.registry_ids
+        self.names |= other.names
+        self.everything |= other.everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +299,247 @@ def _firsts(texts: pa.StringArray) -> dict[str, int]:
     for code, text in enumerate(coded.dictionary.to_pylist()):
         out[text] = int(np.flatnonzero(codes == code)[0])
     return out
+
+
+# --- detection --------------------------------------------------------------------------------------------------------
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def votes_of(
+    batches: Iterable[Messages], settings: Settings, versions: Versions, schema: str | None, most: int
+) -> tuple[Votes, Votes]:
+    """What column masks, and change masks against images, say about the byte order of masks in the first Avro
+    messages."""
+    columns, changes = Votes(), Votes()
+    for messages in batches:
+        decoded = decode(messages, settings, versions, True, schema)
+        avro = set(np.flatnonzero((decoded.forms != Form.JSON) & (decoded.forms != Form.NOTHING)).tolist())
+        for rows in decoded.parsed.rows:
+            if rows.version is None or not rows.count or int(rows.index[0]) not in avro:
+                continue
+            width = len(rows.version.bits)
+            if rows.masks[1] is not None:
+                columns = columns + bitmask.vote(rows.masks[1], width)
+            if rows.masks[0] is not None:
+                changes = changes + bitmask.vote(rows.masks[0], width, expected=_changed(rows, width))
+        most -= len(messages.offset)
+        if most <= 0:
+            break
+    return columns, changes
+
+
+def _changed(rows: Rows, width: int) -> Bools | None:
+    """What the images of updates say about which bits of their masks are set; None where they say nothing."""
+    if rows.data is None or rows.before is None or rows.version is None:
+        return None
+    operations = rows.header("operation")
+    if operations is None or not pc.all(pc.equal(operations, "UPDATE")).as_py():
+        return None
+    if list(rows.data.names) != list(rows.before.names):
+        return None
+    types = {column.name: column.type for column in rows.version.columns}
+    bit_of = {name: bit for bit, name in enumerate(rows.version.bits)}
+    differs = rows.data.differs(rows.before)
+    expected = np.zeros((rows.count, width), dtype=np.bool_)
+    for at, name in enumerate(rows.data.names):
+        if name in bit_of and types.get(name) not in LOBS:
+            expected[:, bit_of[name]] = differs[:, at]
+    return expected
+
+
+def mask_order_row(votes: Sequence[tuple[Votes, Votes]]) -> tuple[str, dict[str, Any]]:
+    """The byte order of masks in Avro messages, and the evidence for it."""
+    columns, changes = Votes(), Votes()
+    for one, other in votes:
+        columns, changes = columns + one, changes + other
+    little, big = columns.little + changes.little, columns.big + changes.big
+    order = "little" if little > big else "big"
+    if little + big == 0:
+        evidence = (
+            "no mask of an Avro message shows it; the order of the JSON text, most significant byte first, is assumed"
+        )
+        return order, detected_row("mask_order", order, evidence, False)
+    sentences = []
+    for what, found in (("column masks", columns), ("change masks", changes)):
+        if found.little + found.big:
+            example = f" ({found.example})" if found.example else ""
+            sentences.append(
+                f"{what} fit as little-endian only in {found.little} rows, as big-endian only in {found.big}{example}"
+            )
+    return order, detected_row("mask_order", order, "; ".join(sentences), False)
+
+
+# --- names of tables --------------------------------------------------------------------------------------------------
+
+_OVERLAP: Final = 0.5
+
+
+def usable_places(whole: Scan, given: str | None) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """The places whose names of tables are believed, with the reason for each that is not.
+
+    A message key is as often a row's primary key as a table's name, a column called ``table_name`` may be data, and a
+    topic may be shared by several tables. What they say is taken for a table's name only if the messages under one name
+    have most of their columns in common, and rows with the same columns one name.
+    """
+    if given is not None:
+        return (given,), [detected_row("table_from", given, "given as an option", True)]
+    rows = []
+    places = list(PLACES[:-1])
+    for place in ("column", "topic", "key"):
+        shapes = [shape for shape in whole.shapes if shape.table.place == place]
+        shapes += [shape for _, shape in whole.of_id.values() if shape.table.place == place]
+        reason = _doubt(shapes, place)
+        if reason and place in places:
+            # a message that this place named was not asked for what stands behind it
+            del places[places.index(place) :]
+            rows.append(detected_row("table_from", f"not {place}", reason, False))
+    return tuple(places), rows
+
+
+def _doubt(shapes: Sequence[Shape], place: str) -> str:
+    first: dict[str, tuple[str, ...]] = {}
+    for shape in shapes:
+        known = first.setdefault(shape.table.label, shape.names)
+        both = len(set(known) & set(shape.names))
+        if both < _OVERLAP * min(len(known), len(shape.names)):
+            there, here = ", ".join(known[:2]), ", ".join(shape.names[:2])
+            return f"rows under {shape.table.label} have different columns ({there} … and {here} …)"
+    alike = {frozenset(shape.names) for shape in shapes}
+    if place != "topic" and len(first) > len(alike):
+        return f"{len(first)} different values with {len(alike)} sets of columns: they are data, not table names"
+    return ""
+
+
+def table_rows(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    """Where the names of tables were found, for those that no metadata names."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for version in versions:
+        place = version.lineage.get("table named by")
+        if place and version.full_name:
+            evidence = f"table version {version.table_version}: the name is in the {_SPELLED.get(place, place)}"
+            row = detected_row("table_from", place, evidence, False, version.full_name)
+            rows.setdefault((version.full_name, place), row)
+    return list(rows.values())
+
+
+_SPELLED: Final = {
+    "message": "message, next to its data",
+    "headers": "message's headers",
+    "record_headers": "headers of the Kafka record",
+    "column": "row, in an added column",
+    "key": "message key",
+    "namespace": "namespace of its Avro schema",
+}
+
+
+# --- versioning -------------------------------------------------------------------------------------------------------
+
+
+def find_versions(
+    whole: Scan,
+    beside: Sequence[Version],
+    registry: Mapping[int, str],
+    containers: Sequence[tuple[int, str]],
+    avro_schema: str | None,
+    places: Sequence[str],
+) -> tuple[list[Version], list[dict[str, Any]]]:
+    """The versions, and problems that concern no event.
+
+    From metadata messages (those of the capture before those ``beside`` it), from the ``registry`` (id -> schema text)
+    for every id that was seen, from Avro schemas that messages, ``containers`` (file index, text) or an option bring,
+    and from the shapes of messages that have none of these. ``places``: where tables' names may stand.
+    """
+    notes: list[dict[str, Any]] = []
+    made = {name: version for name, (_, version) in whole.metadata.items()}
+    for version in beside:
+        made.setdefault(version.table_version, version)
+    versions = list(made.values())
+    for _, version in whole.clashing:  # no message finds it by its id
+        version.table_version, version.schema_id = unused_name(version.table_version, made), None
+        made[version.table_version] = version
+        versions.append(version)
+    for number, place in whole.registry_ids.items():
+        versions.append(_of_registry(number, registry.get(number), place, whole.registry_names.get(number, set())))
+    known = {version.text for version in versions}
+    given = [(text, "record", place) for text, place in whole.schema_texts.items()]
+    given += [(text, "record", (at, -1, -1)) for at, text in containers]
+    given += [(avro_schema, "side file", (-1, -1, -1))] if avro_schema is not None else []
+    numbers: dict[str, int] = {}
+    for text, origin, place in given:
+        if text not in known:
+            known.add(text)
+            versions.extend(_of_text(text, origin, place, numbers))
+    shapes = {_placed(shape, places): (place, count) for shape, (place, count) in reversed(whole.shapes.items())}
+    for name, (place, shape) in whole.of_id.items():
+        if name not in made:
+            shapes.setdefault(_placed(shape, places), (place, 1))
+    taken = {version.table_version for version in versions}
+    for shape, (place, _) in sorted(shapes.items(), key=lambda item: item[1][0]):
+        version = _of_shape(shape, numbers, taken)
+        version.file_index, version.offset, version.length = place
+        versions.append(version)
+    versions.sort(key=lambda version: version.place)
+    for version in versions:
+        if version.problem:
+            notes.append(problem_row(Problem.SCHEMA_TEXT, version.problem, table=version.full_name))
+    return versions, notes
+
+
+def _of_registry(number: int, text: str | None, place: Place, names: set[TableName]) -> Version:
+    label = str(number)
+    if text is None:
+        version = Version(label, None, None, [], "registry", problem=None)
+    else:
+        try:
+            version = from_avro(text, label, "registry")
+        except ValueError as reason:
+            version = Version(label, None, None, [], "registry", text, problem=f"schema {number}: {reason}")
+    version.registry_id = number
+    named = [name for name in names if name.table is not None]
+    if version.table_name is None and len(names) == 1 and named:
+        version.schema_name, version.table_name = named[0].schema, named[0].table
+        version.lineage["table named by"] = named[0].place
+    version.file_index, version.offset, version.length = place
+    return version
+
+
+def _of_text(text: str, origin: str, place: Place, numbers: dict[str, int]) -> list[Version]:
+    """The version of an Avro schema of data records; none for the schema of an envelope or of something else."""
+    try:
+        version = from_avro(text, "", origin)
+    except ValueError:
+        return []
+    if not version.columns:
+        return []
+    label = version.full_name or "unnamed"
+    numbers[label] = numbers.get(label, 0) + 1
+    version.table_version = f"{label}@{numbers[label]}"
+    version.file_index, version.offset, version.length = place if place[1] >= 0 else (-1, -1, -1)
+    return [version]
+
+
+def _placed(shape: Shape, places: Sequence[str]) -> Shape:
+    """The shape, its table forgotten if its name stands in a place that is not believed."""
+    if shape.table.place in places or shape.table is NOBODY:
+        return shape
+    return Shape(NOBODY, shape.external, shape.names)
+
+
+def _of_shape(shape: Shape, numbers: dict[str, int], taken: set[str]) -> Version:
+    label = shape.table.label
+    if shape.external:
+        name = f"external {shape.external}"
+        name = f"{name} {label}" if name in taken else name
+        if name in taken:
+            numbers[name] = numbers.get(name, 1) + 1
+            name = f"{name}@{numbers[name]}"
+    else:
+        numbers[label] = numbers.get(label, 0) + 1
+        name = f"{label}@{numbers[label]}"
+    taken.add(name)
+    version = from_names(name, label, shape.names, shape.external)
+    version.schema_name, version.table_name = shape.table.schema, shape.table.table
+    if shape.table.table is not None:
+        version.lineage["table named by"] = shape.table.place
+    return version

@@ -1,4 +1,6 @@
-"""Versions of tables: from metadata messages, from Avro schemas, and from the keys of data messages.
+"""Versions of tables, the names of tables, and how messages find their version (docs/formats/qlik-kafka.md §3, §10).
+
+The name may stand in several places. They are asked in a fixed order, and the place that answered is named.
 
 See docs/formats/qlik-kafka.md §3 (metadata messages) and §10 (schema evolution).
 """
@@ -6,13 +8,156 @@ See docs/formats/qlik-kafka.md §3 (metadata messages) and §10 (schema evolutio
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
-from cdcwb.formats.qlik_kafka.names import from_namespace
+from cdcwb.formats.avro import Decoder, Schema, parse_schema
 
-__all__ = ["LOBS", "TableColumn", "Version", "from_avro", "from_metadata", "from_names", "row_fields"]
+__all__ = [
+    "LOBS",
+    "NOBODY",
+    "PLACES",
+    "TABLE_COLUMNS",
+    "NameKey",
+    "Settings",
+    "TableColumn",
+    "TableName",
+    "Version",
+    "Versions",
+    "from_avro",
+    "from_metadata",
+    "from_names",
+    "from_namespace",
+    "name_of",
+    "places_in",
+    "row_fields",
+    "split_name",
+]
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+PLACES: Final = ("message", "headers", "record_headers", "column", "topic", "key", "none")
+"""Where a table's name may stand, in the order in which the places are asked."""
+
+_TABLE_COLUMNS: Final = ("__table", "tableName", "table_name", "__table_name")
+_SCHEMA_COLUMNS: Final = ("__schema", "__database", "schemaName", "schema_name", "__owner")
+TABLE_COLUMNS: Final = frozenset({*_TABLE_COLUMNS, *_SCHEMA_COLUMNS})
+"""Columns of a row that may name its table."""
+
+_NAME: Final = re.compile(r"[^\W\d][\w$#-]*(\.[^\W\d][\w$#-]*)*")
+_NAMESPACE: Final = "com.attunity.queue.msg."
+
+
+class TableName(NamedTuple):
+    """A table by its names, and the place that told them (of :data:`PLACES`, or ``namespace``)."""
+
+    schema: str | None
+    table: str | None
+    place: str
+
+    @property
+    def label(self) -> str:
+        """``schema.table``, ``table``, or ``unnamed``."""
+        if self.table is None:
+            return "unnamed"
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+NOBODY: Final = TableName(None, None, "none")
+
+
+def name_of(
+    message: Mapping[str, Any],
+    headers: Mapping[str, Any],
+    row: Mapping[str, Any],
+    facts: Mapping[str, str | None],
+    key: bytes | None,
+    places: Sequence[str],
+    alone: bool = True,
+) -> TableName:
+    """The name of a message's table from the first of the ``places`` that has one.
+
+    ``message`` is the data message, ``headers`` its headers, ``row`` the values of its row, ``facts`` what the
+    container says (``topic``, ``header.…``), ``key`` the message key, of which a name without a schema counts only if
+    ``alone`` is false: it is rather the key of a row.
+    """
+    for place in places:
+        found: tuple[Any, Any] = (None, None)
+        if place == "message":
+            found = (message.get("schema"), message.get("table"))
+        elif place == "headers":
+            found = (headers.get("schema"), headers.get("table"))
+        elif place == "record_headers":
+            found = (facts.get("header.schema"), facts.get("header.table"))
+        elif place == "column":
+            found = (_first(row, _SCHEMA_COLUMNS), _first(row, _TABLE_COLUMNS))
+        elif place == "topic":
+            found = split_name(facts.get("topic"))
+        elif place == "key" and key is not None:
+            found = split_name(_key_text(key))
+            if found[0] is None and alone:
+                continue
+        if isinstance(found[1], str) and found[1]:
+            schema = found[0] if isinstance(found[0], str) and found[0] else None
+            return TableName(schema, found[1], place)
+    return NOBODY
+
+
+def places_in(
+    message: Iterable[str], headers: Iterable[str], row: Iterable[str], facts: Iterable[str], places: Sequence[str]
+) -> tuple[str, ...]:
+    """Those of the ``places`` that may have a name, by the keys of a message, its headers and its row, and the facts
+    that the container has (``key`` among them)."""
+    known = {
+        "message": "table" in message,
+        "headers": "table" in headers,
+        "record_headers": "header.table" in facts,
+        "column": not set(_TABLE_COLUMNS).isdisjoint(row),
+        "topic": "topic" in facts,
+        "key": "key" in facts,
+    }
+    return tuple(place for place in places if known.get(place))
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _key_text(key: bytes) -> str | None:
+    try:
+        return key.decode().strip('"')
+    except UnicodeDecodeError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def split_name(name: str | None) -> tuple[str | None, str | None]:
+    """``schema.table`` -> its parts; the last two of more, no schema of one; nothing of a text that is no name."""
+    if name is None or not _NAME.fullmatch(name):
+        return None, None
+    parts = name.split(".")
+    return (parts[-2] if len(parts) > 1 else None), parts[-1]
+
+
+def from_namespace(namespace: str | None) -> TableName:
+    """The table that an Avro namespace names: ``com.attunity.queue.msg.<task>.<schema>.<table>``."""
+    if not namespace or not namespace.startswith(_NAMESPACE):
+        return NOBODY
+    parts = namespace.removeprefix(_NAMESPACE).split(".")
+    if len(parts) < 2:
+        return NOBODY
+    return TableName(parts[-2] if len(parts) > 2 else None, parts[-1], "namespace")
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
 
 LOBS: Final = frozenset({"BLOB", "CLOB", "NCLOB"})
 """Types whose columns are never in a change mask (§7)."""
@@ -242,3 +387,76 @@ def from_names(table_version: str, label: str, names: Sequence[str], external: s
     """The version that the keys of a data message make: their order gives the ordinals, nothing gives types (§7)."""
     columns = [TableColumn(at + 1, name) for at, name in enumerate(names)]
     return Version(table_version, None, None, columns, "inferred", label=label, external=external)
+
+
+# --- lookup -----------------------------------------------------------------------------------------------------------
+
+NameKey = tuple[str, str | None, tuple[str, ...]]
+"""Label, externalSchemaId and column names: what tells a version apart that has no metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the places where a
+    table's name may stand, and the Avro schema of values that name none."""
+
+    mask_order: str = "big"
+    places: tuple[str, ...] = PLACES
+    avro_schema: str | None = None
+
+
+@dataclass
+class Versions:
+    """All versions of a capture's tables, found by what messages say."""
+
+    versions: Sequence[Version]
+    by_schema_id: dict[str, Version] = field(default_factory=dict)
+    by_registry_id: dict[int, Version] = field(default_factory=dict)
+    by_names: dict[NameKey, Version] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for version in self.versions:
+            if version.schema_id is not None:
+                self.by_schema_id[version.schema_id] = version
+            if version.registry_id is not None:
+                self.by_registry_id[version.registry_id] = version
+            if version.label is not None:
+                names = tuple(column.name for column in version.columns)
+                self.by_names[version.label, version.external, names] = version
+        self._schemas: dict[str, Schema] = {}
+        self._decoders: dict[tuple[str, tuple[str, ...] | None], Decoder] = {}
+
+    @cached_property
+    def by_text(self) -> dict[str, Version]:
+        """Versions by the text of their Avro schema; of several the first."""
+        return {version.text: version for version in reversed(self.versions) if version.text}
+
+    def schema(self, text: str) -> Schema:
+        """The parsed Avro schema, parsed once. Raises CaptureError for one that cannot be used."""
+        if text not in self._schemas:
+            self._schemas[text] = parse_schema(text)
+        return self._schemas[text]
+
+    def decoder(self, text: str, fields: tuple[str, ...] | None = None) -> Decoder:
+        """The decoder of an Avro schema for those fields, made once. Raises CaptureError as :meth:`schema`."""
+        if (text, fields) not in self._decoders:
+            self._decoders[text, fields] = Decoder(self.schema(text), fields)
+        return self._decoders[text, fields]
+
+    def of_names(self, table: TableName, external: str | None, names: Iterable[str]) -> Version | None:
+        """The version of a message that names no metadata."""
+        return self.by_names.get((table.label, external, tuple(names)))
+
+
+def table_of(
+    settings: Settings,
+    body: Mapping[str, Any],
+    headers: Mapping[str, Any],
+    row: Mapping[str, Any] | None,
+    facts: Mapping[str, str | None],
+    key: bytes | None,
+    places: Sequence[str] | None = None,
+) -> TableName:
+    """The table of a message without metadata, by the settings' places, or by those of them that may have a name."""
+    asked = settings.places if places is None else places
+    return name_of(body, headers, row or {}, facts, key, asked, len(settings.places) > 1) if asked else NOBODY

@@ -31,7 +31,7 @@ from cdcwb.formats.qlik_kafka.decode.rows import (
     forms_of,
     values_of,
 )
-from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
+from cdcwb.formats.qlik_kafka.versions import Settings, Versions
 
 __all__ = [
     "MAGIC",

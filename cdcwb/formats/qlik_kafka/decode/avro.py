@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.avro import Schema, decode_one, parse_schema, to_text
-from cdcwb.formats.avro.nodes import MARK, MEMBER
+from cdcwb.formats.avro.schema import MARK, MEMBER
 from cdcwb.formats.qlik_kafka.decode.rows import (
     MAGIC,
     MASKS,
@@ -26,9 +26,7 @@ from cdcwb.formats.qlik_kafka.decode.rows import (
     hex_text,
     read_mask,
 )
-from cdcwb.formats.qlik_kafka.lookup import Settings, table_of
-from cdcwb.formats.qlik_kafka.names import TableName
-from cdcwb.formats.qlik_kafka.versions import Version
+from cdcwb.formats.qlik_kafka.versions import Settings, TableName, Version, table_of
 from cdcwb.model import Problem
 
 __all__ = ["ENVELOPE", "decode_confluent", "decode_enveloped", "decode_records"]

@@ -23,9 +23,7 @@ from cdcwb.formats.json_cut import Parts, complete_part
 from cdcwb.formats.json_spans import ARRAY, ESCAPED, KIND, NULL, OBJECT, STRING, Spans, spans_of
 from cdcwb.formats.json_values import MARK, CutOff, as_text, parse_json
 from cdcwb.formats.qlik_kafka.decode.rows import MAGIC, MASKS, Bools, Context, Document, Image, Parsed, Rows, read_mask
-from cdcwb.formats.qlik_kafka.lookup import table_of
-from cdcwb.formats.qlik_kafka.names import NOBODY, TABLE_COLUMNS, TableName, places_in
-from cdcwb.formats.qlik_kafka.versions import Version, from_names
+from cdcwb.formats.qlik_kafka.versions import NOBODY, TABLE_COLUMNS, TableName, Version, from_names, places_in, table_of
 from cdcwb.model import Problem
 
 __all__ = ["decode_json", "is_json", "read_document", "read_message"]

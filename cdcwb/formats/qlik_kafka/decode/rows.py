@@ -18,8 +18,7 @@ from cdcwb.formats.arrays.texts import hex_digits
 from cdcwb.formats.avro import to_text
 from cdcwb.formats.bitmask import parse
 from cdcwb.formats.messages import Messages
-from cdcwb.formats.qlik_kafka.lookup import Settings, Versions
-from cdcwb.formats.qlik_kafka.versions import Version
+from cdcwb.formats.qlik_kafka.versions import Settings, Version, Versions
 from cdcwb.model import Problem
 
 __all__ = [

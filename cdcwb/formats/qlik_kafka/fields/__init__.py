@@ -1,5 +1,4 @@
-"""The slow and readable path: one message as a tree of fields with place, bytes, value and meaning
-(docs/formats/qlik-kafka.md).
+"""One message as a tree of fields, with the bytes, value and meaning of each (docs/formats/qlik-kafka.md).
 
 It shares nothing with the reader, so that tests can hold each to the other.
 """
@@ -10,14 +9,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from cdcwb.formats.base import Field
-from cdcwb.formats.qlik_kafka.avro_fields import FRAME, bare, enveloped, framed
-from cdcwb.formats.qlik_kafka.json_fields import Resolve, json_message
-from cdcwb.formats.qlik_kafka.row_meanings import (
+from cdcwb.formats.qlik_kafka.fields.avro import FRAME, bare, enveloped, framed
+from cdcwb.formats.qlik_kafka.fields.json import Resolve, json_message
+from cdcwb.formats.qlik_kafka.layout import (
     Column,
 )
 from cdcwb.model import Problem
 
-__all__ = ["Resolve", "dissect"]
+__all__ = [
+    "Resolve",
+    "dissect",
+]
+
 
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 

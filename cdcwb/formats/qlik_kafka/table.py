@@ -17,8 +17,8 @@ from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.topics import Where
 from cdcwb.formats.qlik.types import decimal_type, replicate_type
 from cdcwb.formats.qlik_kafka.decode import Image, Rows, decode
+from cdcwb.formats.qlik_kafka.events import fill_header
 from cdcwb.formats.qlik_kafka.plan import Plan
-from cdcwb.formats.qlik_kafka.reader import fill_header
 from cdcwb.formats.qlik_kafka.versions import TableColumn
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast, parsed

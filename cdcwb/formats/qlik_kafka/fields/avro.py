@@ -1,7 +1,7 @@
 """The field tree of an Avro message: envelope, Confluent framing, or the bare record
 (docs/formats/qlik-kafka.md §2.2, §2.3, §3.4, §4 and §7.3).
 
-:func:`cdcwb.formats.avro.anatomy.anatomy` gives every byte its field; here the fields get their meaning.
+:func:`cdcwb.formats.avro.walk.anatomy` gives every byte its field; here the fields get their meaning.
 """
 
 from __future__ import annotations
@@ -12,29 +12,26 @@ from dataclasses import replace
 from typing import Final
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.avro.anatomy import anatomy
-from cdcwb.formats.avro.nodes import Primitive, Record, Union
-from cdcwb.formats.avro.schema import Schema, parse_schema
+from cdcwb.formats.avro.schema import Primitive, Record, Schema, Union, parse_schema
+from cdcwb.formats.avro.walk import anatomy
 from cdcwb.formats.base import Field
-from cdcwb.formats.qlik_kafka.json_fields import Resolve
-from cdcwb.formats.qlik_kafka.meanings import (
+from cdcwb.formats.qlik_kafka.fields.json import Resolve
+from cdcwb.formats.qlik_kafka.layout import (
     COLUMN_FACTS,
     ENVELOPE,
-    METADATA,
-    Meaning,
-    header,
-    sequence_children,
-)
-from cdcwb.formats.qlik_kafka.row_meanings import (
     IMAGES,
     MASKS,
+    METADATA,
     Column,
+    Meaning,
     Row,
+    header,
     image_meaning,
     mask_bytes,
     mask_children,
     mask_meaning,
     row_meaning,
+    sequence_children,
 )
 from cdcwb.model import Problem
 from cdcwb.words import visible
