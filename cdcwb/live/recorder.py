@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages.parquet import PARTITION
+from cdcwb.formats.messages.rows import PARTITION
 from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.kafka import Client, Point, Range, Topics, connected, partitions, ranges
 from cdcwb.words import count

@@ -16,7 +16,7 @@ from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import inspect
 from cdcwb.formats.messages import locate, probe, read
-from cdcwb.formats.messages.parquet import PARTITION
+from cdcwb.formats.messages.rows import PARTITION
 from cdcwb.live.frames import java_settings
 from cdcwb.live.kafka import CONFIG, Topics, as_point, hidden, kafka_settings, parse_point
 

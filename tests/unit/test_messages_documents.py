@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.messages import documents, probe
-from cdcwb.formats.messages.scanner import Scanner
+from cdcwb.formats.messages.documents import Scanner
 from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows
 
 ONE: dict[str, Any] = {

@@ -17,11 +17,10 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.files import open_source
 from cdcwb.formats.messages import lines, probe, read
 from cdcwb.formats.messages.batch import MALFORMED, MESSAGE
-from cdcwb.formats.messages.columns import line_messages
 from cdcwb.formats.messages.container import Options
-from cdcwb.formats.messages.detect import detect_layout
-from cdcwb.formats.messages.layout import Layout, parse
-from cdcwb.formats.messages.notes import is_note
+from cdcwb.formats.messages.layout import Layout, is_note, parse
+from cdcwb.formats.messages.lines import line_messages
+from cdcwb.formats.messages.probe import detect_layout
 from tests.containers import AVRO, CONFLUENT, JSON, Row, put, rows, rows_of
 
 TIME = {"timestamp": "2023-03-21T21:34:19.511Z", "timestamp_type": "CreateTime"}

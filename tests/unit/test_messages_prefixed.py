@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.messages import MALFORMED, TRUNCATED, probe
 from cdcwb.formats.messages.container import PREFIXES
-from cdcwb.formats.messages.prefixes import INVALID, prefix_of
+from cdcwb.formats.messages.prefixed import INVALID, prefix_of
 from tests.containers import AVRO, CONFLUENT, JSON, Row, prefixed, put, rows
 
 SIGNED = [name for name in PREFIXES if name != "varint"]

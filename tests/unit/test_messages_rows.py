@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.messages import from_arrow, kafka_columns, locate, parts, probe, read
-from cdcwb.formats.messages.avro_schema import record_schema
+from cdcwb.formats.messages.avro import record_schema
 from tests.containers import AVRO, CONFLUENT, JSON, check_locate, put, rows, rows_in_parts, rows_of
 
 ENVELOPE = {

@@ -11,7 +11,7 @@ import pytest
 
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.messages import from_arrow
-from cdcwb.formats.messages.topics import Where
+from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka import decode
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.versions import Settings, Versions, from_metadata

@@ -16,9 +16,9 @@ from cdcwb.formats.debezium.inspect import inspect_record
 from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, pieces_of, recognise
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.messages import Messages
-from cdcwb.formats.messages.planned import file_rows
+from cdcwb.formats.messages.reading import file_rows
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.topics import OF_TABLES, Where, messages_of, where_of
+from cdcwb.formats.messages.rows import OF_TABLES, Where, messages_of, where_of
 from cdcwb.formats.selecting import select
 
 __all__ = ["Debezium"]
@@ -70,7 +70,7 @@ class Debezium:
         return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """See :func:`cdcwb.formats.messages.planned.file_rows`."""
+        """See :func:`cdcwb.formats.messages.reading.file_rows`."""
         return file_rows(plan.containers)
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:

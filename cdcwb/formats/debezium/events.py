@@ -20,7 +20,7 @@ from cdcwb.formats.debezium.table import Versions, described_tables, row_type, s
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of
-from cdcwb.formats.messages.topics import Where
+from cdcwb.formats.messages.rows import Where
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = ["FORMAT", "Event", "Reading", "events_of", "form_of", "is_document", "rows_of", "table_of", "without_value"]

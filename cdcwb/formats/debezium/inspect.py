@@ -11,8 +11,8 @@ from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.debezium.events import events_of
 from cdcwb.formats.debezium.layout import ENVELOPE, OTHERS, SOURCE, TRANSACTION
 from cdcwb.formats.debezium.plan import Options, make_plan
-from cdcwb.formats.messages.topics import Where
-from cdcwb.formats.messages.tree import message_tree
+from cdcwb.formats.messages.connect import message_tree
+from cdcwb.formats.messages.rows import Where
 
 __all__ = ["inspect_record"]
 

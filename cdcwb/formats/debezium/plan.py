@@ -38,9 +38,9 @@ from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id
 from cdcwb.formats.messages.container import SPLIT_SIZE
-from cdcwb.formats.messages.planned import Part, container_rows, grouped, probe_all
+from cdcwb.formats.messages.reading import Part, container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.topics import Where, messages_of, topic_partitions
+from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions
 from cdcwb.model import Kind, Problem
 from cdcwb.words import count, plural
 

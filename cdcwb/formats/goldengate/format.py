@@ -23,7 +23,7 @@ from cdcwb.formats.goldengate.probing import HEAD, is_logdump, refusal
 from cdcwb.formats.goldengate.raw_trail import is_raw_trail
 from cdcwb.formats.goldengate.reader import FORMAT, read_split
 from cdcwb.formats.goldengate.typed import column_types, typed_rows, typed_schema, wanted_for
-from cdcwb.formats.messages.topics import OF_TABLES, by_partition
+from cdcwb.formats.messages.rows import OF_TABLES, by_partition
 from cdcwb.formats.zones import parse_zone, to_utc
 
 __all__ = ["GoldenGate"]

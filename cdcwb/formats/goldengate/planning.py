@@ -27,7 +27,7 @@ from cdcwb.formats.goldengate.reader_options import OPTIONS, Options
 from cdcwb.formats.goldengate.records import MISSING
 from cdcwb.formats.goldengate.trail import TrailFile
 from cdcwb.formats.goldengate.transactions import Open, position_text
-from cdcwb.formats.messages.topics import by_partition, topic_partitions
+from cdcwb.formats.messages.rows import by_partition, topic_partitions
 from cdcwb.model import Problem
 
 __all__ = ["OPTIONS", "Options", "make_plan", "make_row_plan", "run_here"]

@@ -1,27 +1,203 @@
-"""Avro object container files: ``Obj`` and 1, a map of metadata, a sync marker, and blocks. A block is a number of
-records, a number of bytes, the records, and the marker again.
+"""Avro object container files, and their rows as messages.
+
+What a record holds does not matter here, only how long it is. So names that break Avro's rules (real ones do) are
+replaced, and logical types, defaults and comments are left out. Two kinds of schema are refused, since a few bytes of
+hostile data would keep a reader busy without end: types that contain themselves, and arrays of items that take no
+bytes.
+
+A container of values that are no records but bytes or texts, as Kafka Connect writes with its byte array converter, is
+read as one of records with the only field ``value``: in Avro both have the same bytes.
 
 Rows are counted in the order of the blocks. A block that does not end with the marker, or cannot be unpacked, is
 damage: its rows are malformed, and reading goes on behind the next marker.
+
+The writer's schema decides what a message is: a record with a bytes field ``value`` beside others of Kafka's columns is
+a row of a topic, and its value the message; bytes or texts that are no record are a message each; any other record (the
+Replicate envelope) is the message itself, in Avro's binary form, to be read with the container's schema.
 """
 
 from __future__ import annotations
 
 import bz2
+import io
+import json
 import lzma
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import fastavro
+import numpy as np
 import pyarrow as pa
 import zstandard
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays.texts import slices
 from cdcwb.formats.files import Source
-from cdcwb.formats.messages.avro_schema import RecordSchema, record_schema
+from cdcwb.formats.messages.batch import (
+    BYTES,
+    FACTS,
+    LONGEST,
+    MALFORMED,
+    MESSAGE,
+    Ints,
+    Messages,
+    Parsed,
+    fact_columns,
+    merged,
+)
+from cdcwb.formats.messages.rows import kafka_columns, row_facts
 
-__all__ = ["MAGIC", "AvroFile", "Block"]
+__all__ = [
+    "MAGIC",
+    "AvroFile",
+    "Block",
+    "RecordSchema",
+    "read_avro",
+    "record_schema",
+    "topic_columns",
+]
+
+
+# --- avro schema ------------------------------------------------------------------------------------------------------
+
+_PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_DEPTH: Final = 200
+_MOST_BRANCHES: Final = 1 << 16
+
+Plain = Any
+
+
+class RecordSchema:
+    """A record's schema. ``fields``: plain types of its fields, in order, by name; ``whole`` and ``nothing``: the
+    schema in fastavro's form, and one of the same record without fields, which makes fastavro skip all of them."""
+
+    def __init__(self, fields: dict[str, Plain], micros: frozenset[str], plain: Plain, is_value: bool) -> None:
+        """``micros``: fields that count microseconds since 1970; ``is_value``: the container has values, no records."""
+        self.is_value = is_value
+        self.fields = fields
+        self.micros = micros
+        self.whole = fastavro.parse_schema(plain)
+        self.nothing = fastavro.parse_schema({"type": "record", "name": plain["name"], "fields": []})
+
+
+def record_schema(text: str) -> RecordSchema:
+    """The schema of a container's records from its text. Raises CaptureError that says why it is not read."""
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as reason:
+        raise CaptureError(f"the Avro schema is not JSON ({reason})") from None
+    is_value = _is_value(raw)
+    if is_value:
+        raw = {"type": "record", "name": "value", "fields": [{"name": "value", "type": raw}]}
+    try:
+        plain = _Plain().of(raw, "", 0)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as reason:
+        raise CaptureError(f"the Avro schema cannot be parsed ({type(reason).__name__}: {reason})") from None
+    if not isinstance(plain, dict) or plain["type"] != "record":
+        raise CaptureError("the Avro schema is not that of a record")
+    micros = frozenset(
+        new["name"] for new, old in zip(plain["fields"], raw["fields"], strict=True) if "timestamp-micros" in str(old)
+    )
+    return RecordSchema({field["name"]: field["type"] for field in plain["fields"]}, micros, plain, is_value)
+
+
+def _is_value(raw: Any) -> bool:
+    """Is it the schema of bytes or texts, which may be null?"""
+    if isinstance(raw, list):
+        return sum(map(_is_value, raw)) == 1 and all(_is_value(one) or one in ("null", {"type": "null"}) for one in raw)
+    return (raw.get("type") if isinstance(raw, dict) else raw) in ("bytes", "string")
+
+
+def _legal(names: Sequence[Any]) -> list[str]:
+    """The names where they keep Avro's rules, and others in place of those that do not."""
+    texts = [str(name) for name in names]
+    good = len(set(texts)) == len(texts) and all(map(_NAME.match, texts))
+    return texts if good else [f"f{at}" for at in range(len(texts))]
+
+
+class _Plain:
+    """Makes schemas plain; ``known`` are the named types seen, by full name, None while inside of them."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Plain | None] = {}
+        self.named: dict[str, str] = {}
+        self.least: dict[str, int] = {}  # bytes of a named type, by its new name
+        self.parts = 0
+
+    def of(self, raw: Any, space: str, depth: int) -> Plain:
+        self.parts += 1
+        if depth > _DEPTH or self.parts > _MOST_BRANCHES:
+            raise CaptureError("the Avro schema is nested too deep")
+        if isinstance(raw, str):
+            return raw if raw in _PRIMITIVES else self._reference(raw, space)
+        if isinstance(raw, list):
+            return [self.of(branch, space, depth + 1) for branch in raw]
+        kind = raw["type"]
+        if kind in ("record", "error"):
+            return self._record(raw, space, depth)
+        if kind == "enum":
+            return self._define(raw, space, {"type": "enum", "symbols": _legal(raw["symbols"])}, 1)
+        if kind == "fixed":
+            return self._define(raw, space, {"type": "fixed", "size": int(raw["size"])}, int(raw["size"]))
+        if kind == "array":
+            items = self.of(raw["items"], space, depth + 1)
+            if self.smallest(items) == 0:
+                raise CaptureError("the Avro schema has an array of items of zero bytes, which is not supported")
+            return {"type": "array", "items": items}
+        if kind == "map":
+            return {"type": "map", "values": self.of(raw["values"], space, depth + 1)}
+        return self.of(kind, space, depth + 1)  # a primitive with attributes, or a schema in one more pair of braces
+
+    def _record(self, raw: Any, space: str, depth: int) -> Plain:
+        full, inner = self._name(raw, space)
+        self.known[full] = None
+        self.named[full] = name = f"n{len(self.named)}"
+        names = _legal([field["name"] for field in raw["fields"]])
+        types = [self.of(field["type"], inner, depth + 1) for field in raw["fields"]]
+        fields = [{"name": new, "type": kind} for new, kind in zip(names, types, strict=True)]
+        self.known[full] = name
+        self.least[name] = sum(self.smallest(field["type"]) for field in fields)
+        return {"type": "record", "name": name, "fields": fields}
+
+    def _define(self, raw: Any, space: str, plain: dict[str, Any], least: int) -> Plain:
+        full, _ = self._name(raw, space)
+        self.named[full] = self.known[full] = name = f"n{len(self.named)}"
+        self.least[name] = least
+        return {**plain, "name": name}
+
+    def _name(self, raw: Any, space: str) -> tuple[str, str]:
+        """Full name of a type, and the namespace inside of it."""
+        name = str(raw["name"])
+        inner = name.rpartition(".")[0] if "." in name else str(raw.get("namespace") or space)
+        full = name if "." in name or not inner else f"{inner}.{name}"
+        if full in self.named:
+            raise CaptureError(f"the Avro schema defines {full!r} twice")
+        return full, inner
+
+    def _reference(self, name: str, space: str) -> Plain:
+        full = name if "." in name or not space else f"{space}.{name}"
+        full = full if full in self.known else name
+        if full not in self.known:
+            raise CaptureError(f"the Avro schema names a type that it does not define: {name!r}")
+        known = self.known[full]
+        if known is None:
+            raise CaptureError(f"the Avro schema has a type that contains itself ({full!r}), which is not supported")
+        return known
+
+    def smallest(self, plain: Plain) -> int:
+        """The fewest bytes that a value takes."""
+        if isinstance(plain, str):
+            return {"null": 0, "float": 4, "double": 8}.get(plain, self.least.get(plain, 1))
+        if isinstance(plain, list):
+            return 1
+        return self.least[plain["name"]] if "name" in plain else 1
+
+
+# --- avro -------------------------------------------------------------------------------------------------------------
 
 MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
@@ -189,3 +365,167 @@ _UNPACK: Final[dict[str, Callable[[memoryview], bytes]]] = {
     "bzip2": lambda packed: bz2.BZ2Decompressor().decompress(packed, _UNPACKED + 1),
     "xz": _lzma,
 }
+
+
+# --- avro rows --------------------------------------------------------------------------------------------------------
+
+_BINARY: Final = ("bytes", ["null", "bytes"], ["bytes", "null"])
+_TEXT: Final = ("string", ["null", "string"], ["string", "null"])
+
+
+def topic_columns(records: RecordSchema | None) -> dict[str, str]:
+    """The fields that are Kafka's columns, by Kafka's names, where the records are rows of a topic; else nothing."""
+    if records is None:
+        return {}
+    if records.is_value:
+        return {"value": "value"}
+    columns = kafka_columns(list(records.fields))
+    beside = len(columns.keys() & {"key", "topic", "partition", "offset", "timestamp"})
+    kind = records.fields[columns["value"]] if columns else None
+    return columns if (kind in _BINARY and beside) or (kind in _TEXT and beside > 1) else {}
+
+
+def read_avro(file: AvroFile, start: int, stop: int, batch: int) -> Iterator[Messages]:
+    """The rows ``[start, stop)`` of a container."""
+    waiting: list[_Run] = []
+    count = size = 0
+    for block in file.blocks():
+        if block.row + block.count <= start:
+            continue
+        if block.row >= stop:
+            break
+        for run in _block(file, block, stop).cut(max(start - block.row, 0), batch):
+            if waiting and (count + len(run) > batch or size + run.size > BYTES):
+                yield _messages(file, waiting)
+                waiting, count, size = [], 0, 0
+            waiting.append(run)
+            count, size = count + len(run), size + run.size
+    if waiting:
+        yield _messages(file, waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring rows: row ``number + i`` is ``buffer[bounds[i]:bounds[i + 1]]``. From the row with the index ``bad``
+    on they cannot be read, for the given reason."""
+
+    number: int
+    buffer: bytes
+    bounds: Ints
+    bad: int
+    reason: str | None
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of all rows."""
+        return int(self.bounds[-1] - self.bounds[0])
+
+    def cut(self, begin: int, most: int) -> Iterator[_Run]:
+        """The rows from the index ``begin`` on, in runs of so many and about :data:`BYTES` bytes."""
+        while begin < len(self):
+            full = int(np.searchsorted(self.bounds, self.bounds[begin] + BYTES, side="right")) - 1
+            stop = min(max(full, begin + 1), begin + most, len(self))
+            bad = max(self.bad - begin, 0)
+            yield _Run(self.number + begin, self.buffer, self.bounds[begin : stop + 1], bad, self.reason)
+            begin = stop
+
+
+def _block(file: AvroFile, block: Block, stop: int) -> _Run:
+    """The rows of a block that come before the row ``stop``; the first that cannot be read has all the bytes left."""
+    count = min(block.count, stop - block.row)
+    bounds, plain, reason = [0], b"", block.reason or file.problem
+    if reason is None:
+        try:
+            plain = file.unpack(block)
+        except CaptureError as error:
+            reason = error.message
+    if reason is None and file.records is not None:
+        reason = _walk(file.records, plain, count, bounds)
+        if reason is not None:
+            reason = f"record {len(bounds) - 1} of the Avro block at offset {block.start} is damaged ({reason})"
+        elif count == block.count and bounds[-1] < len(plain):
+            left = len(plain) - bounds.pop()
+            reason = f"{left} bytes follow the last record of the Avro block at offset {block.start}"
+    else:
+        plain = bytes(file.data[block.start : min(block.stop, block.start + LONGEST)])
+    bad = len(bounds) - 1
+    bounds += [len(plain)] * (count - bad)
+    return _Run(block.row, plain, np.array(bounds, dtype=np.int64), bad, reason)
+
+
+def _walk(records: RecordSchema, plain: bytes, count: int, bounds: list[int]) -> str | None:
+    """Adds where each of ``count`` records ends to ``bounds``; gives what is wrong with the first that has no end."""
+    data = io.BytesIO(plain)
+    skip, whole, nothing, place = fastavro.schemaless_reader, records.whole, records.nothing, data.tell
+    try:
+        for _ in range(count):
+            skip(data, whole, nothing)
+            bounds.append(place())
+    except Exception as error:  # fastavro raises whatever the bytes lead to
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
+    """Neighbouring runs as messages."""
+    number = np.concatenate([np.arange(run.number, run.number + len(run)) for run in runs])
+    good = np.concatenate([np.arange(len(run)) < run.bad for run in runs])
+    firsts = np.cumsum([0, *map(len, runs)]).tolist()
+    reasons = {
+        first + at: run.reason
+        for first, run in zip(firsts, runs, strict=False)
+        for at in range(run.bad, len(run))
+        if run.reason is not None
+    }
+    state = np.where(good, MESSAGE, MALFORMED).astype(np.uint8)
+    ones = np.ones(len(number), dtype=np.int64)
+    arrays = [slices(np.frombuffer(run.buffer, np.uint8), run.bounds[:-1], run.bounds[1:]) for run in runs]
+    source = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    columns = topic_columns(file.records)
+    if not columns:
+        value = merged(source, ~good, [None] * len(reasons), pa.binary())
+        facts = dict.fromkeys(FACTS, pa.nulls(len(number), pa.string()))
+        return Messages(number, ones, state, reasons, value, pa.nulls(len(number), pa.binary()), source, facts)
+    parsed = [
+        _topic_row(file, record, columns) if whole else Parsed(MALFORMED, None, reason=reasons[at])
+        for at, (record, whole) in enumerate(zip(source.to_pylist(), good.tolist(), strict=True))
+    ]
+    for at, item in enumerate(parsed):
+        state[at] = item.state
+        if item.reason is not None:
+            reasons[at] = item.reason
+    value = pa.array([item.value for item in parsed], pa.binary())
+    wrong = state >= MALFORMED
+    return Messages(
+        number,
+        ones,
+        state,
+        reasons,
+        value,
+        pa.array([item.key for item in parsed], pa.binary()),
+        merged(value, wrong, source.filter(pa.array(wrong)).to_pylist(), pa.binary()),
+        {name: pa.array(texts, pa.string()) for name, texts in fact_columns([item.facts for item in parsed]).items()},
+    )
+
+
+def _topic_row(file: AvroFile, record: bytes, columns: dict[str, str]) -> Parsed:
+    """The message in a row of a topic."""
+    if file.records is None:
+        return Parsed(MALFORMED, None, reason=file.problem)
+    try:
+        raw: Any = fastavro.schemaless_reader(io.BytesIO(record), file.records.whole, None)
+    except Exception as error:  # a text that is no UTF-8
+        return Parsed(MALFORMED, None, reason=f"the record is damaged ({type(error).__name__}: {error})")
+    there = {name: raw[column] for name, column in columns.items()}
+    micros = frozenset(name for name, column in columns.items() if column in file.records.micros)
+    key = there.get("key")
+    return Parsed(MESSAGE, _bytes(there["value"]), None if key is None else _bytes(key), row_facts(there, micros))
+
+
+def _bytes(item: Any) -> bytes | None:
+    if item is None or isinstance(item, bytes):
+        return item
+    return str(item).encode()

@@ -1,4 +1,4 @@
-"""What holds messages: one file, what it is, and the options that say so."""
+"""What holds messages: one file, what it is, and the options for it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ __all__ = [
     "escaped",
     "unescaped",
 ]
+
 
 CONTAINERS: Final = ("lines", "documents", "message", "prefixed", "avro", "parquet")
 """The kinds of container."""

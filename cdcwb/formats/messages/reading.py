@@ -1,27 +1,41 @@
-"""From a container to its messages: all of a part, or the one at a place."""
+"""From a container to its messages, and from files to the parts that tasks read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.base import Run
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.messages.avro import MAGIC, AvroFile
-from cdcwb.formats.messages.avro_rows import read_avro
-from cdcwb.formats.messages.batch import Messages
-from cdcwb.formats.messages.columns import document_messages, line_messages, plain_messages
-from cdcwb.formats.messages.container import SPLIT_SIZE, Container, unescaped
+from cdcwb.formats.findings import detected_row
+from cdcwb.formats.messages.avro import MAGIC, AvroFile, read_avro
+from cdcwb.formats.messages.batch import LONGEST, Found, Messages, Segments
+from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, unescaped
 from cdcwb.formats.messages.documents import iter_documents
 from cdcwb.formats.messages.layout import Layout
-from cdcwb.formats.messages.lines import BOM, iter_lines, line_holding
-from cdcwb.formats.messages.parquet import ParquetRows, malformed_rows
+from cdcwb.formats.messages.lines import BOM, document_messages, iter_lines, line_holding, line_messages, plain_messages
 from cdcwb.formats.messages.prefixed import Framing, iter_prefixed
-from cdcwb.formats.messages.segments import LONGEST, Found, Segments
+from cdcwb.formats.messages.probe import probe
+from cdcwb.formats.messages.rows import ParquetRows, malformed_rows
+from cdcwb.model import OffsetUnit
 
-__all__ = ["BATCH", "locate", "parts", "read"]
+__all__ = [
+    "BATCH",
+    "Part",
+    "container_rows",
+    "file_rows",
+    "grouped",
+    "locate",
+    "parts",
+    "probe_all",
+    "read",
+]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 BATCH: Final = 8192
 """Messages of a batch, at most."""
@@ -192,3 +206,68 @@ def _rows(container: Container, source: Source, start: int, stop: int, batch: in
             yield from read_avro(_avro(source), start, stop, batch)
     except CaptureError as reason:
         yield malformed_rows(start, stop, reason.message, source.read(0, LONGEST).tobytes())
+
+
+# --- planned ----------------------------------------------------------------------------------------------------------
+
+Part = tuple[int, int, int]
+"""Index of a container, and the run ``[start, stop)`` of its bytes or rows whose messages belong to the part."""
+
+_TOGETHER: Final = 4 << 20
+_MOST_FILES: Final = 64
+_FILES: Final = 64  # that one task looks at
+
+
+def grouped(found: Sequence[Container], split_size: int) -> list[list[Part]]:
+    """The parts of all containers, those of small ones together: a task costs more than to read a few messages."""
+    groups: list[list[Part]] = []
+    room = 0.0
+    for index, container in enumerate(found):
+        whole = container.size if container.unit == "byte" else max(container.count or 0, 1)
+        for start, stop in parts(container, split_size):
+            size = container.size * (stop - start) / max(whole, 1)
+            if not groups or size > room or len(groups[-1]) >= _MOST_FILES:
+                groups.append([])
+                room = min(_TOGETHER, split_size)
+            groups[-1].append((index, start, stop))
+            room -= size
+    return groups
+
+
+def probe_all(paths: Sequence[str], options: Mapping[str, Any], run: Run) -> list[Container]:
+    """What each file is. Raises CaptureError for one that cannot be read."""
+    some = [(paths[at : at + _FILES], dict(options)) for at in range(0, len(paths), _FILES)]
+    return [one for found in run(_probe, some) for one in found]
+
+
+def _probe(task: tuple[Sequence[str], dict[str, Any]]) -> list[Container]:
+    paths, options = task
+    return [probe(path, options) for path in paths]
+
+
+def file_rows(found: Sequence[Container]) -> list[dict[str, Any]]:
+    """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem, rows (None
+    where bytes count)."""
+    return [
+        {
+            "file": one.path,
+            "file_index": index,
+            "size": one.size,
+            "shape": one.kind,
+            "compression": one.compression,
+            "problem": one.problem,
+            "rows": None if one.unit == OffsetUnit.BYTE else one.count,
+        }
+        for index, one in enumerate(found)
+    ]
+
+
+def container_rows(found: Sequence[Container], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What holds the messages, for ``detected``: one row for each kind, and what was concluded in it."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in found:
+        for setting, value in (("container", one.kind), *one.settings.items()):
+            if setting in OPTIONS:
+                given = str(options.get(setting, "auto")) not in ("auto", "")
+                rows.setdefault((setting, value), detected_row(setting, value, one.evidence, given))
+    return list(rows.values())

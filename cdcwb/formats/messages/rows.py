@@ -1,4 +1,4 @@
-"""Rows with Kafka's columns to messages: a Spark DataFrame of a topic, its Parquet, and what else has such columns.
+"""Rows with the columns of Kafka: DataFrames and Parquet files.
 
 The columns are ``key`` and ``value`` (binary or text), ``topic``, ``partition``, ``offset``, ``timestamp``,
 ``timestampType`` and ``headers`` (a list of structs of key and value), in any subset with ``value`` and in any case;
@@ -7,18 +7,56 @@ other columns are somebody else's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.messages.batch import FACTS, MESSAGE, Bools, Messages, fact_columns, instants, text_of, time_text
+from cdcwb.formats.arrays.maps import Ints
+from cdcwb.formats.event_batch import EventBatch
+from cdcwb.formats.files import Source
+from cdcwb.formats.messages.batch import (
+    BYTES,
+    FACTS,
+    LONGEST,
+    MALFORMED,
+    MESSAGE,
+    Bools,
+    Messages,
+    fact_columns,
+    instants,
+    text_of,
+    time_text,
+)
 from cdcwb.formats.messages.records import TIME_TYPES, header_facts
+from cdcwb.model import OffsetUnit
 
-__all__ = ["COLUMNS", "from_arrow", "kafka_columns", "packed", "row_facts"]
+__all__ = [
+    "COLUMNS",
+    "MAGIC",
+    "OF_TABLES",
+    "PARTITION",
+    "ParquetRows",
+    "Where",
+    "by_partition",
+    "from_arrow",
+    "kafka_columns",
+    "messages_of",
+    "packed",
+    "row_facts",
+    "topic_partitions",
+    "where_of",
+]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns, as Spark names them."""
@@ -196,3 +234,218 @@ def _text(item: Any) -> str | None:
     if item is None or isinstance(item, str):
         return item
     return text_of(item) if isinstance(item, bytes) else str(item)
+
+
+# --- parquet ----------------------------------------------------------------------------------------------------------
+
+MAGIC: Final = b"PAR1"
+PARTITION: Final = b"cdcwb.partition"
+"""The metadata of a file that ``cdcwb capture`` wrote: its messages are of one partition of a topic, in the order of
+their offsets."""
+
+_SOME: Final = 64  # rows read at a time
+
+
+class ParquetRows:
+    """The rows of one file. Raises CaptureError for one whose footer is damaged or that has no column ``value``."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        try:
+            self.file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(source.read(0, source.length))))
+            self.metadata = self.file.metadata
+            names = self.file.schema_arrow.names
+        except (pa.ArrowException, OSError, ValueError) as reason:
+            raise CaptureError(f"the Parquet file cannot be read ({_first_line(reason)})") from None
+        self.columns = kafka_columns(names)
+        self.count = int(self.metadata.num_rows)
+        self.is_partition = PARTITION in (self.metadata.metadata or {})
+        if not self.columns:
+            raise CaptureError(f"the Parquet file has no column 'value', only {', '.join(names) or 'none'}")
+
+    def groups(self) -> list[tuple[int, int]]:
+        """First row and packed bytes of every row group."""
+        found = []
+        row = 0
+        for at in range(self.metadata.num_row_groups):
+            group = self.metadata.row_group(at)
+            size = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+            found.append((row, int(size)))
+            row += group.num_rows
+        return found
+
+    def row_of(self, offset: int) -> int | None:
+        """The row of the message with this offset in its partition; None where there is none."""
+        offsets = self.file.read(columns=[self.columns["offset"]]).column(0).to_numpy()
+        row = int(np.searchsorted(offsets, offset))
+        return row if row < len(offsets) and offsets[row] == offset else None
+
+    def read(self, start: int, stop: int, batch: int) -> Iterator[Messages]:
+        """The rows ``[start, stop)``; those of one partition have their offset there as their place."""
+        starts = [row for row, _ in self.groups()]
+        for at, row in enumerate(starts):
+            group = self.metadata.row_group(at)
+            behind = row + group.num_rows
+            if behind <= start or row >= stop:
+                continue
+            yield from self._group(at, row, max(start, row), min(stop, behind), batch)
+
+    def _group(self, group: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
+        """The rows of a group; they are read a few at a time, since nothing says how long values are that repeat."""
+        waiting: list[pa.RecordBatch] = []
+        count = size = 0
+        given = start  # rows handed over
+        try:
+            wanted = list(self.columns.values())
+            for part in self.file.iter_batches(
+                min(_SOME, batch), row_groups=[group], columns=wanted, use_threads=False
+            ):
+                first, last = max(row, start), min(row + len(part), stop)
+                if first < last:
+                    kept = part.slice(first - row, last - first)
+                    if count + len(kept) > batch or size + kept.nbytes > BYTES:
+                        if waiting:
+                            yield from_arrow(waiting)
+                        given, waiting, count, size = first, [], 0, 0
+                    waiting.append(kept.append_column(ROW, self._places(kept, first, last)))
+                    count, size = count + len(kept), size + kept.nbytes
+                row += len(part)
+                if row >= stop:
+                    break
+            if waiting:
+                yield from_arrow(waiting)
+        except (pa.ArrowException, OSError, CaptureError) as reason:
+            if waiting and not isinstance(reason, CaptureError):
+                yield from_arrow(waiting)
+                given += count
+            sentence = f"row group {group} cannot be read from row {given} on ({_first_line(reason)})"
+            for first in range(given, stop, batch):
+                yield malformed_rows(first, min(first + batch, stop), sentence)
+
+    def _places(self, kept: pa.RecordBatch, first: int, last: int) -> pa.Array:
+        if self.is_partition:
+            return kept.column(self.columns["offset"]).cast(pa.int64())
+        return pa.array(np.arange(first, last))
+
+
+def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:
+    """Rows that cannot be read; the bytes that hold them are those of the first."""
+    count = stop - start
+    return Messages(
+        np.arange(start, stop),
+        np.ones(count, dtype=np.int64),
+        np.full(count, MALFORMED, dtype=np.uint8),
+        dict.fromkeys(range(count), reason),
+        pa.nulls(count, pa.binary()),
+        pa.nulls(count, pa.binary()),
+        pa.array([source[:LONGEST], *[b""] * (count - 1)], pa.binary()),
+        dict.fromkeys(FACTS, pa.nulls(count, pa.string())),
+    )
+
+
+def _first_line(reason: Exception) -> str:
+    return str(reason).partition("\n")[0]
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+_ROW: Final = "_row"
+
+OF_TABLES: Final = frozenset({"topic", "partition", "offset", "value"})
+"""Kafka's columns from which typed tables are read: places and bodies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the messages of a batch stand: in one file, or each in its topic and partition (arrays then)."""
+
+    file: str | pa.StringArray
+    file_index: int | pa.Array
+    unit: str
+
+    def fill(self, batch: EventBatch, messages: Messages) -> None:
+        """Puts the places of all messages into a batch of events."""
+        for name, value in (("file", self.file), ("file_index", self.file_index)):
+            if isinstance(value, (str, int)):
+                batch.constant(name, value)
+            else:
+                batch.put(name, value)
+        batch.constant("offset_unit", self.unit)
+        batch.put("offset", pa.array(messages.offset))
+        batch.put("length", pa.array(messages.length))
+
+
+def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:
+    """The pickled set of topics and partitions of some rows; empty where the rows do not say where each stands."""
+    found: set[tuple[str, int]] = set()
+    for batch in batches:
+        columns = _placed(batch)
+        if columns is None:
+            return pickle.dumps(set())
+        names = pa.table({"topic": columns[0], "partition": columns[1]}).group_by(["topic", "partition"]).aggregate([])
+        found.update((row["topic"], row["partition"]) for row in names.to_pylist())
+    return pickle.dumps(found)
+
+
+def _placed(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array] | None:
+    """Topic, partition and offset of every row, if all have them."""
+    by_name = {name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    try:
+        columns = (
+            by_name["topic"].cast(pa.string()),
+            by_name["partition"].cast(pa.int64()),
+            by_name["offset"].cast(pa.int64()),
+        )
+    except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return None if any(column.null_count for column in columns) else columns
+
+
+def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]]) -> tuple[Messages, Ints | int]:
+    """The messages of some rows, and the index of the file of each: its topic and partition."""
+    messages = from_arrow(batch)
+    length = np.ones(batch.num_rows, dtype=np.int64)
+    columns = _placed(batch) if partitions else None
+    if columns is None:
+        row = batch.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
+        return dataclasses.replace(messages, offset=row, length=length), 0
+    topic, partition, offset = columns
+    coded, numbers = topic.dictionary_encode(), partition.to_numpy(zero_copy_only=False)
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    index = np.zeros(batch.num_rows, np.int64)
+    names = coded.dictionary.to_pylist()
+    for at, (name, number) in enumerate(partitions):
+        if name in names:
+            index[(codes == names.index(name)) & (numbers == number)] = at
+    offsets = offset.to_numpy(zero_copy_only=False)
+    return dataclasses.replace(messages, offset=offsets, length=length), index
+
+
+def by_partition(
+    batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]], name: str
+) -> Iterator[tuple[Messages, tuple[str, int, str]]]:
+    """The messages of some rows, those of each topic and partition together: with their file, its index and the unit of
+    places."""
+    messages, index = messages_of(batch, partitions)
+    if isinstance(index, int):
+        yield messages, (name, index, str(OffsetUnit.ROW))
+        return
+    numbers = np.unique(index).tolist()
+    for number in numbers:
+        some = messages if len(numbers) == 1 else messages_of(batch.filter(pa.array(index == number)), partitions)[0]
+        topic, partition = partitions[number]
+        yield some, (f"{topic}-{partition}", number, str(OffsetUnit.MESSAGE))
+
+
+def _names(topic: pa.Array, partition: pa.Array) -> pa.StringArray:
+    return pc.binary_join_element_wise(topic, partition.cast(pa.string()), "-")
+
+
+def where_of(batch: pa.RecordBatch, index: Ints | int, name: str) -> Where:
+    """Where the messages of some rows stand, for their events."""
+    if isinstance(index, int):
+        return Where(name, index, str(OffsetUnit.ROW))
+    columns = _placed(batch)
+    if columns is None:  # cannot be: the index was made from them
+        return Where(name, 0, str(OffsetUnit.ROW))
+    return Where(_names(columns[0], columns[1]), pa.array(index.astype(np.int32)), str(OffsetUnit.MESSAGE))

@@ -13,8 +13,8 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
 from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
 from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.messages.planned import file_rows
-from cdcwb.formats.messages.topics import OF_TABLES, Where, messages_of, where_of
+from cdcwb.formats.messages.reading import file_rows
+from cdcwb.formats.messages.rows import OF_TABLES, Where, messages_of, where_of
 from cdcwb.formats.qlik_kafka.decode import Form, forms_of, is_json, read_message
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
@@ -92,7 +92,7 @@ class QlikKafka:
         return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """See :func:`cdcwb.formats.messages.planned.file_rows`."""
+        """See :func:`cdcwb.formats.messages.reading.file_rows`."""
         return file_rows(plan.containers)
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:

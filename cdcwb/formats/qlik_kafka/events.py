@@ -21,7 +21,7 @@ from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
-from cdcwb.formats.messages.topics import Where
+from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik_kafka.decode import Bools, Document, Form, Image, Parsed, Rows, decode
 from cdcwb.formats.qlik_kafka.versions import LOBS, Settings, Versions, from_metadata

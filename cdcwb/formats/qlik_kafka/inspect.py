@@ -10,7 +10,7 @@ from cdcwb.formats import messages as containers
 from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages import Container, Messages
-from cdcwb.formats.messages.topics import Where
+from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.fields import dissect
 from cdcwb.formats.qlik_kafka.plan import Options, Plan, make_plan

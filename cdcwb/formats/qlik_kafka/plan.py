@@ -30,9 +30,9 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.container import SPLIT_SIZE
-from cdcwb.formats.messages.planned import Part, container_rows, grouped, probe_all
+from cdcwb.formats.messages.reading import Part, container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.topics import Where, messages_of, topic_partitions
+from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.scan import (
     Asked,

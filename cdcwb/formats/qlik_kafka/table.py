@@ -14,7 +14,7 @@ from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.bitmask import HEX, parse
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.messages import Messages
-from cdcwb.formats.messages.topics import Where
+from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik.types import decimal_type, replicate_type
 from cdcwb.formats.qlik_kafka.decode import Image, Rows, decode
 from cdcwb.formats.qlik_kafka.events import fill_header

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from cdcwb.formats.messages.notes import is_note
+from cdcwb.formats.messages.layout import is_note
 
 __all__ = ["TOKEN", "Piece", "Transaction", "What", "boundaries", "pieces"]
 
