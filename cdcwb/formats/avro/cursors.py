@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Away", "Bools", "Bytes", "Cursors", "Ints", "Words"]
+__all__ = ["Bools", "Bytes", "Cursors", "Ints"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

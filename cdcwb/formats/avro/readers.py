@@ -32,24 +32,7 @@ from cdcwb.formats.avro.schema import (
 )
 from cdcwb.formats.avro.text import RANGES, check_uuid
 
-__all__ = [
-    "ByHand",
-    "Compound",
-    "Entries",
-    "Items",
-    "Keys",
-    "Reader",
-    "RecordReader",
-    "bitmap",
-    "decimals",
-    "fixed_width",
-    "leaf",
-    "not_utf8",
-    "null_inside",
-    "reader",
-    "struct_of",
-    "too_many_digits",
-]
+__all__ = ["RecordReader", "null_inside"]
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

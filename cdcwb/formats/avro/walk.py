@@ -47,15 +47,7 @@ from cdcwb.formats.base import Field
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = [
-    "MOST_BLANK",
-    "MOST_FIELDS",
-    "MOST_NESTED",
-    "Trouble",
-    "Walk",
-    "anatomy",
-    "decode_one",
-]
+__all__ = ["MOST_BLANK", "MOST_NESTED", "Trouble", "Walk", "anatomy", "decode_one"]
 
 
 # --- walk -------------------------------------------------------------------------------------------------------------

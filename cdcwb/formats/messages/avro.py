@@ -50,15 +50,7 @@ from cdcwb.formats.messages.batch import (
 )
 from cdcwb.formats.messages.rows import kafka_columns, row_facts
 
-__all__ = [
-    "MAGIC",
-    "AvroFile",
-    "Block",
-    "RecordSchema",
-    "read_avro",
-    "record_schema",
-    "topic_columns",
-]
+__all__ = ["MAGIC", "AvroFile", "read_avro", "record_schema", "topic_columns"]
 
 
 # --- avro schema ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ __all__ = [
     "Messages",
     "Parsed",
     "Segments",
-    "States",
     "fact_columns",
     "instants",
     "merged",

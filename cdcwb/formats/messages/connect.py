@@ -26,19 +26,7 @@ from cdcwb.formats.json_text import Element, Json, parse
 from cdcwb.formats.json_values import CutOff, JsonReader, is_cut_off
 from cdcwb.model import Problem
 
-__all__ = [
-    "Body",
-    "Broken",
-    "Describe",
-    "Remark",
-    "Schemas",
-    "Type",
-    "bodies_of",
-    "framed_id",
-    "is_json",
-    "message_tree",
-    "reader",
-]
+__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "reader"]
 
 
 # --- connect ----------------------------------------------------------------------------------------------------------

@@ -10,17 +10,7 @@ from typing import Any, Final
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 
-__all__ = [
-    "CONTAINERS",
-    "ENCODINGS",
-    "OPTIONS",
-    "PREFIXES",
-    "SPLIT_SIZE",
-    "Container",
-    "Options",
-    "escaped",
-    "unescaped",
-]
+__all__ = ["OPTIONS", "PREFIXES", "SPLIT_SIZE", "Container", "Options", "escaped", "unescaped"]
 
 
 CONTAINERS: Final = ("lines", "documents", "message", "prefixed", "avro", "parquet")

@@ -28,14 +28,7 @@ from cdcwb.formats.messages.batch import BYTES, LONGEST, PIECE, Bools, Bytes, Fo
 from cdcwb.formats.messages.layout import Layout, parse, remark
 from cdcwb.formats.messages.lines import BOM
 
-__all__ = [
-    "DEPTH",
-    "Damage",
-    "Scan",
-    "Scanner",
-    "first_documents",
-    "iter_documents",
-]
+__all__ = ["Scanner", "first_documents", "iter_documents"]
 
 
 # --- scanner ----------------------------------------------------------------------------------------------------------

@@ -32,8 +32,6 @@ __all__ = [
     "is_note",
     "parse",
     "remark",
-    "split",
-    "value_of",
 ]
 
 

@@ -40,17 +40,7 @@ from cdcwb.formats.messages.batch import (
 from cdcwb.formats.messages.layout import NO_HEADERS, NULL, TAIL, Layout, clear, parse
 from cdcwb.formats.messages.records import BINARY, unwrap, unwrap_plain
 
-__all__ = [
-    "BOM",
-    "WINDOW",
-    "document_messages",
-    "first_line",
-    "iter_lines",
-    "line_holding",
-    "line_messages",
-    "newlines",
-    "plain_messages",
-]
+__all__ = ["BOM", "document_messages", "iter_lines", "line_holding", "line_messages", "newlines", "plain_messages"]
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

@@ -31,17 +31,7 @@ from cdcwb.formats.messages.container import PREFIXES, Options
 from cdcwb.formats.messages.records import BINARY
 from cdcwb.words import plural
 
-__all__ = [
-    "HOLDS",
-    "INVALID",
-    "Chain",
-    "Entry",
-    "Framing",
-    "Prefix",
-    "detect_prefix",
-    "iter_prefixed",
-    "prefix_of",
-]
+__all__ = ["INVALID", "Framing", "detect_prefix", "iter_prefixed", "prefix_of"]
 
 
 # --- prefixes ---------------------------------------------------------------------------------------------------------

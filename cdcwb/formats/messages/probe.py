@@ -47,11 +47,7 @@ from cdcwb.formats.messages.records import (
 )
 from cdcwb.words import plural
 
-__all__ = [
-    "Detected",
-    "detect_layout",
-    "probe",
-]
+__all__ = ["detect_layout", "probe"]
 
 
 # --- detect -----------------------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ __all__ = [
     "RAW",
     "TIME_TYPES",
     "begins_message",
-    "binary_string",
     "header_facts",
     "is_binary",
     "is_record",

@@ -39,7 +39,6 @@ from cdcwb.formats.messages.records import TIME_TYPES, header_facts
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "COLUMNS",
     "MAGIC",
     "OF_TABLES",
     "PARTITION",
@@ -49,7 +48,6 @@ __all__ = [
     "from_arrow",
     "kafka_columns",
     "messages_of",
-    "packed",
     "row_facts",
     "topic_partitions",
     "where_of",

@@ -29,13 +29,7 @@ from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.unique_names import unique_names
 
-__all__ = [
-    "FORMAT",
-    "Masks",
-    "events_of",
-    "fill_header",
-    "read_masks",
-]
+__all__ = ["FORMAT", "events_of", "fill_header"]
 
 
 # --- masks ------------------------------------------------------------------------------------------------------------

@@ -47,15 +47,7 @@ from cdcwb.formats.qlik_kafka.scan import (
 from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Version, Versions
 from cdcwb.model import Kind, Problem
 
-__all__ = [
-    "OPTIONS",
-    "Options",
-    "Plan",
-    "make_plan",
-    "make_row_plan",
-    "pieces_of",
-    "run_here",
-]
+__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of"]
 
 
 # --- plan -------------------------------------------------------------------------------------------------------------

@@ -51,18 +51,7 @@ from cdcwb.formats.qlik_kafka.versions import (
 from cdcwb.model import Problem
 from cdcwb.unique_names import unused_name
 
-__all__ = [
-    "Asked",
-    "Place",
-    "Scan",
-    "Shape",
-    "find_versions",
-    "mask_order_row",
-    "scan",
-    "table_rows",
-    "usable_places",
-    "votes_of",
-]
+__all__ = ["Asked", "Scan", "find_versions", "mask_order_row", "scan", "table_rows", "usable_places", "votes_of"]
 
 
 # --- scan -------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_ta
 from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Operation
 
-__all__ = ["arrow_type", "read_table", "typed_schema"]
+__all__ = ["read_table", "typed_schema"]
 
 _AVRO: Final[dict[str, pa.DataType]] = {
     "int": pa.int32(),

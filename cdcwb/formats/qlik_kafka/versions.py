@@ -21,7 +21,6 @@ __all__ = [
     "NOBODY",
     "PLACES",
     "TABLE_COLUMNS",
-    "NameKey",
     "Settings",
     "TableColumn",
     "TableName",
@@ -33,7 +32,6 @@ __all__ = [
     "from_namespace",
     "name_of",
     "places_in",
-    "row_fields",
     "split_name",
 ]
 

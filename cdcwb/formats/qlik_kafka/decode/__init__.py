@@ -36,11 +36,9 @@ from cdcwb.formats.qlik_kafka.versions import Settings, Versions
 __all__ = [
     "MAGIC",
     "Bools",
-    "Decoded",
     "Document",
     "Form",
     "Image",
-    "Images",
     "Parsed",
     "Places",
     "Rows",

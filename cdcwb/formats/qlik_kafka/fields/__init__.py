@@ -16,10 +16,7 @@ from cdcwb.formats.qlik_kafka.layout import (
 )
 from cdcwb.model import Problem
 
-__all__ = [
-    "Resolve",
-    "dissect",
-]
+__all__ = ["dissect"]
 
 
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"

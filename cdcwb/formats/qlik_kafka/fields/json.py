@@ -35,13 +35,7 @@ from cdcwb.formats.qlik_kafka.layout import (
 from cdcwb.model import Problem
 from cdcwb.words import visible
 
-__all__ = [
-    "Form",
-    "Resolve",
-    "called",
-    "form_of",
-    "json_message",
-]
+__all__ = ["Resolve", "json_message"]
 
 
 # --- json forms -------------------------------------------------------------------------------------------------------
