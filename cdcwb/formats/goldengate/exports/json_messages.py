@@ -41,8 +41,7 @@ from cdcwb.formats.goldengate.exports.summary import Number, Summary
 from cdcwb.formats.json_cut import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, JsonReader, as_text, is_cut_off, without_trailing_commas
 from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
-from cdcwb.formats.messages.connect import is_json
-from cdcwb.formats.messages.tree import message_tree
+from cdcwb.formats.messages.connect import is_json, message_tree
 from cdcwb.model import Kind, Problem
 
 __all__ = ["events_of_messages", "find_literal", "has_literals", "json_fields", "message_counts", "summarise_messages"]
