@@ -1,4 +1,4 @@
-"""Events from messages.
+"""Events from messages, and their masks against versions and images (docs/formats/qlik-kafka.md §4, §7).
 
 A batch of messages is decoded by its wire forms into groups of rows that share their columns; each group fills its
 records of the batch's columns.
