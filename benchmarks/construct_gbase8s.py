@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import construct as c
 
-from cdcwb.formats.gbase8s.column_types import QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.gbase8s.layout import QUALIFIERS, Column, ColumnKind
 from cdcwb.formats.gbase8s.schema import parse_columns
 
 __all__ = ["ROWS", "records"]

@@ -1,4 +1,4 @@
-"""What is measured on one core: the vectorised reader, the record-at-a-time path of cdcwb, and ``construct``."""
+"""What is measured on one core: the vectorised reader, the same decoder on one record at a time, and ``construct``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow as pa
 from benchmarks.construct_gbase8s import ROWS, records
 from cdcwb import model
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.gbase8s.dissect import dissect, event, schema_of
+from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Settings
 from cdcwb.formats.gbase8s.plan import Plan
 from cdcwb.formats.gbase8s.planning import Options, make_plan
 from cdcwb.formats.gbase8s.reader import read_events
-from cdcwb.formats.gbase8s.records import RECORD_TYPES
+from cdcwb.formats.gbase8s.rows import event, schema_of
 from cdcwb.formats.gbase8s.schema import TableSchema
-from cdcwb.formats.gbase8s.values import Settings
+from cdcwb.formats.gbase8s.tree import dissect
 
 __all__ = ["constructed", "difference", "first_pass", "one_by_one", "plan_of", "reader"]
 
@@ -51,7 +51,7 @@ def _cut(data: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def one_by_one(file: str, settings: Settings, *, trees: bool) -> Callable[[], int]:
-    """The readable path, a record at a time: rows of ``events``, or trees of fields."""
+    """The decoder on one record at a time, uncompiled as in ``inspect``: rows of ``events``, or trees of fields."""
     data = Path(file).read_bytes()
     decode: Callable[[bytes, TableSchema | None, Settings], Any] = dissect if trees else event
 

@@ -13,11 +13,11 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.reader import read_events
 from cdcwb.formats.gbase8s.versions import Versions
 from cdcwb_synth.mutate import KINDS, mutate
 from tests.local import ledger, plan_of, read
+from tests.reference.gbase8s.event import event
 
 SAYS = (
     "record_type",

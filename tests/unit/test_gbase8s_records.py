@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cdcwb.formats.gbase8s.records import (
+from cdcwb.formats.gbase8s.layout import (
     COMMON_FIELDS,
     COMMON_HEADER,
     RECORD_TYPES,
     explain_error,
-    read_field,
     record_name,
 )
 
@@ -51,27 +50,6 @@ def test_header_fields_follow_each_other_without_holes_up_to_the_header_size(num
         at += field.size
     assert at == RECORD_TYPES[number].header_size
     assert COMMON_FIELDS[-1].offset + COMMON_FIELDS[-1].size == COMMON_HEADER
-
-
-@pytest.mark.parametrize(
-    ("number", "field", "raw", "value"),
-    [
-        (1, "sequence_number", "FFFFFFFFFFFFFFFF", 2**64 - 1),  # a log position is unsigned
-        (1, "transaction_id", "FFFFFFFF", -1),
-        (1, "start_time", "0000000067DFE90F", 1742727439),
-        (1, "start_time", "FFFFFFFFFFFFFFFF", -1),
-        (1, "user_id", "000007D5", 2005),
-        (40, "flags", "80000000", 2**31),
-        (40, "user_data", "FFFFFF91", -111),
-        (200, "fixed_length_bytes", "FFFFFFFF", 2**32 - 1),
-        (202, "error_code", "FFFEB8A7", -83801),
-    ],
-)
-def test_a_header_field_is_read_big_endian_with_its_own_sign(number: int, field: str, raw: str, value: int) -> None:
-    found = next(one for one in RECORD_TYPES[number].fields if one.name == field)
-    record = bytes(found.offset) + bytes.fromhex(raw)
-    assert read_field(record, found) == value
-    assert read_field(record[:-1], found) is None
 
 
 def test_a_record_number_that_is_not_known_keeps_its_number_in_its_name() -> None:

@@ -10,12 +10,12 @@ import numpy as np
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Field, Inspection
 from cdcwb.formats.files import Source, list_files
-from cdcwb.formats.gbase8s.dissect import dissect, event
 from cdcwb.formats.gbase8s.framing import Segments
-from cdcwb.formats.gbase8s.headers import read_headers
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, Stream
 from cdcwb.formats.gbase8s.planning import HEAD, Options, detect, probe
+from cdcwb.formats.gbase8s.rows import event, read_headers
 from cdcwb.formats.gbase8s.scan import find_start, is_filler, iter_split, place_of
+from cdcwb.formats.gbase8s.tree import dissect
 from cdcwb.formats.gbase8s.versions import Versions
 
 __all__ = ["inspect_record"]
@@ -109,7 +109,7 @@ def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tupl
     headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
     before = [one for one in plan.versions if (one.file_index, one.offset) <= (index, offset)]
     versions = Versions(plan, {one.label: one.number for one in before})
-    label, number = int(headers.label[0]), int(versions.of_records(segments.buffer, headers)[0])
+    label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
     schema = versions.schema(label, number)
     note = ""
     if headers.row[0]:

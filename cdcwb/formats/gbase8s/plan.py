@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.gbase8s.dissect import Settings
 from cdcwb.formats.gbase8s.framing import Bytes, Ints
+from cdcwb.formats.gbase8s.layout import Settings
 
 __all__ = ["FileEntry", "Plan", "SplitEntry", "Stream", "Version"]
 

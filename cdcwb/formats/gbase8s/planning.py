@@ -15,9 +15,9 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.findings import detected_row
-from cdcwb.formats.gbase8s.dissect import Settings
 from cdcwb.formats.gbase8s.framing import COMMON_HEADER
 from cdcwb.formats.gbase8s.labels import Names, find_labels, labels_files, parse_labels
+from cdcwb.formats.gbase8s.layout import Settings
 from cdcwb.formats.gbase8s.plan import FileEntry, Plan, SplitEntry, Stream, Version
 from cdcwb.formats.gbase8s.read_detection import detect_reads
 from cdcwb.formats.gbase8s.scan import PrefixEvidence, Scan, scan_split

@@ -1,9 +1,4 @@
-"""The fast path: the records of a split as Arrow batches of ``events``, many at a time (docs/formats/gbase8s.md).
-
-Records that are plainly clean are decoded column by column. Whatever is not (unknown types, longer headers, rows
-without a schema, values that are none …) goes through :func:`cdcwb.formats.gbase8s.dissect.event`, one by one, so that
-both paths say the same about it.
-"""
+"""The records of a split as Arrow batches of ``events``, in capture order (docs/formats/gbase8s.md)."""
 
 from __future__ import annotations
 
@@ -13,40 +8,29 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays.texts import slices
 from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.gbase8s import batch
-from cdcwb.formats.gbase8s.dissect import event
 from cdcwb.formats.gbase8s.distinct import distinct
-from cdcwb.formats.gbase8s.framing import Bools, Ints, Segments, big_endian_32
-from cdcwb.formats.gbase8s.headers import Headers, read_headers
-from cdcwb.formats.gbase8s.images import RowImages, decode_images
+from cdcwb.formats.gbase8s.framing import Bools, Ints, Segments
+from cdcwb.formats.gbase8s.layout import RECORD_TYPES
 from cdcwb.formats.gbase8s.plan import Plan, SplitEntry, Stream
-from cdcwb.formats.gbase8s.records import RECORD_TYPES
+from cdcwb.formats.gbase8s.rows import Headers, Tables, columns_of, read_headers
 from cdcwb.formats.gbase8s.scan import is_filler, iter_split
-from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.transactions import assign
 from cdcwb.formats.gbase8s.versions import Versions
 from cdcwb.model import Kind, OffsetUnit
 
-__all__ = ["CHUNK", "FORMAT", "Chunk", "SplitState", "is_plain", "read_events"]
+__all__ = ["CHUNK", "FORMAT", "Chunk", "SplitState", "read_events"]
 
 FORMAT: Final = "gbase8s"
 CHUNK: Final = 32_768
 """Segments that become one Arrow batch."""
 
-_PLAIN_TYPES: Final = np.isin(np.arange(256), [1, 2, 3, 40, 41, 42, 43, 62, 119, 201])
-_EXACT_HEADER: Final = {1: 40, 2: 36, 3: 28, 62: 28, 119: 32, 201: 24}
-_EXACT: Final = np.zeros(256, dtype=np.int64)
-for _number, _size in _EXACT_HEADER.items():
-    _EXACT[_number] = _size
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)
-_BEFORE: Final = np.isin(np.arange(256), [41, 42])
-_AFTER: Final = np.isin(np.arange(256), [40, 43])
+_LABELLED: Final = (119, 200)
 
 
 def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
@@ -111,23 +95,17 @@ class SplitState:
         names, index = assign(headers.number[of], headers.transaction[of], headers.sequence[of], self.open_before)
         transaction = np.full(len(records), -1, dtype=np.int64)
         transaction[of] = index
-        version = self.versions.of_records(segments.buffer, headers)
+        version = self.versions.of_records(headers)
         return Chunk(segments, first, records, headers, names, transaction, version)
 
     def batches(self, segments: Segments, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The events of ``segments[first:last]``."""
         chunk = self.chunk(segments, first, last)
-        keep = self.kept(chunk)
-        plain = is_plain(chunk) & keep
-        images: list[RowImages] = []
-        if self.wanted.images:
-            images, odd = self.decode(chunk, plain)
-            plain &= ~odd
-        quick = np.flatnonzero(plain)
+        keep = np.flatnonzero(self.kept(chunk))
         places = self.places(segments, segments.start[first:last], segments.end[first:last])
-        slow = self._slow_rows(chunk, keep & ~plain, first, last, places)
-        fast = self._fast(chunk, quick, images, places) if len(quick) else None
-        yield from _merged(fast, chunk.records[quick], slow)
+        others = self._other_rows(chunk, first, last, places)
+        records = self._records(chunk, keep, places) if len(keep) else None
+        yield from _merged(records, chunk.records[keep], others)
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """What is left of the text files of this split: notes behind their last digit."""
@@ -138,34 +116,19 @@ class SplitState:
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=model.EVENTS)
 
-    def decode(
-        self, chunk: Chunk, plain: Bools, columns: frozenset[str] | None = None
-    ) -> tuple[list[RowImages], Bools]:
-        """Row images of the plain row records, a :class:`RowImages` for each table version; and which are odd."""
+    def schemas(self, chunk: Chunk, records: Ints) -> tuple[Tables, Ints]:
+        """The table schemas in force at some records of a chunk, and the place of each record's own; -1: none."""
         headers = chunk.headers
-        odd = np.zeros(len(headers.start), dtype=bool)
-        images: list[RowImages] = []
-        rows = np.flatnonzero(plain & headers.row)
-        tables, table = self.versions.tables(headers.label[rows], chunk.version[rows])
-        for place, (label, version) in enumerate(tables):
-            some = rows[table == place]
-            schema = self.versions.schema(label, version)
-            if schema is None or schema.problems:
-                odd[some] = True
-                continue
-            image = decode_images(
-                chunk.segments.buffer,
-                some,
-                headers.start[some],
-                headers.header_size[some],
-                headers.payload_size[some],
-                schema,
-                self.plan.settings,
-                columns,
-            )
-            odd[some[image.odd]] = True
-            images.append(image)
-        return images, odd
+        rows = np.flatnonzero(headers.row[records])
+        found, table = self.versions.tables(headers.label[records[rows]], chunk.version[records[rows]])
+        known = [
+            (place, schema) for place, one in enumerate(found) if (schema := self.versions.schema(*one)) is not None
+        ]
+        place_of = np.full(len(found) + 1, -1, dtype=np.int64)
+        place_of[[place for place, _ in known]] = np.arange(len(known))
+        out = np.full(len(records), -1, dtype=np.int64)
+        out[rows] = place_of[table]
+        return Tables([schema for _, schema in known]), out
 
     def kept(self, chunk: Chunk) -> Bools:
         """Records that the filters let through."""
@@ -185,19 +148,12 @@ class SplitState:
             keep &= good[np.searchsorted(labels, chunk.headers.label)]
         return keep
 
-    def _fast(self, chunk: Chunk, quick: Ints, images: list[RowImages], places: Places) -> pa.RecordBatch:
-        """The records ``quick`` of a chunk, all plain, as one batch."""
-        segments, count = chunk.segments, len(quick)
-        headers = chunk.headers.take(quick)
-        record_type, kind, operation = batch.names_of(headers.number)
-        position = batch.positions(headers.sequence)
-        timed, _ = batch.times(headers)
-        transaction = chunk.transaction[quick]
-        labelled = headers.row | (headers.number == 119)
-        schema_name, table_name, table_version = self.versions.name_arrays(
-            headers.label, chunk.version[quick], labelled
-        )
-        file_index, offset, length = (one[chunk.records[quick] - chunk.first] for one in places)
+    def _records(self, chunk: Chunk, keep: Ints, places: Places) -> pa.RecordBatch:
+        """The records ``keep`` of a chunk as one batch."""
+        count, headers, transaction = len(keep), chunk.headers.take(keep), chunk.transaction[keep]
+        labelled = headers.row | np.isin(headers.number, _LABELLED)
+        schema_name, table_name, table_version = self.versions.name_arrays(headers.label, chunk.version[keep], labelled)
+        file_index, offset, length = (one[chunk.records[keep] - chunk.first] for one in places)
         columns: dict[str, pa.Array] = {
             "format": pa.repeat(FORMAT, count),
             "file": self.paths.take(pa.array(file_index)),
@@ -205,29 +161,17 @@ class SplitState:
             "offset": pa.array(offset),
             "length": pa.array(length),
             "offset_unit": pa.repeat(str(OffsetUnit.BYTE), count),
-            "record_type": record_type,
-            "kind": kind,
-            "operation": operation,
-            "position": position,
-            "commit_position": pc.if_else(pa.array(headers.number == 2), position, pa.scalar(None, pa.string())),
             "transaction_id": pa.array(chunk.names, pa.string()).take(pa.array(transaction, mask=transaction < 0)),
-            "changed_at": pa.array(headers.seconds * 1_000_000, mask=~timed).cast(
-                model.EVENTS.field("changed_at").type
-            ),
             "schema_name": schema_name,
             "table_name": table_name,
             "table_version": table_version,
         }
-        if self.wanted.needs("headers"):
-            columns["headers"] = batch.header_map(segments.buffer, headers, position, self.plan.settings.byte_order)
-        if self.wanted.images:
-            place = np.full(len(chunk.records), -1, dtype=np.int64)
-            place[quick] = np.arange(count)
-            local = [RowImages(place[image.rows], image.odd, image.names, image.columns) for image in images]
-            before, after = _BEFORE[headers.number], _AFTER[headers.number]
-            columns["before"], columns["after"] = batch.image_maps(local, before, after)
+        columns |= columns_of(
+            headers, *self.schemas(chunk, keep), self.plan.settings,
+            images=self.wanted.images, header_map=self.wanted.needs("headers"),
+        )  # fmt: skip
         if self.wanted.raw:
-            columns["raw"] = slices(segments.buffer, headers.start, headers.end)
+            columns["raw"] = slices(headers.buffer, headers.start, headers.end)
         nothing = {field.name: pa.nulls(count, field.type) for field in model.EVENTS if field.name not in columns}
         columns |= nothing
         return pa.RecordBatch.from_arrays([columns[name] for name in model.EVENTS.names], schema=model.EVENTS)
@@ -266,24 +210,17 @@ class SplitState:
         if self.plan.files[index].shape != "binary":
             self.text_end.setdefault(index, 0)
 
-    # --- one by one ---------------------------------------------------------------------------------------------------
+    # --- what is not a record -----------------------------------------------------------------------------------------
 
-    def _slow_rows(
-        self, chunk: Chunk, odd: Bools, first: int, last: int, places: Places
-    ) -> list[tuple[int, dict[str, Any]]]:
-        """Gaps, fragments, notes between text records, and the records that are not plain: (segment, event) in
-        order."""
+    def _other_rows(self, chunk: Chunk, first: int, last: int, places: Places) -> list[tuple[int, dict[str, Any]]]:
+        """Gaps, fragments, and notes between text records: (place, event) in order; the place is twice the index of the
+        segment, and one more for what follows it."""
         segments = chunk.segments
         index, offset, length = places
         crosses = segments.base + segments.end[first:last] > self.starts[index + 1]
-        is_odd = np.zeros(last - first, dtype=bool)
-        is_odd[chunk.records[odd] - first] = True
-        record_of = np.full(last - first, -1, dtype=np.int64)
-        record_of[chunk.records - first] = np.arange(len(chunk.records))
         texts = np.array([at in self.text_end for at in range(len(self.plan.files))])
-        busy = is_odd | crosses | ~segments.record[first:last] | texts[index]
         out: list[tuple[int, dict[str, Any]]] = []
-        for at in np.flatnonzero(busy).tolist():
+        for at in np.flatnonzero(crosses | ~segments.record[first:last] | texts[index]).tolist():
             place, segment = int(index[at]), first + at
             if segments.base + int(segments.start[segment]) == self.stream.starts[place]:
                 self._enter(place)
@@ -292,8 +229,6 @@ class SplitState:
                 self.text_end[place] = int(offset[at]) + int(length[at])
             if not segments.record[segment]:
                 rows.append(self._gap(segments, segment, place, int(offset[at]), int(length[at])))
-            elif is_odd[at]:
-                rows.append(self._one(chunk, int(record_of[at]), place, int(offset[at]), int(length[at])))
             later = self._fragments(segments, segment, place) if crosses[at] else []
             out += [(2 * segment, row) for row in rows if self.wanted.allows(row)]
             out += [(2 * segment + 1, row) for row in later if self.wanted.allows(row)]
@@ -347,75 +282,36 @@ class SplitState:
             rows.append(row)
         return rows
 
-    def _one(self, chunk: Chunk, record: int, index: int, offset: int, length: int) -> dict[str, Any]:
-        headers = chunk.headers
-        there = chunk.segments.buffer[int(headers.start[record]) : int(headers.end[record])].tobytes()
-        label, version = int(headers.label[record]), int(chunk.version[record])
-        schema: TableSchema | None = self.versions.schema(label, version)
-        found = event(there, schema, self.plan.settings)
-        row = self._row(index, offset, length, Kind(str(found["kind"])))
-        for name in ("record_type", "operation", "position", "commit_position", "changed_at", "problems"):
-            row[name] = found[name]
-        for name in ("headers", "before", "after"):
-            image: Any = found[name]
-            row[name] = None if image is None else list(image.items())
-        transaction = int(chunk.transaction[record])
-        if transaction >= 0:
-            row["transaction_id"] = chunk.names[transaction]
-        if headers.row[record] or headers.number[record] in (119, 200):
-            row["schema_name"], row["table_name"] = self.versions.names(label)
-            row["table_version"] = f"{label}@{version}" if version else None
-        if self.wanted.images:
-            row["raw"] = there
-        else:
-            row["before"] = row["after"] = None
-        return row
-
-
-def is_plain(chunk: Chunk) -> Bools:
-    """Records that hold nothing but what their type's header says (§1.3, §2)."""
-    headers, buffer = chunk.headers, chunk.segments.buffer
-    plain = headers.known & _PLAIN_TYPES[headers.number]
-    exact = (headers.header_size == _EXACT[headers.number]) & (headers.payload_size == 0)
-    plain &= exact | headers.row
-    _, beyond = batch.times(headers)
-    plain &= ~beyond
-    rows = np.flatnonzero(headers.row)
-    flagged = big_endian_32(buffer, headers.start[rows] + 32) != 0
-    ragged = (headers.header_size[rows] - 36) % 4 != 0
-    plain[rows[flagged | ragged]] = False
-    return plain
-
 
 _FEW: Final = 16
 """Places where the two kinds of events meet, up to which batches are cut there rather than gathered row by row."""
 
 
 def _merged(
-    fast: pa.RecordBatch | None, order: Ints, slow: list[tuple[int, dict[str, Any]]]
+    records: pa.RecordBatch | None, order: Ints, others: list[tuple[int, dict[str, Any]]]
 ) -> Iterator[pa.RecordBatch]:
-    """Both kinds of events in capture order. ``order`` holds the segment of each fast one, ``slow`` twice that (and one
-    more for what stands behind it)."""
-    if not slow:
-        if fast is not None and len(fast):
-            yield fast
+    """Records and other events in capture order. ``order`` holds the segment of each record, ``others`` twice that
+    (and one more for what follows it)."""
+    if not others:
+        if records is not None and len(records):
+            yield records
         return
-    rest = pa.RecordBatch.from_pylist([row for _, row in slow], schema=model.EVENTS)
-    if fast is None or not len(fast):
+    rest = pa.RecordBatch.from_pylist([row for _, row in others], schema=model.EVENTS)
+    if records is None or not len(records):
         yield rest
         return
-    cuts = np.searchsorted(2 * order, np.array([key for key, _ in slow]))  # fast ones before each slow one
+    cuts = np.searchsorted(2 * order, np.array([key for key, _ in others]))  # records ones before each of the others
     edges = np.unique(cuts)
     if len(edges) > _FEW:
-        places = np.insert(np.arange(len(fast)), cuts, np.arange(len(fast), len(fast) + len(slow)))
-        both = pa.Table.from_batches([fast, rest]).take(pa.array(places))
+        places = np.insert(np.arange(len(records)), cuts, np.arange(len(records), len(records) + len(others)))
+        both = pa.Table.from_batches([records, rest]).take(pa.array(places))
         yield from both.combine_chunks().to_batches()
         return
     at = done = 0
     for edge, upto in zip(edges.tolist(), np.searchsorted(cuts, edges, side="right").tolist(), strict=True):
         if edge > at:
-            yield fast.slice(at, edge - at)
+            yield records.slice(at, edge - at)
         yield rest.slice(done, upto - done)
         at, done = edge, upto
-    if at < len(fast):
-        yield fast.slice(at)
+    if at < len(records):
+        yield records.slice(at)

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from cdcwb.formats.gbase8s.framing import WINDOW, Ints, Segments, cut_gaps, first_chain, iter_segments
-from cdcwb.formats.gbase8s.headers import Headers, read_headers
 from cdcwb.formats.gbase8s.plan import Stream
 from cdcwb.formats.gbase8s.reads import iter_reads, walk_reads
+from cdcwb.formats.gbase8s.rows import Headers, read_headers
 from cdcwb.formats.gbase8s.transactions import TransactionSummary, merge, summarize
 
 __all__ = ["OrderEvidence", "PrefixEvidence", "Scan", "SchemaRecord", "iter_split", "scan_split"]

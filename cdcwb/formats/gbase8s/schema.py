@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.gbase8s.column_list import SchemaTextError, parse_columns
-from cdcwb.formats.gbase8s.column_types import MOST_PACKED, QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.gbase8s.layout import MOST_PACKED, QUALIFIERS, Column, ColumnKind
 from cdcwb.model import Problem
 
 __all__ = [

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.base import TableRequest, Wanted
-from cdcwb.formats.gbase8s import batch
-from cdcwb.formats.gbase8s.anatomy import cut, lay_out
-from cdcwb.formats.gbase8s.decoded import arrow_type
+from cdcwb.formats.gbase8s.layout import Column, ColumnKind
 from cdcwb.formats.gbase8s.plan import Plan, SplitEntry
-from cdcwb.formats.gbase8s.reader import CHUNK, Chunk, SplitState, is_plain
+from cdcwb.formats.gbase8s.reader import CHUNK, Chunk, SplitState
+from cdcwb.formats.gbase8s.rows import lay_out, names_of, positions
 from cdcwb.formats.gbase8s.scan import iter_split
-from cdcwb.formats.gbase8s.values import Value, decode
+from cdcwb.formats.gbase8s.values import BAD
 from cdcwb.formats.gbase8s.versions import Versions
 from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
 
@@ -58,6 +57,31 @@ def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return pa.string()
 
 
+def arrow_type(column: Column) -> pa.DataType:
+    """The type that ``Capture.table`` gives a column.
+
+    Partial DATETIMEs, INTERVALs and floating DECIMALs have no type in Spark that loses nothing, so they stay text.
+    """
+    simple = {
+        ColumnKind.SMALLINT: pa.int16(),
+        ColumnKind.INTEGER: pa.int32(),
+        ColumnKind.BIGINT: pa.int64(),
+        ColumnKind.INT8: pa.int64(),
+        ColumnKind.DATE: pa.date32(),
+        ColumnKind.FLOAT: pa.float64(),
+        ColumnKind.SMALLFLOAT: pa.float32(),
+        ColumnKind.BOOLEAN: pa.bool_(),
+        ColumnKind.LOB: pa.binary(),
+    }
+    if column.kind in simple:
+        return simple[column.kind]
+    if column.kind == ColumnKind.DECIMAL and column.scale is not None and column.precision is not None:
+        return pa.decimal128(column.precision, column.scale)
+    if column.kind == ColumnKind.DATETIME and column.start == 0 and (column.end or 0) >= 4:
+        return pa.date32() if column.end == 4 else pa.timestamp("us")
+    return pa.string()
+
+
 def read_table(plan: Plan, split: SplitEntry, request: TableRequest) -> Iterator[pa.RecordBatch]:
     """The row records of one table in one split, in capture order."""
     types = _column_types(plan, request)
@@ -74,46 +98,33 @@ def read_table(plan: Plan, split: SplitEntry, request: TableRequest) -> Iterator
 def _typed_batch(
     state: SplitState, chunk: Chunk, types: dict[str, pa.DataType], schema: pa.Schema, request: TableRequest
 ) -> Iterator[pa.RecordBatch]:
-    headers = chunk.headers
-    rows = np.flatnonzero(state.kept(chunk) & headers.row)
-    if not len(rows):
+    records = np.flatnonzero(state.kept(chunk) & chunk.headers.row)
+    if not len(records):
         return
-    keep = np.zeros(len(headers.start), dtype=bool)
-    keep[rows] = True
-    images, odd = state.decode(chunk, is_plain(chunk) & keep, frozenset(types))
-    odd |= keep & ~is_plain(chunk)
-    place = np.full(len(headers.start), -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    slow = rows[odd[rows]]
-    slots = [_slow_slots(state, chunk, int(record)) for record in slow]
+    headers = chunk.headers.take(records)
+    settings = state.plan.settings
+    rows = lay_out(headers, *state.schemas(chunk, records), settings)
+    row_of = np.repeat(np.arange(len(records)), np.diff(rows.value_ends))
     columns: dict[str, pa.Array] = {}
     for name, kind in types.items():
-        parts: list[pa.Array] = [pa.nulls(1, kind)]
-        index = np.zeros(len(rows), dtype=np.int64)
-        size = 1
-        for image in images:
-            if name not in image.names:
-                continue
-            values = image.columns[image.names.index(name)].typed()
-            if values.type != kind:
-                values = _as(image.columns[image.names.index(name)].text(), kind)
-            good = np.flatnonzero(~image.odd)
-            index[place[image.rows[good]]] = size + good
-            parts.append(values)
-            size += len(values)
-        if len(slow):
-            texts = [_text(row.get(name), kind) for row in slots]
-            parts.append(_as(pa.array(texts, pa.string()), kind))
-            index[place[slow]] = size + np.arange(len(slow))
-        columns[name] = pa.concat_arrays(parts).take(pa.array(index))
+        mine = np.array([column.name == name for column in rows.tables.columns], dtype=bool)
+        chosen = np.flatnonzero(mine[rows.column])
+        values = rows.chosen(chosen).decode(settings)
+        text = values.text
+        if not pa.types.is_string(kind):  # the hex of bytes that are not a value is of no other type
+            text = pc.if_else(pa.array(values.status < BAD), text, pa.scalar(None, pa.string()))
+        place = np.full(len(records), -1, dtype=np.int64)
+        place[row_of[chosen]] = np.arange(len(chosen))
+        typed = _as(text, kind)
+        columns[name] = typed if len(typed) == len(records) else typed.take(pa.array(place, mask=place < 0))
     yield pa.RecordBatch.from_arrays(
-        [*_place_columns(state, chunk, rows), *_image_columns(headers.number[rows], columns, types, request)],
+        [*_place_columns(state, chunk, records), *_image_columns(headers.number, columns, types, request)],
         schema=schema,
     )
 
 
 def _as(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Text as the given type; null where it is no value of it."""
+    """Text as the given type; null where it is not a value of it."""
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
@@ -131,35 +142,14 @@ def _cast_one(text: str | None, kind: pa.DataType) -> pa.Array:
         return pa.nulls(1, kind)
 
 
-def _slow_slots(state: SplitState, chunk: Chunk, record: int) -> dict[str, Value]:
-    """The values of a row that is decoded on its own."""
-    headers = chunk.headers
-    there = chunk.segments.buffer[int(headers.start[record]) : int(headers.end[record])].tobytes()
-    schema = state.versions.schema(int(headers.label[record]), int(chunk.version[record]))
-    if schema is None:
-        return {}
-    settings = state.plan.settings
-    anatomy = cut(there, schema, settings)
-    payload = there[anatomy.header_end : anatomy.payload_end]
-    row = lay_out(schema, payload, anatomy.words, settings)
-    return {slot.column.name: decode(slot.column, payload[slot.start : slot.stop], settings) for slot in row.slots}
-
-
-def _text(value: Value | None, kind: pa.DataType) -> str | None:
-    """The text of a value; hexadecimal digits that stand for bytes that are none are no value of any type but text."""
-    if value is None or (value.problem is not None and not pa.types.is_string(kind)):
-        return None
-    return value.text
-
-
 def _place_columns(state: SplitState, chunk: Chunk, rows: Any) -> list[pa.Array]:
     headers = chunk.headers
     file_index, offset, _ = state.places(chunk.segments, headers.start[rows], headers.end[rows])
-    _, kind, operation = batch.names_of(headers.number[rows])
+    kind, operation = names_of(headers.take(rows))
     transaction = pa.array(chunk.names, pa.string()).take(pa.array(chunk.transaction[rows]))
     labelled = np.ones(len(rows), dtype=bool)
     _, _, version = state.versions.name_arrays(headers.label[rows], chunk.version[rows], labelled)
-    position = batch.positions(headers.sequence[rows])
+    position = positions(headers.take(rows))
     return [pa.array(file_index.astype(np.int32)), pa.array(offset), kind, operation, position, transaction, version]
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.gbase8s.distinct import distinct
-from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints
-from cdcwb.formats.gbase8s.headers import Headers
+from cdcwb.formats.gbase8s.framing import Bools, Ints
 from cdcwb.formats.gbase8s.plan import Plan
+from cdcwb.formats.gbase8s.rows import Headers
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema
 
 __all__ = ["Versions"]
@@ -55,14 +55,14 @@ class Versions:
         schema, table = self.names(label)
         return frozenset([table] if schema is None else [table, f"{schema}.{table}"])
 
-    def of_records(self, buffer: Bytes, headers: Headers) -> Ints:
+    def of_records(self, headers: Headers) -> Ints:
         """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 where there is none."""
         out = np.zeros(len(headers.start), dtype=np.int64)
         schemas = np.flatnonzero(headers.number == 200)
         opened: dict[int, tuple[list[int], list[int]]] = {}
         for record in schemas.tolist():
             label = int(headers.label[record])
-            out[record] = self._number_of(buffer, headers, record)
+            out[record] = self._number_of(headers, record)
             places, numbers = opened.setdefault(label, ([-1], [self._in_force.get(label, 0)]))
             places.append(record)
             numbers.append(int(out[record]))
@@ -77,9 +77,9 @@ class Versions:
             self._in_force[label] = numbers[-1]
         return out
 
-    def _number_of(self, buffer: Bytes, headers: Headers, record: int) -> int:
+    def _number_of(self, headers: Headers, record: int) -> int:
         """The version that a TABSCHEM record opens: same text and counts, same version."""
-        there = buffer[int(headers.start[record]) : int(headers.end[record])].tobytes()
+        there = headers.buffer[int(headers.start[record]) : int(headers.end[record])].tobytes()
         text = schema_text(there[int(headers.header_size[record]) :], self._charset)
         counts = tuple(int.from_bytes(there[at : at + 4], "big") for at in (24, 28, 32))
         for known, number in self._numbers.get((int(headers.label[record]), text), []):

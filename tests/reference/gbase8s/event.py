@@ -7,11 +7,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cdcwb.formats.gbase8s.anatomy import Anatomy, Problems, cut, lay_out
-from cdcwb.formats.gbase8s.records import COMMON_FIELDS, record_name
+from cdcwb.formats.gbase8s.layout import COMMON_FIELDS, Settings, record_name
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema, text_codec
-from cdcwb.formats.gbase8s.values import Settings, decode
 from cdcwb.model import Kind, Problem
+from tests.reference.gbase8s.anatomy import Anatomy, Problems, cut, lay_out
+from tests.reference.gbase8s.values import decode
 
 __all__ = ["DEFAULTS", "event", "position_text", "schema_of", "time_of"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cdcwb.formats.gbase8s.column_types import QUALIFIERS, Column
+from cdcwb.formats.gbase8s.layout import QUALIFIERS, Column
 
 __all__ = ["NoValueError", "datetime_text", "decimal_text", "interval_text"]
 

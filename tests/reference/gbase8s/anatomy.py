@@ -11,23 +11,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cdcwb.formats.gbase8s.column_types import Column
-from cdcwb.formats.gbase8s.records import (
+from cdcwb.formats.gbase8s.layout import (
     COMMON_FIELDS,
     COMMON_HEADER,
     RECORD_TYPES,
     SCHEME,
     SESSION_INVALID,
     SIZE_WORD,
+    Column,
+    HeaderField,
     RecordType,
+    Settings,
     explain_error,
-    read_field,
 )
 from cdcwb.formats.gbase8s.schema import TableSchema
-from cdcwb.formats.gbase8s.values import Settings, prefix_width
 from cdcwb.model import Problem
+from tests.reference.gbase8s.values import prefix_width
 
 __all__ = ["Anatomy", "Problems", "Row", "Slot", "cut", "lay_out"]
+
+
+def read_field(record: bytes, field: HeaderField) -> int | None:
+    """The value of a header field, or None where the record ends before or inside it."""
+    raw = record[field.offset : field.offset + field.size]
+    return int.from_bytes(raw, "big", signed=field.signed) if len(raw) == field.size else None
+
 
 Problems = list[tuple[Problem, str]]
 """Codes and sentences, in the order in which they are reported."""

@@ -1,0 +1,740 @@
+"""Records to columns of ``events``: header fields, where each column of a row is, images, and what contradicts itself
+(docs/formats/gbase8s.md §2 to §4, §11).
+
+Kernels read the headers of many records and lay out their rows; each record gets a status of bits. Where a bit is set,
+:func:`problems_of` says what was expected and found. The field tree of one record is made from the same arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb import model
+from cdcwb.formats.arrays.texts import from_matrix, hex_digits
+from cdcwb.formats.gbase8s.layout import (
+    BEFORE_IMAGES,
+    COMMON_FIELDS,
+    COMMON_HEADER,
+    LVARCHAR_PREFIX,
+    RECORD_TYPES,
+    ROWS,
+    SCHEME,
+    SESSION_INVALID,
+    SIZE_WORD,
+    ColumnKind,
+    Settings,
+    explain_error,
+    record_name,
+)
+from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema, text_codec
+from cdcwb.formats.gbase8s.values import (
+    BAD,
+    Values,
+    big_endian,
+    column_table,
+    decode_values,
+    prefix_width,
+    put_bytes,
+    put_hex,
+    put_integer,
+    signed_number,
+    string_array,
+    value_of,
+)
+from cdcwb.formats.kernels import interpreted, kernel
+from cdcwb.model import Kind, Problem
+
+__all__ = [
+    "DEFAULTS",
+    "Headers",
+    "Problems",
+    "Rows",
+    "Tables",
+    "columns_of",
+    "event",
+    "lay_out",
+    "names_of",
+    "one_record",
+    "positions",
+    "problems_of",
+    "read_headers",
+    "schema_of",
+]
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Problems = list[tuple[Problem, str]]
+"""Codes and sentences, in the order in which they are reported."""
+
+DEFAULTS: Final = Settings()
+ROW_HEADER: Final = RECORD_TYPES[40].header_size
+SCHEMA_RECORD: Final = 200
+COUNTS: Final = ("fixed_bytes", "fixed_columns", "variable_columns")
+
+# status of a record, in the order in which problems are reported
+_SCHEME, _UNKNOWN, _SHORT, _LONG, _NO_WORDS, _LENGTH, _PAYLOAD, _FLAGS = (1 << bit for bit in range(8))
+_ERROR, _TIME, _NO_SCHEMA, _WORDS, _ROW_END, _SCHEMA, _LEFT_OVER, _VALUE = (1 << bit for bit in range(8, 16))
+
+_EARLIEST: Final = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
+_LATEST: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
+
+
+# --- headers ----------------------------------------------------------------------------------------------------------
+
+
+def _offsets(*names: str) -> npt.NDArray[np.int64]:
+    """The offset of a header field in each record type, by its number; 0 where it has none."""
+    out = np.zeros(256, dtype=np.int64)
+    for number, kind in RECORD_TYPES.items():
+        out[number] = next((field.offset for field in kind.fields if field.name in names), 0)
+    return out
+
+
+_HEADER_SIZE: Final = np.zeros(256, dtype=np.int64)
+_HAS_PAYLOAD: Final = np.zeros(256, dtype=np.int64)
+for _number, _kind in RECORD_TYPES.items():
+    _HEADER_SIZE[_number], _HAS_PAYLOAD[_number] = _kind.header_size, _kind.has_payload
+_SEQUENCE_AT: Final = _offsets("sequence_number")
+_TRANSACTION_AT: Final = _offsets("transaction_id")
+_LABEL_AT: Final = _offsets("user_data")
+_TIME_AT: Final = _offsets("start_time", "commit_time")
+_FLAGS_AT: Final = _offsets("flags")
+_ERROR_AT: Final = _offsets("error_code")
+_IS_ROW: Final = np.isin(np.arange(256), ROWS)
+_IS_BEFORE: Final = np.isin(np.arange(256), BEFORE_IMAGES)
+
+
+@kernel
+def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> None:
+    for r in range(len(starts)):
+        at = starts[r]
+        header, payload, number = big_endian(b, at, 4), big_endian(b, at + 4, 4), big_endian(b, at + 12, 4)
+        s = 0
+        if big_endian(b, at + 8, 4) != SCHEME:
+            s |= _SCHEME
+        least = _HEADER_SIZE[number] if number < 256 else np.int64(0)
+        if least == 0:
+            s |= _UNKNOWN
+        if header < max(least, COMMON_HEADER):
+            s |= _SHORT
+        size = ends[r] - at
+        if max(header, COMMON_HEADER) + payload != size:
+            s |= _LENGTH
+        known = least > 0 and min(max(header, COMMON_HEADER), size) >= least
+        out[0, r], out[1, r], out[2, r] = header, payload, number if known else 0
+        for k in range(3, 7):
+            out[k, r] = 0
+        if known:
+            if header > least and not _IS_ROW[number]:
+                s |= _LONG
+            if payload and not _HAS_PAYLOAD[number]:
+                s |= _PAYLOAD
+            if _SEQUENCE_AT[number]:
+                out[3, r] = big_endian(b, at + _SEQUENCE_AT[number], 8)
+            if _TRANSACTION_AT[number]:
+                out[4, r] = signed_number(b, at + _TRANSACTION_AT[number], 4)
+            if _LABEL_AT[number]:
+                out[5, r] = signed_number(b, at + _LABEL_AT[number], 4)
+            if _TIME_AT[number]:
+                out[6, r] = big_endian(b, at + _TIME_AT[number], 8)
+                if out[6, r] < _EARLIEST or out[6, r] > _LATEST:
+                    s |= _TIME
+            if _FLAGS_AT[number]:
+                flags = big_endian(b, at + _FLAGS_AT[number], 4)
+                if flags & ~(SESSION_INVALID if _ERROR_AT[number] else 0):
+                    s |= _FLAGS
+            if _ERROR_AT[number]:
+                s |= _ERROR
+            elif number == SCHEMA_RECORD:
+                s |= _SCHEMA
+        status[r] = s
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Header fields of records ``buffer[start:end]``, an array each, in capture order. What a record lacks is 0.
+
+    ``number`` is 0 where it is unknown or the record is too short for its type's header. ``label``: of row records,
+    TRUNCATE and TABSCHEM. ``seconds``: the times of BEGINTX and COMMTX. ``status``: bits of what is wrong.
+    """
+
+    buffer: Bytes
+    start: Ints
+    end: Ints
+    header_size: Ints
+    payload_size: Ints
+    number: Ints
+    sequence: npt.NDArray[np.uint64]
+    transaction: Ints
+    label: Ints
+    seconds: Ints
+    status: Ints
+
+    @property
+    def row(self) -> Bools:
+        """Which are row records."""
+        row: Bools = _IS_ROW[self.number]
+        return row
+
+    @property
+    def transactional(self) -> Bools:
+        """Which belong to a transaction."""
+        return _TRANSACTION_AT[self.number] > 0
+
+    @property
+    def header_end(self) -> Ints:
+        """Where the header ends in the buffer: inside the record, whatever the header size says."""
+        end: Ints = np.minimum(self.start + np.maximum(self.header_size, COMMON_HEADER), self.end)
+        return end
+
+    @property
+    def payload_end(self) -> Ints:
+        """Where the payload ends in the buffer."""
+        end: Ints = np.minimum(self.header_end + self.payload_size, self.end)
+        return end
+
+    def take(self, records: npt.NDArray[Any]) -> Headers:
+        """The headers of these records only."""
+        return Headers(self.buffer, *(getattr(self, name)[records] for name in Headers.__slots__[1:]))
+
+
+def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
+    """The headers of the records ``buffer[start:end]``; every record must have its 16 common bytes."""
+    out, status = np.empty((7, len(start)), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
+    _read_headers(buffer, start, end, out, status)
+    return Headers(buffer, start, end, out[0], out[1], out[2], out[3].view(np.uint64), out[4], out[5], out[6], status)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+class Tables:
+    """Table schemas as the kernels look them up, each by its place in ``schemas``."""
+
+    def __init__(self, schemas: Sequence[TableSchema]) -> None:
+        self.schemas = schemas
+        columns = [schema.columns[: schema.decodable] for schema in schemas]
+        firsts = np.cumsum([0, *map(len, columns)])
+        self.columns = [column for some in columns for column in some]
+        self.column_table = column_table(self.columns)
+        rows = [
+            (first, schema.decodable, schema.variable_columns, schema.fixed_bytes, schema.fixed_bytes_known,
+             not schema.decodable or schema.decodable < len(schema.columns))
+            for first, schema in zip(firsts.tolist(), schemas, strict=False)
+        ]  # fmt: skip
+        self.table = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
+        names = [column.name.encode() for column in self.columns]
+        self.names = np.frombuffer(b"".join(names) or b"\0", np.uint8)
+        self.name_ends = np.cumsum([0, *map(len, names)]).astype(np.int64)
+
+
+@kernel
+def _lay_out(
+    b: Bytes,
+    header_size: Ints,
+    starts: Ints,
+    header_ends: Ints,
+    payload_ends: Ints,
+    schema: Ints,
+    table: Ints,
+    columns: Ints,
+    little: int,
+    prefix: int,
+    words: Ints,
+    row_ends: Ints,
+    value_ends: Any,
+    status: Any,
+    column: Ints,
+    first: Ints,
+    last: Ints,
+) -> None:
+    v = 0
+    for r in range(len(starts)):
+        t = schema[r]
+        s = status[r]
+        words_at, at, stop = starts[r] + ROW_HEADER, header_ends[r], payload_ends[r]
+        room = (header_size[r] - ROW_HEADER) // SIZE_WORD
+        wanted = table[t, 2] if t >= 0 and table[t, 1] else room
+        if header_size[r] > ROW_HEADER + SIZE_WORD * wanted:
+            s |= _LONG
+        elif room < wanted:
+            s |= _NO_WORDS
+        count = min(wanted, room, (at - words_at) // SIZE_WORD)
+        words[r] = count
+        if t < 0:
+            s |= _NO_SCHEMA
+        else:
+            total = table[t, 3]
+            for w in range(count):
+                total += _size_word(b, words_at + SIZE_WORD * w, little)
+            complete = count == table[t, 2]
+            by_words = complete and total == stop - at
+            decodable = table[t, 1]
+            if count and complete and decodable and table[t, 4] and not by_words:
+                s |= _WORDS
+            done = 0
+            for c in range(table[t, 0], table[t, 0] + decodable):
+                size, kind = columns[c, 1], columns[c, 0]
+                if size < 0:
+                    width = LVARCHAR_PREFIX if kind == _LVARCHAR else prefix
+                    if by_words:
+                        size = _size_word(b, words_at, little)
+                        words_at += SIZE_WORD
+                    elif at + width <= stop:
+                        size = width + big_endian(b, at, width)
+                if size < 0 or at + size > stop:
+                    s |= _ROW_END
+                    break
+                column[v], first[v], last[v] = c, at, at + size
+                v += 1
+                at += size
+                done += 1
+            if table[t, 5]:
+                s |= _SCHEMA
+            elif done == decodable and at != stop:
+                s |= _LEFT_OVER
+        status[r], row_ends[r], value_ends[r + 1] = s, at, v
+
+
+_LVARCHAR: Final = list(ColumnKind).index(ColumnKind.LVARCHAR)
+
+
+@kernel
+def _size_word(b: Bytes, at: int, little: int) -> Any:
+    """A size word, in the byte order of the server (§3)."""
+    if little:
+        return np.int64(b[at]) | np.int64(b[at + 1]) << 8 | np.int64(b[at + 2]) << 16 | np.int64(b[at + 3]) << 24
+    return big_endian(b, at, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Where the columns of row records are. Of a row: ``words`` (number of size words), ``end`` (what follows it in the
+    payload is undecoded), its values ``[value_ends[r], value_ends[r + 1])``. Of a value: ``column`` (in ``tables``),
+    ``start`` and ``stop`` in the buffer; a length prefix is part of it."""
+
+    headers: Headers
+    tables: Tables
+    schema: Ints
+    words: Ints
+    end: Ints
+    value_ends: npt.NDArray[np.int32]
+    column: Ints
+    start: Ints
+    stop: Ints
+
+    def decode(self, settings: Settings) -> Values:
+        """The values, and the bit of the rows that have bad ones set."""
+        found = decode_values(
+            self.headers.buffer, self.start, self.stop, self.column, self.tables.column_table, settings
+        )
+        bad = np.flatnonzero(found.status >= BAD)
+        self.headers.status[np.searchsorted(self.value_ends, bad, side="right") - 1] |= _VALUE
+        return found
+
+    def chosen(self, values: npt.NDArray[Any]) -> Rows:
+        """The same rows with these values only."""
+        return Rows(
+            self.headers, self.tables, self.schema, self.words, self.end, self.value_ends,
+            self.column[values], self.start[values], self.stop[values],
+        )  # fmt: skip
+
+
+def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) -> Rows:
+    """Finds the columns of row records (§3, §4); ``schema`` is the place of the schema in force in ``tables``, -1 where
+    there is none. Sets bits of ``headers.status``.
+
+    Fixed-length columns come first, by their sizes; the others take what their size words say, provided that everything
+    together is exactly the payload. Where it is not, the length prefixes are followed instead, and where they do not
+    end with the payload either, the columns that lie wholly inside it are kept.
+    """
+    count = len(schema)
+    room = int(tables.table[schema[schema >= 0], 1].sum())
+    words, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    value_ends = np.zeros(count + 1, np.int32)
+    column, start, stop = np.empty((3, room), np.int64)
+    _lay_out(
+        headers.buffer, headers.header_size, headers.start, headers.header_end, headers.payload_end, schema,
+        tables.table, tables.column_table, settings.byte_order == "little", settings.prefix_width,
+        words, ends, value_ends, headers.status, column, start, stop,
+    )  # fmt: skip
+    used = int(value_ends[-1])
+    return Rows(headers, tables, schema, words, ends, value_ends, column[:used], start[:used], stop[:used])
+
+
+# --- columns of events ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _put_names(column: Ints, names: Bytes, name_ends: Any, out: Bytes, ends: Any) -> None:
+    o = 0
+    for v in range(len(column)):
+        o = put_bytes(names, name_ends[column[v]], name_ends[column[v] + 1], out, o)
+        ends[v + 1] = o
+
+
+def _image(rows: Rows, values: Values, null: Bools, places: Ints) -> pa.Array:
+    """The maps of names and values, at ``places`` of so many records as ``null`` has; null elsewhere."""
+    lengths = np.diff(rows.tables.name_ends)
+    ends = np.zeros(len(rows.column) + 1, np.int32)
+    out = np.empty(int(lengths[rows.column].sum()), np.uint8)
+    _put_names(rows.column, rows.tables.names, rows.tables.name_ends, out, ends)
+    offsets = np.zeros(len(null) + 1, np.int32)
+    offsets[1 + places] = np.diff(rows.value_ends)
+    offsets = np.cumsum(offsets, dtype=np.int32)
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(null, False)), string_array(out, ends), values.text)
+
+
+_UNSIGNED, _SIGNED, _POSITION = range(3)
+_EXTRA: Final = (b"variable_sizes", b"extra_header", b"undecoded")
+
+
+def _field_table() -> tuple[Ints, Ints, Bytes, Ints]:
+    """Of each record number (0: unknown) its first field and the end of its fields; of each field offset, size and how
+    it is read; the field names one after the other, and where they end. The last names are of no header field."""
+    of_type = np.zeros((256, 2), np.int64)
+    fields: list[tuple[int, int, int]] = []
+    names: list[bytes] = []
+    for number in (0, *RECORD_TYPES):
+        of_type[number, 0] = len(fields)
+        for field in (*COMMON_FIELDS, *(RECORD_TYPES[number].fields if number else ())):
+            mode = _POSITION if field.name == "sequence_number" else _SIGNED if field.signed else _UNSIGNED
+            fields.append((field.offset, field.size, mode))
+            names.append(field.name.encode())
+        of_type[number, 1] = len(fields)
+    names += _EXTRA
+    text, ends = np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)])
+    return of_type, np.array(fields, np.int64), text, ends.astype(np.int64)
+
+
+_OF_TYPE, _FIELDS, _NAMES, _NAME_ENDS = _field_table()
+_NAME_BYTES: Final = (_NAME_ENDS[_OF_TYPE[:, 1]] - _NAME_ENDS[_OF_TYPE[:, 0]]) + sum(map(len, _EXTRA))
+_MOST_FIELDS: Final = int((_OF_TYPE[:, 1] - _OF_TYPE[:, 0]).max())
+
+
+@kernel
+def _put_headers(
+    b: Bytes,
+    starts: Ints,
+    header_ends: Ints,
+    payload_ends: Ints,
+    number: Ints,
+    words: Ints,
+    row_ends: Ints,
+    little: int,
+    map_ends: Any,
+    names: Bytes,
+    name_ends: Any,
+    out: Bytes,
+    ends: Any,
+) -> None:
+    entry, n, o = 0, 0, 0
+    for r in range(len(starts)):
+        first, last = _OF_TYPE[number[r], 0], _OF_TYPE[number[r], 1]
+        for f in range(first, last):
+            at, size, mode = starts[r] + _FIELDS[f, 0], _FIELDS[f, 1], _FIELDS[f, 2]
+            if mode == _POSITION:
+                o = put_hex(b, at, at + size, out, o, 55)
+            else:
+                o = put_integer(out, o, signed_number(b, at, size) if mode == _SIGNED else big_endian(b, at, size))
+            n = put_bytes(_NAMES, _NAME_ENDS[f], _NAME_ENDS[f + 1], names, n)
+            name_ends[entry + 1], ends[entry + 1] = n, o
+            entry += 1
+        words_at = starts[r] + _FIELDS[last - 1, 0] + _FIELDS[last - 1, 1]
+        words_end = words_at + SIZE_WORD * words[r]
+        for extra in range(3):
+            before = o
+            if extra == 0:
+                for at in range(words_at, words_end, SIZE_WORD):
+                    if at > words_at:
+                        out[o] = 32
+                        o += 1
+                    o = put_integer(out, o, _size_word(b, at, little))
+            elif extra == 1:
+                o = put_hex(b, words_end, header_ends[r], out, o, 87)
+            else:
+                o = put_hex(b, row_ends[r], payload_ends[r], out, o, 87)
+            if o > before:
+                f = len(_NAME_ENDS) - 4 + extra
+                n = put_bytes(_NAMES, _NAME_ENDS[f], _NAME_ENDS[f + 1], names, n)
+                name_ends[entry + 1], ends[entry + 1] = n, o
+                entry += 1
+        map_ends[r + 1] = entry
+
+
+def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) -> pa.Array:
+    """``events.headers``: every header field by its own name, in wire order (§2); the size words as ``variable_sizes``,
+    header bytes that no field explains as ``extra_header``, those of a payload as ``undecoded``."""
+    count = len(headers.start)
+    most = (_MOST_FIELDS + len(_EXTRA)) * count
+    map_ends, name_ends, ends = (
+        np.zeros(count + 1, np.int32),
+        np.zeros(most + 1, np.int32),
+        np.zeros(most + 1, np.int32),
+    )
+    names = np.empty(int(_NAME_BYTES[headers.number].sum()), np.uint8)
+    beyond = headers.header_end - headers.start - COMMON_HEADER + np.maximum(headers.payload_end - row_ends, 0)
+    out = np.empty(20 * _MOST_FIELDS * count + 3 * int(beyond.sum()), np.uint8)
+    _put_headers(
+        headers.buffer, headers.start, headers.header_end, headers.payload_end, headers.number, words, row_ends,
+        byte_order == "little", map_ends, names, name_ends, out, ends,
+    )  # fmt: skip
+    used = int(map_ends[-1]) + 1
+    return pa.MapArray.from_arrays(
+        pa.array(map_ends), string_array(names, name_ends[:used]), string_array(out, ends[:used])
+    )
+
+
+_TYPES: Final = tuple(RECORD_TYPES.values())
+_NUMBERS: Final = (0, *RECORD_TYPES)
+_TYPE_OF: Final = np.zeros(256, dtype=np.int64)
+_TYPE_OF[list(_NUMBERS)] = np.arange(len(_NUMBERS))
+
+
+def _by_number(headers: Headers, texts: Sequence[str | None]) -> pa.Array:
+    return pa.array(texts, pa.string()).take(pa.array(_TYPE_OF[headers.number]))
+
+
+def names_of(headers: Headers) -> tuple[pa.Array, pa.Array]:
+    """Kind and operation of each record."""
+    operations = (kind.operation and str(kind.operation) for kind in _TYPES)
+    return _by_number(headers, [str(Kind.CONTROL), *(str(kind.kind) for kind in _TYPES)]), _by_number(
+        headers, [None, *operations]
+    )
+
+
+def positions(headers: Headers) -> pa.Array:
+    """Sequence numbers as 16 upper-case hexadecimal digits, so that text order is log order (§6.1); null where a record
+    has none."""
+    matrix = headers.sequence.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return from_matrix(hex_digits(matrix, upper=True), 0, 16, _SEQUENCE_AT[headers.number] == 0)
+
+
+def columns_of(
+    headers: Headers, tables: Tables, schema: Ints, settings: Settings, *, images: bool = True, header_map: bool = True
+) -> dict[str, pa.Array]:
+    """What the records themselves say, as columns of ``events``; ``schema`` as in :func:`lay_out`, for all records.
+
+    Without ``images`` rows are not decoded: ``before`` and ``after`` are left out, and so are problems of rows.
+    """
+    record_type = _by_number(headers, ["", *(kind.name for kind in _TYPES)])
+    if not headers.number.all():
+        raw = headers.buffer[(headers.start[:, None] + np.arange(12, 16))].view(">u4")[:, 0]
+        own = [None if known else record_name(int(one)) for known, one in zip(headers.number, raw, strict=True)]
+        record_type = pc.coalesce(pa.array(own, pa.string()), record_type)
+    position, (kind, operation) = positions(headers), names_of(headers)
+    timed = (_TIME_AT[headers.number] > 0) & (headers.status & _TIME == 0)
+    none = pa.scalar(None, pa.string())
+    micros = pa.array(np.where(timed, headers.seconds, 0) * 1_000_000, mask=~timed)
+    columns: dict[str, pa.Array] = {
+        "record_type": record_type,
+        "kind": kind,
+        "operation": operation,
+        "position": position,
+        "commit_position": pc.if_else(pa.array(headers.number == 2), position, none),
+        "changed_at": micros.cast(model.EVENTS.field("changed_at").type),
+    }
+    count = len(headers.start)
+    words, row_ends = np.zeros(count, np.int64), headers.payload_end
+    said: dict[int, Problems] = {}
+    for name, before in (("before", True), ("after", False)):
+        places = np.flatnonzero(_IS_ROW[headers.number] & (_IS_BEFORE[headers.number] == before))
+        rows = lay_out(headers.take(places), tables, schema[places], settings)
+        words[places] = rows.words
+        values = None
+        if images:
+            values = rows.decode(settings)
+            row_ends[places] = rows.end
+            null = np.ones(count, dtype=bool)
+            null[places] = False
+            columns[name] = _image(rows, values, null, places)
+        else:
+            rows.headers.status[:] &= _NO_SCHEMA - 1
+        for r in np.flatnonzero(rows.headers.status).tolist():
+            said[int(places[r])] = problems_of(rows.headers, r, settings, rows, values)
+    for r in np.flatnonzero((headers.status != 0) & ~headers.row).tolist():
+        said[r] = problems_of(headers, r, settings)
+    said = {r: found for r, found in said.items() if found}
+    type_ = model.EVENTS.field("problems").type
+    rows_of = (
+        [None] * count
+        if not said
+        else [
+            [{"code": str(code), "detail": detail} for code, detail in said[r]] if r in said else None
+            for r in range(count)
+        ]
+    )
+    columns["problems"] = pa.array(rows_of, type_) if said else pa.nulls(count, type_)
+    if header_map:
+        columns["headers"] = _header_map(headers, words, row_ends, settings.byte_order)
+    return columns
+
+
+def event(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> dict[str, Any]:
+    """What a record of at least 16 bytes says of itself: the columns of ``events`` that need no other record.
+
+    ``schema`` is the one in force for a row record (None: not known, the row stays bytes). A row that cannot be decoded
+    is an empty map, its bytes are the header ``undecoded``. Never raises.
+    """
+    with interpreted():
+        tables = Tables([] if schema is None else [schema])
+        columns = columns_of(one_record(record), tables, np.array([0 if schema else -1]), settings)
+    found = {name: column[0].as_py() for name, column in columns.items()}
+    for name in ("before", "after", "headers"):
+        found[name] = None if found[name] is None else dict(found[name])
+    return found
+
+
+# --- problems ---------------------------------------------------------------------------------------------------------
+
+
+def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) -> TableSchema | None:
+    """The table schema that a TABSCHEM record brings (§5), or None where the record is not one or is too short."""
+    if len(record) < COMMON_HEADER:
+        return None
+    headers = one_record(record)
+    return _schema_in(headers, 0, version, settings) if headers.number[0] == SCHEMA_RECORD else None
+
+
+def _schema_in(headers: Headers, r: int, version: int, settings: Settings) -> TableSchema:
+    record = headers.buffer[headers.start[r] : headers.payload_end[r]].tobytes()
+    counts = dict(zip(COUNTS, (int.from_bytes(record[at : at + 4], "big") for at in (24, 28, 32)), strict=True))
+    text = schema_text(record[int(headers.header_end[r] - headers.start[r]) :], settings.charset)
+    return table_schema(int(headers.label[r]), version, text, **counts, origin="record")
+
+
+def one_record(record: bytes) -> Headers:
+    """The header of a record of at least 16 bytes."""
+    return read_headers(np.frombuffer(record, np.uint8), np.zeros(1, np.int64), np.array([len(record)]))
+
+
+def problems_of(
+    headers: Headers, r: int, settings: Settings, rows: Rows | None = None, values: Values | None = None
+) -> Problems:
+    """What is wrong with a record, in the order of its bits; ``rows`` and ``values`` are those of row records, with the
+    same index."""
+    status, start, end = int(headers.status[r]), int(headers.start[r]), int(headers.end[r])
+    header, payload = int(headers.header_size[r]), int(headers.payload_size[r])
+    there = headers.buffer[start : start + 40].tobytes()
+    number = int.from_bytes(there[12:16], "big")
+    kind = RECORD_TYPES.get(number)
+    least = COMMON_HEADER if kind is None else kind.header_size
+    flags = int(_FLAGS_AT[headers.number[r]])
+    facts: dict[str, Any] = {
+        "scheme": int.from_bytes(there[8:12], "big"),
+        "number": number,
+        "least": least,
+        "full": least,
+        "header": header,
+        "payload": payload,
+        "expected": max(header, COMMON_HEADER) + payload,
+        "found": end - start,
+        "allowed": "0 or 1" if number == 202 else "0",
+        "flags": int.from_bytes(there[flags : flags + 4], "big"),
+        "seconds": int(headers.seconds[r]),
+        "label": int(headers.label[r]),
+    }
+    if status & _ERROR:
+        lost = facts["flags"] & SESSION_INVALID
+        facts["error"] = explain_error(int.from_bytes(there[20:24], "big", signed=True))
+        facts["session"] = "the session is lost and can only be closed" if lost else "the session continues"
+    if rows is not None:
+        facts |= _facts_of_row(rows, r, settings)
+    problems: Problems = []
+    for bit in range(16):
+        if not status & 1 << bit:
+            continue
+        if 1 << bit == _LENGTH:
+            code = Problem.TRUNCATED if facts["found"] < facts["expected"] else Problem.MALFORMED
+            problems.append((code, f"expected a record of {facts['expected']} bytes, found {facts['found']}"))
+        elif 1 << bit == _SCHEMA and rows is not None:
+            schema = rows.tables.schemas[rows.schema[r]]
+            code, sentence = schema.problems[-1]
+            problems.append((code, f"table schema {schema.label}@{schema.version}: {sentence}"))
+        elif 1 << bit == _SCHEMA:
+            problems += _problems_of_schema(headers, r, settings)
+        elif 1 << bit == _VALUE and rows is not None and values is not None:
+            problems += _problems_of_values(rows, r, values, settings)
+        else:
+            code, sentence = _SENTENCES[1 << bit]
+            problems.append((code, sentence.format(**facts)))
+    return problems
+
+
+def _facts_of_row(rows: Rows, r: int, settings: Settings) -> dict[str, Any]:
+    """What the sentences about a row may name."""
+    headers = rows.headers
+    first, stop, at = int(headers.header_end[r]), int(headers.payload_end[r]), int(rows.end[r])
+    facts: dict[str, Any] = {"row": stop - first, "decoded": at - first, "rest": stop - at, "words": int(rows.words[r])}
+    room = (int(headers.header_size[r]) - ROW_HEADER) // SIZE_WORD
+    schema = None if rows.schema[r] < 0 else rows.tables.schemas[rows.schema[r]]
+    facts["variable"] = schema.variable_columns if schema is not None and schema.decodable else room
+    facts["full"] = ROW_HEADER + SIZE_WORD * facts["variable"]
+    facts["words"] = min(room, facts["variable"])
+    if schema is None:
+        return facts
+    words = headers.buffer[headers.start[r] + ROW_HEADER :][: SIZE_WORD * int(rows.words[r])]
+    facts["by_words"] = schema.fixed_bytes + sum(
+        words.view("<u4" if settings.byte_order == "little" else ">u4").tolist()
+    )
+    done = int(rows.value_ends[r + 1] - rows.value_ends[r])
+    if done < schema.decodable:
+        column = schema.columns[done]
+        width = prefix_width(column, settings)
+        prefix = headers.buffer[at : min(at + width, stop)].tobytes()
+        size = column.size if column.fixed else width + int.from_bytes(prefix, "big") if len(prefix) == width else None
+        facts |= {
+            "needed": "a length" if size is None else f"{size} bytes",
+            "ordinal": column.ordinal,
+            "column": column.name,
+        }
+    return facts
+
+
+def _problems_of_values(rows: Rows, r: int, values: Values, settings: Settings) -> Problems:
+    problems: Problems = []
+    first, last = int(rows.value_ends[r]), int(rows.value_ends[r + 1])
+    for v in (first + np.flatnonzero(values.status[first:last] >= BAD)).tolist():
+        column = rows.tables.columns[rows.column[v]]
+        value = value_of(column, rows.headers.buffer[rows.start[v] : rows.stop[v]].tobytes(), values, v, settings)
+        if value.problem is not None:
+            problems.append((value.problem, f"column {column.ordinal} {column.name}: {value.detail}"))
+    return problems
+
+
+def _problems_of_schema(headers: Headers, r: int, settings: Settings) -> Problems:
+    problems: Problems = []
+    text = headers.buffer[headers.header_end[r] : headers.payload_end[r]].tobytes()
+    if text_codec(text, settings.charset) is None:
+        tried = " or ".join(dict.fromkeys(("utf-8", settings.charset)))
+        problems.append((Problem.CHARSET, f"expected a schema text in {tried}, found other bytes"))
+    return problems + list(_schema_in(headers, r, 1, settings).problems)
+
+
+_SENTENCES: Final = {
+    _SCHEME: (Problem.PACKET_SCHEME, "expected packetization scheme 66, found {scheme}"),
+    _UNKNOWN: (Problem.UNKNOWN_RECORD_TYPE, "expected a known record number, found {number}"),
+    _SHORT: (Problem.HEADER_SIZE, "expected a header of at least {least} bytes, found {header}"),
+    _LONG: (Problem.HEADER_SIZE, "expected a header of {full} bytes, found {header}"),
+    _NO_WORDS: (Problem.SIZE_WORDS, "expected {variable} as the number of size words, found {words}"),
+    _PAYLOAD: (Problem.UNEXPECTED_PAYLOAD, "expected no payload, found {payload} bytes"),
+    _FLAGS: (Problem.RESERVED_FLAGS, "expected flags {allowed}, found 0x{flags:08X}"),
+    _ERROR: (Problem.SOURCE_ERROR, "{error}; {session}"),
+    _TIME: (Problem.TIME_RANGE, "expected a time of the years 1 to 9999, found {seconds} Unix seconds"),
+    _NO_SCHEMA: (Problem.NO_SCHEMA, "no table schema of label {label} precedes this row"),
+    _WORDS: (Problem.SIZE_WORDS, "expected a row of {by_words} bytes by its size words, found {row}"),
+    _ROW_END: (Problem.ROW_SIZE,
+        "expected {needed} for column {ordinal} {column} at byte {decoded} of the row, found {rest}",
+    ),
+    _LEFT_OVER: (Problem.ROW_SIZE, "expected a row of {decoded} bytes, found {row}"),
+}  # fmt: skip
+"""Code and sentence of each bit of a record's status."""

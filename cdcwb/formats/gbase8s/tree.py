@@ -1,0 +1,281 @@
+"""One record as a tree of fields with offset, bytes, value and meaning, from the decoder's arrays
+(docs/formats/gbase8s.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from cdcwb.formats.base import Field
+from cdcwb.formats.gbase8s.layout import (
+    COMMON_FIELDS,
+    COMMON_HEADER,
+    ENCODINGS,
+    RECORD_TYPES,
+    SCHEME,
+    SESSION_INVALID,
+    SIZE_WORD,
+    Column,
+    ColumnKind,
+    HeaderField,
+    Settings,
+    explain_error,
+    record_name,
+)
+from cdcwb.formats.gbase8s.rows import (
+    DEFAULTS,
+    Headers,
+    Problems,
+    Rows,
+    Tables,
+    lay_out,
+    one_record,
+    problems_of,
+    schema_of,
+)
+from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, text_codec
+from cdcwb.formats.gbase8s.values import Value, Values, prefix_width, value_of
+from cdcwb.formats.kernels import interpreted
+from cdcwb.model import Problem
+
+__all__ = ["dissect", "lsn"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def lsn(sequence: int) -> str:
+    """A sequence number as the log position that it has been seen to be (§6.1): ``LSN 11:0x1746018 (log …)``."""
+    if not sequence:
+        return "no log position"
+    log, place = sequence >> 32, sequence & 0xFFFFFFFF
+    return f"LSN {log}:0x{place:x} (log {log}, page {place >> 12}, offset {place & 0xFFF})"
+
+
+def dissect(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> Field:
+    """The field tree of one record of at least 16 bytes.
+
+    ``schema`` is the one in force for a row record (None: the row stays one field). Children fill their node without
+    holes, in byte order, whatever the bytes are; offsets count from its start. ``problem`` marks the field that is
+    wrong; a problem of the record's length marks the record. Never raises.
+    """
+    with interpreted():
+        headers = one_record(record)
+        if not headers.row[0]:
+            return _Tree(record, headers, settings).tree()
+        tables = Tables([] if schema is None else [schema])
+        rows = lay_out(headers, tables, np.array([-1 if schema is None else 0]), settings)
+        return _Tree(record, headers, settings, schema, rows, rows.decode(settings)).tree()
+
+
+class _Tree:
+    """Makes the nodes of one record."""
+
+    def __init__(
+        self,
+        record: bytes,
+        headers: Headers,
+        settings: Settings,
+        schema: TableSchema | None = None,
+        rows: Rows | None = None,
+        values: Values | None = None,
+    ) -> None:
+        self.record, self.settings, self.schema, self.rows, self.values = record, settings, schema, rows, values
+        self.kind = RECORD_TYPES.get(int(headers.number[0]))
+        self.problems: Problems = problems_of(headers, 0, settings, rows, values)
+        self.header_end, self.payload_end = int(headers.header_end[0]), int(headers.payload_end[0])
+        self.words_at = COMMON_HEADER if self.kind is None else self.kind.header_size
+        self.words_end = self.words_at + (SIZE_WORD * int(rows.words[0]) if rows is not None else 0)
+
+    def tree(self) -> Field:
+        """The record."""
+        number = self.number(COMMON_FIELDS[3])
+        extra = self.first(Problem.HEADER_SIZE, Problem.UNKNOWN_RECORD_TYPE)
+        unowned = "bytes that follow the end given by header and payload size"
+        payload = self.payload()
+        parts = (
+            self.common_header(),
+            self.specific_header(),
+            self.size_words(),
+            self.leaf("extra header", self.words_end, self.header_end, None, "header bytes of unknown meaning", extra),
+            payload,
+            self.leaf("trailing bytes", self.payload_end, len(self.record), None, unowned, Problem.MALFORMED),
+        )
+        # an empty row is shown where something is wrong with it
+        children = tuple(part for part in parts if part.length or (part is payload and payload.problem))
+        meaning = RECORD_TYPES[number].meaning if number in RECORD_TYPES else "a record of an unknown type"
+        problem = self.first(Problem.TRUNCATED)
+        return self.node(record_name(number), 0, len(self.record), None, meaning, children, problem)
+
+    def first(self, *codes: Problem) -> Problem | None:
+        """The first problem of the record that is one of ``codes``."""
+        return next((code for code, _ in self.problems if code in codes), None)
+
+    def number(self, field: HeaderField) -> int:
+        """The value of a header field."""
+        raw = self.record[field.offset : field.offset + field.size]
+        return int.from_bytes(raw, "big", signed=field.signed)
+
+    def node(
+        self, name: str, start: int, stop: int, value: str | None, meaning: str,
+        children: tuple[Field, ...], problem: Problem | None = None,
+    ) -> Field:  # fmt: skip
+        """A node with children."""
+        return Field(name, start, stop - start, self.record[start:stop], value, meaning, children, problem)
+
+    def leaf(
+        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: Problem | None = None
+    ) -> Field:
+        """A node without children."""
+        return self.node(name, start, stop, value, meaning, (), problem)
+
+    # --- headers ------------------------------------------------------------------------------------------------------
+
+    def common_header(self) -> Field:
+        """The first 16 bytes."""
+        header, payload, scheme, number = (self.number(field) for field in COMMON_FIELDS)
+        meanings = (
+            (header, "size of the header in bytes, size words included", Problem.HEADER_SIZE),
+            (payload, "size of the payload in bytes", Problem.UNEXPECTED_PAYLOAD),
+            (scheme, f"{SCHEME} is the only known scheme", Problem.PACKET_SCHEME),
+            (number, record_name(number), Problem.UNKNOWN_RECORD_TYPE),
+        )
+        children = tuple(
+            self.leaf(f.name, f.offset, f.offset + f.size, str(value), meaning, self.first(code))
+            for f, (value, meaning, code) in zip(COMMON_FIELDS, meanings, strict=True)
+        )
+        meaning = "four big-endian integers at the beginning of every record"
+        return self.node("common header", 0, COMMON_HEADER, None, meaning, children)
+
+    def specific_header(self) -> Field:
+        """The fields of the record's type."""
+        fields = () if self.kind is None else self.kind.fields
+        children = tuple(self.header_field(field) for field in fields)
+        meaning = "the fields of this record type"
+        return self.node("specific header", COMMON_HEADER, self.words_at, None, meaning, children)
+
+    def header_field(self, field: HeaderField) -> Field:
+        """One field of the record's type."""
+        value = self.number(field)
+        text = f"{value:016X}" if field.name == "sequence_number" else str(value)
+        meaning, problem = _MEANINGS[field.name](value), None
+        if field.name == "flags":
+            problem = self.first(Problem.RESERVED_FLAGS)
+            if self.kind is RECORD_TYPES[202] and value & SESSION_INVALID:
+                meaning = "the session is lost and can only be closed"
+        elif field.name == "error_code":
+            problem = Problem.SOURCE_ERROR
+        elif field.name in ("start_time", "commit_time"):
+            problem = self.first(Problem.TIME_RANGE)
+            shown = "outside the years 1 to 9999"
+            if problem is None:
+                shown = (_EPOCH + timedelta(seconds=value)).isoformat().replace("+00:00", "Z")
+            meaning += shown
+        return self.leaf(field.name, field.offset, field.offset + field.size, text, meaning, problem)
+
+    def size_words(self) -> Field:
+        """One number for each variable-length column."""
+        columns = [c for c in self.schema.columns if not c.fixed] if self.schema and self.schema.decodable else []
+        order, children = self.settings.byte_order, []
+        for place, start in enumerate(range(self.words_at, self.words_end, SIZE_WORD)):
+            name = columns[place].name if place < len(columns) else f"variable-length column {place + 1}"
+            raw = self.record[start : start + SIZE_WORD]
+            word = str(int.from_bytes(raw, "little" if order == "little" else "big"))
+            meaning = f"{order}-endian: bytes of {name} in the row, including its length prefix"
+            children.append(self.leaf(f"size of {name}", start, start + SIZE_WORD, word, meaning))
+        meaning = "one number for each variable-length column, in the byte order of the server"
+        return self.node("size words", self.words_at, self.words_end, None, meaning, tuple(children))
+
+    # --- payload ------------------------------------------------------------------------------------------------------
+
+    def payload(self) -> Field:
+        """What follows the header."""
+        start, stop = self.header_end, self.payload_end
+        if self.kind is None or not self.kind.has_payload:
+            problem = self.first(Problem.UNEXPECTED_PAYLOAD)
+            return self.leaf("payload", start, stop, None, "payload of unknown meaning", problem)
+        if self.rows is None:
+            return self.column_list(start, stop)
+        if self.schema is None:
+            meaning = "a row without a known table schema"
+            return self.leaf("row", start, stop, self.record[start:stop].hex(), meaning, Problem.NO_SCHEMA)
+        return self.row(start, stop, self.schema, self.rows)
+
+    def row(self, start: int, stop: int, schema: TableSchema, rows: Rows) -> Field:
+        """The columns of a row."""
+        children = [self.column(v, rows) for v in range(len(rows.column))]
+        codes = (Problem.SIZE_WORDS, Problem.ROW_SIZE, *(code for code, _ in schema.problems))
+        of_row = [
+            (code, text) for code, text in self.problems
+            if code in codes and not text.startswith("column ") and "number of size words" not in text
+        ]  # fmt: skip
+        end = int(rows.end[0])
+        if end < stop:
+            code, sentence = of_row[-1]
+            children.append(self.leaf("undecoded", end, stop, self.record[end:stop].hex(), sentence, code))
+        meaning = f"row of table {schema.label}, schema version {schema.version}: fixed-length columns, then the others"
+        if of_row:
+            meaning = "; ".join(sentence for _, sentence in of_row)
+        missing = any("number of size words" in text for _, text in self.problems)
+        problem = Problem.SIZE_WORDS if missing else of_row[0][0] if of_row else None
+        return self.node("row", start, stop, None, meaning, tuple(children), problem)
+
+    def column(self, v: int, rows: Rows) -> Field:
+        """One value."""
+        column, start, stop = rows.tables.columns[rows.column[v]], int(rows.start[v]), int(rows.stop[v])
+        assert self.values is not None
+        value = value_of(column, self.record[start:stop], self.values, v, self.settings)
+        meaning = f"{column.type}: {ENCODINGS[column.kind]}"
+        if value.problem is not None:
+            meaning = f"{column.type}: {value.detail}"
+        elif value.text is None:
+            meaning = f"{column.type}: NULL"
+        children = () if column.fixed else self.variable_parts(column, start, stop, value)
+        return self.node(column.name, start, stop, value.text, meaning, children, value.problem)
+
+    def variable_parts(self, column: Column, start: int, stop: int, value: Value) -> tuple[Field, ...]:
+        """Length prefix, flag of an LVARCHAR, and what is left (§4.2)."""
+        width = prefix_width(column, self.settings)
+        edges = [("length", min(start + width, stop), "big-endian: bytes that follow")]
+        if column.kind is ColumnKind.LVARCHAR:
+            edges.append(("flag", min(start + width + 1, stop), "00, or 01 for NULL; the length counts it"))
+        parts, at = [], start
+        for name, end, meaning in edges:
+            parts.append(self.leaf(name, at, end, str(int.from_bytes(self.record[at:end], "big")), meaning))
+            at = end
+        parts.append(self.leaf("text", at, stop, value.text, f"text in {self.settings.charset}", value.problem))
+        return tuple(part for part in parts if part.length)
+
+    def column_list(self, start: int, stop: int) -> Field:
+        """The text of a TABSCHEM."""
+        raw, charset = self.record[start:stop], self.settings.charset
+        end = start + len(raw.rstrip(b"\0"))
+        garbled = None if text_codec(raw, charset) else Problem.CHARSET
+        children = (
+            self.leaf(
+                "text", start, end, schema_text(raw, charset), "column names and types as in CREATE TABLE", garbled
+            ),
+            self.leaf("terminator", end, stop, None, "the NUL that ends the text; payload_size includes it"),
+        )
+        schema = schema_of(self.record, settings=self.settings)
+        problem, meaning = None, "column list of the table"
+        if schema is not None and schema.problems:
+            problem, meaning = schema.problems[0]
+        return self.node("column list", start, stop, None, meaning, tuple(c for c in children if c.length), problem)
+
+
+_MEANINGS: Final[dict[str, Callable[[int], str]]] = {
+    "sequence_number": lsn,
+    "transaction_id": lambda _: "transaction id; reused after the transaction ends",
+    "start_time": lambda _: "Unix seconds, UTC: ",
+    "commit_time": lambda _: "Unix seconds, UTC: ",
+    "user_id": lambda _: "operating system's user id",
+    "user_data": lambda _: "label of the table, chosen in cdc_startcapture",
+    "flags": lambda flags: "reserved" if flags else "no flag is set",
+    "error_code": explain_error,
+    "fixed_length_bytes": lambda _: "bytes of the fixed-length columns in a row",
+    "fixed_columns": lambda _: "number of fixed-length columns",
+    "variable_columns": lambda _: "number of variable-length columns; each has a size word in the header of a row",
+}
