@@ -13,7 +13,24 @@ import numpy.typing as npt
 
 from cdcwb.formats.kernels import kernel
 
-__all__ = ["ARRAY", "ESCAPED", "KIND", "NULL", "OBJECT", "STRING", "Spans", "spans_of"]
+__all__ = [
+    "ARRAY",
+    "BOOLEAN",
+    "ESCAPED",
+    "EXPECTED",
+    "FULL",
+    "KIND",
+    "LEVELS",
+    "NAME_ESCAPED",
+    "NULL",
+    "NUMBER",
+    "OBJECT",
+    "OPAQUE",
+    "STRING",
+    "TRAILING",
+    "Spans",
+    "spans_of",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

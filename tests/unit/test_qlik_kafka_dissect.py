@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cdcwb.formats.base import Field
-from cdcwb.formats.json_text import MOST_ELEMENTS, MOST_NESTED, parse
+from cdcwb.formats.json_spans import LEVELS
+from cdcwb.formats.json_text import MOST_ELEMENTS, parse
 from cdcwb.formats.json_values import CutOff
 from cdcwb.formats.qlik_kafka.decode import is_json, read_message
 from cdcwb.formats.qlik_kafka.fields import dissect
@@ -452,9 +453,9 @@ def test_what_is_nested_deeply_is_one_text() -> None:
     tree = whole(dissect(deep), deep)
     assert problems(tree) == []
     assert max(len(path) for path in _paths(tree)) < 16
-    deeper = b'{"data":{"id":' + b"[" * MOST_NESTED
+    deeper = b'{"data":{"id":' + b"[" * LEVELS
     tree = whole(dissect(deeper), deeper)
-    assert tree.children[-1].meaning.startswith(f"expected at most {MOST_NESTED} levels of nesting, found '[")
+    assert tree.children[-1].meaning.startswith(f"expected at most {LEVELS} levels of nesting, found '[")
 
 
 def _paths(field: Field) -> list[list[str]]:
