@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.formats.assembly import CHANGES, labels, open_ones, read_changes, read_trail_changes, read_transactions
-from cdcwb.formats.base import EVERYTHING, Assembling, Halving, Joining, Pairing, Wanted
+from cdcwb.formats.assembler import Assembler
+from cdcwb.formats.assembly import CHANGES, Read, finished, labels, open_ones
+from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Pairing, Wanted
 from cdcwb.formats.clock import frozen_times, of_sequences
-from cdcwb.formats.delivered import ENDS, read_delivered, read_ends, read_problems
-from cdcwb.formats.goldengate.undo import FLAG, marks
-from cdcwb.formats.halves import WHOLE, as_array
+from cdcwb.formats.delivered import read_problems
+from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.spellings import WITH_SPELLING, key_spellings, spelt
 from cdcwb.formats.selecting import with_problems
-from cdcwb.formats.summaries import PARTS, Groups, counted, incomplete, read_parts, summarised
-from cdcwb.model import ChangeSource, Kind, Operation, Outcome, Problem
+from cdcwb.formats.summaries import Groups, incomplete, summarised
+from cdcwb.model import Problem
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import replacing, write_description
 from cdcwb.standard_input import is_spool
 
-__all__ = ["AT_MOST", "Small", "ended", "is_small", "tables_of", "versions_from", "with_written_columns"]
+__all__ = ["AT_MOST", "Small", "is_small", "tables_of", "versions_from"]
 
 AT_MOST: Final = 32_000_000
 """Bytes of a small capture."""
@@ -38,10 +36,6 @@ _ONLY_PAIRED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MA
 
 Batches = Iterator[pa.RecordBatch]
 Row = dict[str, Any]
-Place = tuple[int, int]
-"""file_index and offset"""
-
-_OF_FRAGMENTS: Final = ["kind", "file_index", "offset", "length", "position", "transaction_id", "headers", "problems"]
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
@@ -58,11 +52,11 @@ def is_small(paths: Sequence[str | Path]) -> bool:
 
 def tables_of(planned: Planned) -> Small | None:
     """The tables of a capture; None where Spark has to make them: it is not small, it is read with one of the options
-    ``keys``, ``images`` and ``mode`` or from standard input, halves of its updates lie in files that overlap (change
-    tables), or its record ids fall far (event logs)."""
+    ``images`` and ``mode`` or from standard input, halves of its updates are in files that overlap (change tables), or
+    its record ids fall far (event logs)."""
     form, plan = planned.format, planned.plan
     files = [entry["file"] for entry in planned.files]
-    plain = planned.mode == "PERMISSIVE" and planned.with_images and not planned.keys and not any(map(is_spool, files))
+    plain = planned.mode == "PERMISSIVE" and planned.with_images and not any(map(is_spool, files))
     if not plain or not is_small(files):
         return None
     if isinstance(form, Joining):
@@ -81,7 +75,6 @@ class Small:
         self._planned = planned
         self._format, self._plan = planned.format, planned.plan
         self._splits = range(len(self._plan.splits))
-        self._is_trail = self._format.pairing is Pairing.TRANSACTION and not self._format.commits
 
     @property
     def format(self) -> str:
@@ -159,75 +152,38 @@ class Small:
     def changes(self, images: bool = True) -> Batches:
         """One row per logical change; without ``images`` these are null."""
         form, wanted = self._format, Wanted(images)
-        if isinstance(form, Assembling):
-            yield from read_changes(self._read, wanted, frozenset())
-        elif isinstance(form, Joining):
-            for split in self._splits:
-                yield from form.read_changes(self._plan, split, wanted)
-        elif isinstance(form, Halving):  # change tables do not say where a transaction ends
-            yield from self._of_splits(read_delivered, wanted)
-        else:
-            ends = Groups(self.ends())
-            pieces = self._pieces() if self._plan.facts.get("fragments") else {}
-            marks = self._marks() if self._plan.facts.get("undo_records") else {}
-            for batch in self.delivered(wanted):
-                yield with_written_columns(_marked(ended(batch, ends), pieces, marks), form.compressed_updates)
+        if not isinstance(form, Joining):
+            yield from self._assembler.changes(wanted)
+            return
+        for split in self._splits:
+            for batch in form.read_changes(self._plan, split, wanted):
+                yield finished(batch, self._planned.keys, form.compressed_updates)
+
+    @cached_property
+    def _assembler(self) -> Assembler:
+        """Changes and transactions of the events of all splits."""
+        form, plan = self._format, self._plan
+        sources: list[tuple[Read, Halved]] = [(partial(form.read, plan, split), WHOLE) for split in self._splits]
+        if isinstance(form, Halving):
+            sources = [(partial(form.read_together, plan, split), form.halved(plan, split)) for split in self._splits]
+        return Assembler(form, plan.facts, self._planned.keys, sources)
 
     def ends(self) -> pa.Table:
-        """What the records of a stream of committed work say of the ends of its transactions
-        (:data:`cdcwb.formats.delivered.ENDS`)."""
-        return _table(self._of_splits(partial(read_ends, trail=self._is_trail), Wanted(images=False)), ENDS)
+        """See :meth:`cdcwb.formats.assembler.Assembler.ends`."""
+        return self._assembler.ends()
 
     def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
-        """The changes of a stream of committed work, without what the ends of their transactions tell."""
-        if self._is_trail:
-            return read_trail_changes(self._read, wanted, frozenset())
-        return self._of_splits(read_delivered, wanted)
+        """See :meth:`cdcwb.formats.assembler.Assembler.delivered`."""
+        return self._assembler.delivered(wanted)
 
-    def _pieces(self) -> dict[Place, list[Row]]:
-        """The fragments that continue events, by the place of the event, as :data:`cdcwb.model.SOURCE_EVENT`. A
-        fragment names the event in the header ``continues``: by position, or by ``file_index:offset`` where an event
-        has no position or that of a different one before it."""
-        names: dict[tuple[str | None, str], list[Place]] = defaultdict(list)
-        fragments = []
-        for batch in self._read(Wanted(images=False, columns=frozenset(_OF_FRAGMENTS))):
-            for row in batch.select(_OF_FRAGMENTS).to_pylist():
-                if row["kind"] == Kind.FRAGMENT:
-                    fragments.append(row)
-                elif row["kind"] in CHANGES:
-                    place = row["file_index"], row["offset"]
-                    again = any(one["code"] == Problem.SAME_POSITION for one in row["problems"] or ())
-                    name = None if again else row["position"]
-                    names[row["transaction_id"], name or f"{place[0]}:{place[1]}"].append(place)
-        found: dict[Place, list[Row]] = defaultdict(list)
-        for row in fragments:
-            named: str = dict(row["headers"] or ()).get("continues", "")
-            for place in names.get((row["transaction_id"], named), ()):
-                found[place].append({field.name: row[field.name] for field in model.SOURCE_EVENT})
-        return found
-
-    def _marks(self) -> dict[Place, str]:
-        """What became of changes that undo others or are undone, by their places."""
-        columns = ["file_index", "offset", "position", "operation", "key", "before", "after"]
-        each: dict[str, list[Row]] = defaultdict(list)
-        for batch in self.delivered(Wanted()):
-            labelled = labels(batch["schema_name"], batch["table_name"]).to_pylist()
-            flags = pc.map_lookup(batch["headers"], FLAG, "first").to_pylist()
-            rows = batch.select([*columns, "transaction_id"]).to_pylist()
-            for row, table, flag in zip(rows, labelled, flags, strict=True):
-                images = {name: None if row[name] is None else dict(row[name]) for name in columns[-3:]}
-                if row["transaction_id"] is not None:
-                    each[row["transaction_id"]].append({**row, **images, "table": table, "undoes": flag == "1"})
-        found: dict[Place, str] = {}
-        for rows in each.values():
-            if any(row["undoes"] for row in rows):
-                found |= marks(rows)
-        return found
+    def parts(self) -> pa.Table:
+        """See :meth:`cdcwb.formats.assembler.Assembler.parts`."""
+        return self._assembler.parts()
 
     def transactions(self) -> Batches:
         """One row per transaction."""
-        if isinstance(self._format, Assembling):
-            yield from read_transactions(self._read, Wanted(images=False), frozenset())
+        if self._format.commits:
+            yield from self._assembler.transactions()
         elif not isinstance(self._format, Joining):
             yield self._summaries.select(model.TRANSACTIONS.names)
 
@@ -235,22 +191,6 @@ class Small:
     def _summaries(self) -> pa.RecordBatch:
         """The transactions of a stream of committed work, and what tells what is missing in them."""
         return summarised(self.parts())
-
-    def parts(self) -> pa.Table:
-        """What the records of a stream of committed work say of its transactions
-        (:data:`cdcwb.formats.summaries.PARTS`)."""
-        read = partial(read_parts, trail=self._is_trail)
-        parts = _table(self._of_splits(read, Wanted(images=False)), PARTS)
-        if not self._is_trail:
-            return parts
-        columns = ["transaction_id", "operation", "schema_name", "table_name"]
-        schema = pa.schema(map(model.CHANGES.field, columns))
-        changes = (batch.select(columns) for batch in self.delivered(Wanted(images=False)))
-        # a half counts with its change: what records say of changes does not hold
-        nothing = [pa.nulls(parts.num_rows, PARTS.field(name).type) for name in ("changes", "tables")]
-        records = pa.Table.from_arrays([*parts.drop_columns(["changes", "tables"]).columns, *nothing], schema=PARTS)
-        together = [*records.to_batches(), counted(_table(changes, schema))]
-        return pa.Table.from_batches(together, PARTS)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
@@ -295,7 +235,7 @@ class Small:
             return problem_rows(key_spellings(pa.Table.from_batches(rows, WITH_SPELLING)))
         found = []
         if form.pairing is Pairing.TRANSACTION:
-            made = read_changes(self._read, headers, frozenset()) if form.commits else self.delivered(headers)
+            made = self._assembler.changes(headers) if form.commits else self.delivered(headers)
             found = [row for batch in made for row in problem_rows(batch, _ONLY_PAIRED)]
         if form.commits:
             return found + [row for batch in self.transactions() for row in open_ones(batch)]
@@ -316,20 +256,6 @@ def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(list(batches), schema).combine_chunks()
 
 
-def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
-    """Changes with what the ends of their transactions tell."""
-    if not len(ends):
-        return changes
-    mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
-    rolled_back = pa.array(ends.some(as_array(pc.fill_null(ends.column("rolls_back"), False)))).take(mine)
-    known = {
-        "commit_position": ends.greatest(ends.column("commit_position")).take(mine),
-        "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
-        "outcome": pc.if_else(pc.fill_null(rolled_back, False), str(Outcome.ROLLED_BACK), changes["outcome"]),
-    }
-    return _with(changes, known)
-
-
 def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
     """Versions of tables with the positions of their first changes (columns table_version and position, each version
     once)."""
@@ -339,54 +265,6 @@ def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
     names = [name for name in model.TABLE_VERSIONS.names if name != "first_position"]
     rows = versions.select(names).add_column(at, model.TABLE_VERSIONS.field(at), found)
     return rows.cast(model.TABLE_VERSIONS)
-
-
-def _marked(changes: pa.RecordBatch, pieces: Mapping[Place, list[Row]], marks: Mapping[Place, str]) -> pa.RecordBatch:
-    """Changes with the fragments of their events, and what became of those that undo others or are undone."""
-    if not pieces and not marks:
-        return changes
-    events, outcome = changes["source_events"].to_pylist(), changes["outcome"].to_pylist()
-    places = zip(changes["file_index"].to_pylist(), changes["offset"].to_pylist(), strict=True)
-    for row, place in enumerate(places):
-        outcome[row] = marks.get(place, outcome[row])
-        events[row] = [one for event in events[row] for one in (event, *pieces.get(_place_of(event), ()))]
-    known = {
-        "source_events": pa.array(events, model.CHANGES.field("source_events").type),
-        "outcome": pa.array(outcome, pa.string()),
-    }
-    return _with(changes, known)
-
-
-def _place_of(event: Row) -> Place:
-    return event["file_index"], event["offset"]
-
-
-def _with(changes: pa.RecordBatch, known: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Changes with some columns anew."""
-    columns = [known.get(field.name, changes[field.name]) for field in model.CHANGES]
-    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
-
-
-def with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) -> pa.RecordBatch:
-    """Changes with the columns that updates of the record types ``compressed`` wrote: those of the after image, less
-    those that the before image has with the same value, and less columns of the key that no before image has: they only
-    say which row it is (docs/formats/goldengate.md §4.5). The source is ``log`` where any of them was not compared."""
-    is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
-    rule = pc.and_(pc.is_in(changes["record_type"], pa.array(sorted(compressed), pa.string())), is_update)
-    rows = np.flatnonzero(as_array(pc.fill_null(pc.and_(rule, pc.is_valid(changes["after"])), False)))
-    if not len(rows):
-        return changes
-    names, sources = changes["changed_columns"].to_pylist(), changes["change_source"].to_pylist()
-    images = changes.select(["before", "after", "key"]).take(pa.array(rows)).to_pylist()
-    for row, image in zip(rows.tolist(), images, strict=True):
-        before, key = dict(image["before"] or ()), dict(image["key"] or ())
-        names[row] = [
-            name for name, value in image["after"] if (before[name] != value if name in before else name not in key)
-        ]
-        listed = image["before"] is None or any(name not in before for name in names[row])
-        sources[row] = str(ChangeSource.LOG if listed else ChangeSource.IMAGES)
-    known = {"changed_columns": pa.array(names, pa.list_(pa.string())), "change_source": pa.array(sources, pa.string())}
-    return _with(changes, known)
 
 
 def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> list[Row]:

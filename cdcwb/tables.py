@@ -3,6 +3,7 @@ capture, or a saved capture and the files that came since."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -94,15 +95,13 @@ class Live(Planned):
         if self.reads_trail:
             return self._of_trail(images)
 
-        def assembled(events: DataFrame) -> DataFrame:
-            return assemble_changes(events, self.events(False), self.keys, self.format, self.plan.facts)
+        if self.format.pairing is Pairing.OBJECT:
+            from cdcwb.spark.objects import join_statements
 
-        made = assembled(self.events(images, columns=OF_CHANGES))
-        if not self.plan.facts.get("undo_records"):
-            return made
-        from cdcwb.spark.undo import mark
-
-        return mark(made, made if images else assembled(self.events(True, columns=OF_CHANGES)))
+            return join_statements(self.events(images), self.events(False), self.keys, self.plan.facts)
+        # rows are compared with those they undo by their images
+        images = images or bool(self.plan.facts.get("undo_records"))
+        return assemble_changes(self.events(images, columns=OF_CHANGES), self.keys, self.format, self.plan.facts)
 
     @property
     def in_splits(self) -> bool:
@@ -138,30 +137,28 @@ class Live(Planned):
         whole = self._with_ends("trail", "trail_ends", images)
         if not any(cast(Trailing, self.format).shared(self.plan)):
             return whole
-        return whole.unionByName(self._changes_of(*self._crossing(images)))
+        return whole.unionByName(self._changes_of_crossing(images))
 
     def _made(self, part: str, images: bool) -> DataFrame:
         """The changes that splits give whole."""
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        return unpack(self._read(part=part, packed="true", **options), rows=model.CHANGES)
+        return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
     def _put_together(self, part: str, images: bool) -> DataFrame:
         """The changes that splits give whole, and those of what crosses their borders."""
-        from cdcwb.spark.assemble import finish
-
-        whole = finish(self._made(part, images), self.keys, self.format)
-        return whole.unionByName(self._changes_of(*self._crossing(images))) if self._something_crosses else whole
+        whole = self._made(part, images)
+        return whole.unionByName(self._changes_of_crossing(images)) if self._something_crosses else whole
 
     def _with_ends(self, part: str, ends: str, images: bool) -> DataFrame:
         """The changes that splits give, with what the ends of their transactions tell."""
-        from cdcwb.spark.assemble import finish
+        from cdcwb.spark.assemble import conform
         from cdcwb.spark.committed import add_ends
 
         told = self._read(part=ends, images="false", mode=self.mode)
         few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
-        return finish(add_ends(self._made(part, images), told, few), self.keys, self.format)
+        return conform(add_ends(self._made(part, images), told, few), "changes")
 
     def _summaries(self, counts: bool) -> DataFrame:
         """The transactions of a stream of committed work, and what is missing in them; with ``counts``, what they
@@ -173,7 +170,7 @@ class Live(Planned):
             return summaries_of(self.events(False), self.changes(False) if counts else None, self.format)
         parts = self._read(part="counted", images="false", mode=self.mode)
         if counts and isinstance(self.format, Halving) and self._something_crosses:
-            return committed.summaries(parts, committed.parts_of(self._changes_of(*self._crossing(False))))
+            return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)))
         return committed.summaries(parts)
 
     @cached_property
@@ -185,24 +182,18 @@ class Live(Planned):
             return False
         return not isinstance(form, Assembling) or any(form.crossing(self.plan, split) for split in splits)
 
-    def _crossing(self, images: bool) -> tuple[DataFrame, DataFrame]:
-        """The events of what crosses borders of splits, halves of updates or transactions; and of these the headers."""
+    def _crossing(self, images: bool) -> DataFrame:
+        """The events of what crosses borders of splits: halves of updates, or transactions."""
         from cdcwb.spark.packing import unpack
 
-        def read(part: str, images: bool) -> DataFrame:
-            options = {"images": str(images).lower(), "mode": self.mode, "columns": ",".join(OF_CHANGES)}
-            return unpack(self._read(part=part, packed="true", **options), columns=OF_CHANGES)
+        part = "elsewhere" if isinstance(self.format, Halving) else "crossing"
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
+        return unpack(self._read(part=part, packed="true", columns=",".join(OF_CHANGES), **options), columns=OF_CHANGES)
 
-        images = images and self.with_images
-        if isinstance(self.format, Halving):
-            events = read("elsewhere", images)
-            return events, events.limit(0)  # they do not say where a transaction ends
-        return read("crossing", images), read("crossing", False)
-
-    def _changes_of(self, events: DataFrame, headers: DataFrame) -> DataFrame:
+    def _changes_of_crossing(self, images: bool) -> DataFrame:
         from cdcwb.spark.assemble import assemble_changes
 
-        return assemble_changes(events, headers, self.keys, self.format, self.plan.facts)
+        return assemble_changes(self._crossing(images), self.keys, self.format, self.plan.facts)
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
@@ -211,12 +202,12 @@ class Live(Planned):
         if self.delivers_changes:
             return conform(self._summaries(counts=True), "transactions")
         if not self.assembles_in_splits:
-            return assemble_transactions(self.events(False), self.changes(False), self.format)
+            return assemble_transactions(self.events(False), lambda: self.changes(False), self.format, self.plan.facts)
         whole = self._read(part="transactions", images="false", mode=self.mode)
         if not self._something_crosses:
             return whole
-        events, headers = self._crossing(False)
-        return whole.unionByName(assemble_transactions(headers, self._changes_of(events, headers), self.format))
+        crossing = assemble_transactions(self._crossing(False), None, self.format, self.plan.facts)
+        return whole.unionByName(crossing)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
@@ -248,7 +239,7 @@ class Live(Planned):
         # halves that are joined by position are compared with their masks
         by_position = self.format.pairing is Pairing.POSITION
         if by_position and self.delivers_changes:  # readers tell what is wrong with those that lie in one split
-            changes = self._changes_of(*self._crossing(True)) if self._something_crosses else None
+            changes = self._changes_of_crossing(True) if self._something_crosses else None
         else:
             changes = self.changes(by_position)
         ends = None

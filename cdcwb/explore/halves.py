@@ -1,5 +1,5 @@
 """The halves of updates that were captured as two records: which belongs to which, from headers alone, as
-:mod:`cdcwb.spark.pairing` joins them into changes."""
+:mod:`cdcwb.formats.assembly` joins them into changes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ the splits meet (:mod:`cdcwb.spark.assemble`), by the same rules (docs/formats/g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ __all__ = [
     "Read",
     "assembled",
     "distinct",
+    "finished",
     "joined",
     "labels",
     "open_ones",
@@ -37,6 +38,7 @@ __all__ = [
     "read_crossing",
     "read_trail_changes",
     "read_transactions",
+    "with_columns",
 ]
 
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
@@ -478,35 +480,135 @@ def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
     rows = np.flatnonzero(compared.to_numpy(zero_copy_only=False))
     if not len(rows):
         return columns["changed_columns"], source
-    differing = _differing(columns["before"], columns["after"], rows)
-    if len(rows) == len(masked):
-        return differing, source
-    every = pa.concat_arrays([columns["changed_columns"], differing])
-    place = np.arange(len(masked))
-    place[rows] = len(masked) + np.arange(len(rows))
-    return every.take(pa.array(place)), source
+    return _spliced(columns["changed_columns"], rows, _differing(columns["before"], columns["after"], rows)), source
 
 
 def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:
     """Of some rows, the names of the after images whose values are others than in the before images; a name that is
     missing there counts as null."""
-    first, second = (one.offsets.to_numpy() for one in (before, after))
-    count = second[rows + 1] - second[rows]
-    alike = first[rows + 1] - first[rows] == count
-    row = np.repeat(np.arange(len(rows)), count)
+    row, entry, ends = _entries(after, rows)
+    names, values = after.keys.take(pa.array(entry)), after.items.take(pa.array(entry))
+    there = _found(before, rows[row], entry - after.offsets.to_numpy()[rows[row]], names)
+    old = before.items.take(pa.array(there, mask=there < 0))
+    return _lists(names, ~_same(old, values), ends)
+
+
+def _entries(maps: pa.MapArray, rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """The entries of the maps of some rows: of each the number of its row among them and its own, and of each row how
+    many there are up to its end."""
+    offsets = maps.offsets.to_numpy()
+    count = offsets[rows + 1] - offsets[rows]
     ends = np.cumsum(count)
-    place = np.arange(len(row)) - np.repeat(ends - count, count)
-    here = pa.array(np.repeat(second[rows], count) + place)
-    names, values = after.keys.take(here), after.items.take(here)
-    there = np.repeat(first[rows], count) + place
-    there = pa.array(there, mask=~alike[row])
-    alike[row[~pc.fill_null(pc.equal(before.keys.take(there), names), False).to_numpy(zero_copy_only=False)]] = False
-    old = before.items.take(there)
-    same = pc.fill_null(pc.equal(old, values), False).to_numpy(zero_copy_only=False).copy()
-    same |= pc.and_(pc.is_null(old), pc.is_null(values)).to_numpy(zero_copy_only=False)
-    for one in np.flatnonzero(~alike).tolist():  # images of different columns, or in another order
-        known = dict(before[int(rows[one])].as_py())
-        for at in range(int(ends[one] - count[one]), int(ends[one])):
-            same[at] = known.get(names[at].as_py()) == values[at].as_py()
-    offsets = np.concatenate([[0], np.cumsum(~same)])[np.concatenate([[0], ends])]
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names.filter(pa.array(~same)))
+    row = np.repeat(np.arange(len(rows)), count)
+    return row, np.arange(len(row)) - np.repeat(ends - count, count) + np.repeat(offsets[rows], count), ends
+
+
+def _found(maps: pa.MapArray, row: Ints, place: Ints, names: pa.Array) -> Ints:
+    """Of each name the entry of the map of its row that has it, -1 for none. It is mostly in the same ``place``."""
+    offsets, valid = maps.offsets.to_numpy(), maps.is_valid().to_numpy(zero_copy_only=False)
+    there = offsets[row] + place
+    fits = (there < offsets[row + 1]) & valid[row]
+    alike = pc.equal(maps.keys.take(pa.array(there, mask=~fits)), names)
+    found = np.where(pc.fill_null(alike, False).to_numpy(zero_copy_only=False), there, -1)
+    rest = np.flatnonzero((found < 0) & valid[row])
+    if len(rest):
+        some, entry_row = np.unique(row[rest], return_inverse=True)
+        of, entry, _ = _entries(maps, some)
+        both = pa.concat_arrays([maps.keys.take(pa.array(entry)), names.take(pa.array(rest))]).dictionary_encode()
+        size = len(both.dictionary)
+        first, then = np.split(both.indices.to_numpy().astype(np.int64), [len(entry)])
+        order = np.argsort(of * size + first, kind="stable")
+        known, wanted = (of * size + first)[order], entry_row * size + then
+        at = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+        found[rest] = np.where(known[at] == wanted, entry[order[at]], -1) if len(known) else -1
+    return found
+
+
+def _same(one: pa.Array, other: pa.Array) -> Bools:
+    """Which values are equal, or both null."""
+    equal = pc.fill_null(pc.equal(one, other), False)
+    found: Bools = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other))).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _lists(names: pa.Array, chosen: Bools, ends: Ints) -> pa.Array:
+    """The chosen names of each row as lists."""
+    offsets = np.concatenate([[0], np.cumsum(chosen)])[np.concatenate([[0], ends])]
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names.filter(pa.array(chosen)))
+
+
+def _spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
+    """A column with other values in some rows."""
+    place = np.arange(len(column))
+    place[rows] = len(column) + np.arange(len(rows))
+    return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(place))
+
+
+# --- what options and the source's rules add --------------------------------------------------------------------------
+
+
+def with_columns(changes: pa.RecordBatch, known: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Changes with some columns anew."""
+    columns = [
+        known[field.name].cast(field.type) if field.name in known else changes[field.name] for field in model.CHANGES
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+
+
+def finished(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]], compressed: Collection[str]) -> pa.RecordBatch:
+    """Changes with the keys that the option ``keys`` names (columns by ``schema.table``), and with the columns that
+    updates of the record types ``compressed`` wrote."""
+    return _with_written_columns(_with_keys(changes, keys), compressed)
+
+
+def _with_keys(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]]) -> pa.RecordBatch:
+    """Keys from the after image, or else the before image, null where it has not all of their columns."""
+    names = labels(changes["schema_name"], changes["table_name"])
+    for table, columns in keys.items():
+        named = pc.or_kleene(pc.equal(names, table), pc.equal(changes["table_name"], table))
+        rows = np.flatnonzero(pc.fill_null(named, False).to_numpy(zero_copy_only=False))
+        if not len(rows):
+            continue
+        after, before = changes["after"].take(pa.array(rows)), changes["before"].take(pa.array(rows))
+        last = after.is_valid().to_numpy(zero_copy_only=False)
+        image = pa.concat_arrays([after, before]).take(pa.array(np.arange(len(rows)) + np.where(last, 0, len(rows))))
+        row, entry, _ = _entries(image, np.arange(len(rows)))
+        of_key = pc.is_in(image.keys.take(pa.array(entry)), pa.array(columns)).to_numpy(zero_copy_only=False)
+        count = np.bincount(row[of_key], minlength=len(rows))
+        complete = count == len(set(columns))
+        kept = pa.array(entry[of_key & complete[row]])
+        offsets = np.concatenate([[0], np.cumsum(np.where(complete, count, 0))])
+        nulls = np.append(~complete, False)
+        found = pa.MapArray.from_arrays(
+            pa.array(offsets.astype(np.int32), mask=nulls), image.keys.take(kept), image.items.take(kept)
+        )
+        changes = with_columns(changes, {"key": _spliced(changes["key"], rows, found)})
+    return changes
+
+
+def _with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) -> pa.RecordBatch:
+    """Changes with the columns that updates of the record types ``compressed`` wrote: those of the after image, less
+    those that the before image has with the same value, and less columns of the key that no before image has: they only
+    show which row it is (docs/formats/goldengate.md §4.5). The source is ``log`` where any of them was not compared."""
+    is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
+    rule = pc.and_(pc.is_in(changes["record_type"], pa.array(sorted(compressed), pa.string())), is_update)
+    rows = np.flatnonzero(
+        pc.fill_null(pc.and_(rule, changes["after"].is_valid()), False).to_numpy(zero_copy_only=False)
+    )
+    if not len(rows):
+        return changes
+    before, after = changes["before"], changes["after"]
+    row, entry, ends = _entries(after, rows)
+    names, values = after.keys.take(pa.array(entry)), after.items.take(pa.array(entry))
+    place = entry - after.offsets.to_numpy()[rows[row]]
+    there = _found(before, rows[row], place, names)
+    same = _same(before.items.take(pa.array(there, mask=there < 0)), values)
+    written = np.where(there >= 0, ~same, _found(changes["key"], rows[row], place, names) < 0)
+    unseen = np.bincount(row[written & (there < 0)], minlength=len(rows)) > 0
+    unseen |= before.is_null().to_numpy(zero_copy_only=False)[rows]
+    source = pc.if_else(pa.array(unseen), str(ChangeSource.LOG), str(ChangeSource.IMAGES))
+    known = {
+        "changed_columns": _spliced(changes["changed_columns"], rows, _lists(names, written, ends)),
+        "change_source": _spliced(changes["change_source"], rows, source),
+    }
+    return with_columns(changes, known)

@@ -416,7 +416,7 @@ def _has(flags: Bools, start: Ints, end: Ints) -> Bools:
 
 def disagreement(by_mask: Sequence[str], by_images: Sequence[str]) -> str:
     """The warning about a mask that contradicts the images: the columns that only the mask has as changed, and those
-    that only the images have. :func:`cdcwb.spark.pairing.pair` builds the same sentence in Spark."""
+    that only the images have."""
 
     def listed(columns: Sequence[str]) -> str:
         more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""

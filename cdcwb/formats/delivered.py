@@ -5,7 +5,7 @@ one position.
 The end of a transaction, and some of its events, may be in another file or partition. So a reader gives changes that
 lack only what the end of their transaction says, and of each transaction one row with what its own records say
 (:mod:`cdcwb.formats.summaries`). Few rows are left to be joined (:mod:`cdcwb.spark.committed`), and halves at a
-position that several splits have (:mod:`cdcwb.spark.pairing`).
+position that several splits have (:mod:`cdcwb.spark.assemble`).
 """
 
 from __future__ import annotations

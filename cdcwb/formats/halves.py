@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -68,12 +68,15 @@ def elsewhere(rows: pa.RecordBatch | pa.Table, halved: Halved) -> Bools:
 
 
 def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
-    """Of each row the number of the other half of its update, -1 for none: at one position the first before half goes
-    with the first after half, the second with the second. And which rows are halves with a position."""
+    """Of each row the number of the other half of its update, -1 for none: at one position of one table, in files of
+    one folder, the first before half goes with the first after half, the second with the second. And which rows are
+    halves with a position."""
     half = as_array(pc.and_(pc.is_in(rows["kind"], pa.array(HALVES)), pc.is_valid(rows["position"])))
     at = np.flatnonzero(half)
     partner = np.full(rows.num_rows, -1, np.int64)
     codes = pc.rank(rows["position"].take(pa.array(at)), tiebreaker="dense").to_numpy().astype(np.int64)
+    for other in _tables(rows, at):
+        codes = np.unique(codes * (other.max(initial=0) + 1) + other, return_inverse=True)[1]
     after = as_array(pc.equal(rows["kind"].take(pa.array(at)), str(Kind.AFTER))).astype(np.int64)
     group = 2 * codes + after
     order = np.argsort(group, kind="stable")
@@ -86,3 +89,15 @@ def partners(rows: pa.RecordBatch | pa.Table) -> tuple[Ints, Bools]:
     one, two = at[befores[one]], at[afters[two]]
     partner[one], partner[two] = two, one
     return partner, half
+
+
+def _tables(rows: pa.RecordBatch | pa.Table, at: Ints) -> Iterator[Ints]:
+    """Numbers that tell folders, schemas and tables of some rows apart, of those of the columns that there are."""
+    for name in ("file", "schema_name", "table_name"):
+        if name in rows.schema.names:
+            values = rows[name].take(pa.array(at))
+            coded = (values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values).dictionary_encode()
+            texts = [text.rpartition("/")[0] if name == "file" else text for text in coded.dictionary.to_pylist()]
+            numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), start=1)}
+            found = np.array([*(numbers[text] for text in texts), 0])  # the last for null
+            yield found[pc.fill_null(coded.indices, len(texts)).to_numpy(zero_copy_only=False)]

@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.formats.assembler import ended
+from cdcwb.formats.assembly import finished, with_columns
 from cdcwb.formats.base import Format, Plan, Wanted
 from cdcwb.formats.clock import MOMENT, SEQUENCES, frozen_times
 from cdcwb.formats.delivered import ENDS
@@ -30,7 +32,7 @@ from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import PARTS, Groups, incomplete, summarised
 from cdcwb.model import Outcome
 from cdcwb.planned import Planned
-from cdcwb.small import Small, ended, versions_from, with_written_columns
+from cdcwb.small import Small, versions_from
 from cdcwb.spark.stored import batches_of
 
 __all__ = ["MERGED", "Unit", "Units"]
@@ -93,7 +95,7 @@ class Units:
         small = Small(_decoded(planned, self._rows(unit, "events")))
         ends = small.ends()
         of_ends = Groups(ends)
-        changes = (with_written_columns(ended(rows, of_ends), form.compressed_updates) for rows in small.delivered())
+        changes = (finished(ended(rows, of_ends), {}, form.compressed_updates) for rows in small.delivered())
         self._write(unit, "changes", changes)
         self._write(unit, "transactions", [])
         self._write(unit, "found", [pa.RecordBatch.from_pylist(small.problems_of_events(), model.PROBLEMS)])
@@ -281,8 +283,7 @@ def _without_end(changes: pa.RecordBatch) -> pa.RecordBatch:
         "committed_at": sequence_times(changes["position"])[0],
         "outcome": pc.if_else(is_back, str(Outcome.COMMITTED), changes["outcome"]),
     }
-    columns = [known[one.name].cast(one.type) if one.name in known else changes[one.name] for one in model.CHANGES]
-    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+    return with_columns(changes, known)
 
 
 class _Decoded:

@@ -21,44 +21,23 @@ from cdcwb.formats import clock
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.clock import MOMENT, SEQUENCES
 from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, incomplete, read_parts, summarised
-from cdcwb.model import Kind, Operation, Outcome
-from cdcwb.spark.pairing import table_label
+from cdcwb.model import Outcome
+from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "add_ends",
-    "add_outcome",
     "frozen_times",
     "missing_events",
     "parts",
     "parts_of",
-    "sequence_time",
     "summaries",
 ]
 
 _TYPES = from_arrow_schema(PARTS)
 _SEQUENCE = r"^[0-9]{35}$"
-
-
-def sequence_time(position: str = "position") -> Column:
-    """The time that a change sequence begins with (UTC, hundredths of a second); null for what is no sequence."""
-    column = F.col(position)
-    text = F.concat(F.substring(column, 1, 14), F.lit("."), F.substring(column, 15, 2), F.lit("Z"))
-    return F.when(column.rlike(_SEQUENCE), F.try_to_timestamp(text, F.lit("yyyyMMddHHmmss.SSX")))
-
-
-def add_outcome(changes: DataFrame, headers: DataFrame) -> DataFrame:
-    """Adds outcome, commit position and commit time. A full load (REFRESH) is part of no transaction."""
-    rolls_back = F.col("kind") == str(Kind.ROLLBACK)  # GoldenGate's RestartAbend
-    marks = headers.filter(F.col("commit_position").isNotNull() | F.col("last_in_transaction") | rolls_back)
-    ends = marks.select(
-        "transaction_id", "commit_position", _commit_time().alias("committed_at"), rolls_back.alias("rolls_back")
-    )
-    loaded = F.coalesce(F.col("operation") == str(Operation.REFRESH), F.lit(True))
-    known = {"outcome": F.when(~loaded, str(Outcome.COMMITTED)), "committed_at": sequence_time()}
-    return add_ends(changes.withColumns(known), ends, few=False)
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
@@ -143,12 +122,6 @@ def _table(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Batches as Spark gives them, with exactly these types."""
     rows = list(batches)
     return pa.Table.from_batches(rows).cast(schema) if rows else schema.empty_table()
-
-
-def _commit_time() -> Column:
-    """The time of a commit record (Debezium's END), or of a transaction's last record in a trail; null for others."""
-    last_of_trail = F.col("last_in_transaction") & F.col("headers")["TransInd"].isNotNull()
-    return F.when(last_of_trail | (F.col("kind") == str(Kind.COMMIT)), F.col("changed_at"))
 
 
 def frozen_times(headers: DataFrame) -> DataFrame:

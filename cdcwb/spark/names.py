@@ -1,4 +1,4 @@
-"""What tables that are written call the files of a capture."""
+"""Names of tables and files in frames."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 from cdcwb.standard_input import NAME, spool_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["with_names"]
+__all__ = ["table_label", "with_names"]
+
+
+def table_label(schema: str = "schema_name", table: str = "table_name") -> Column:
+    """``schema.table``, or ``table`` where there is no schema; null where there is no table."""
+    from pyspark.sql import functions as F
+
+    name = F.col(table)
+    return F.when(F.col(schema).isNull(), name).otherwise(F.concat(F.col(schema), F.lit("."), name))
 
 
 def with_names(frame: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ slice begins is settled by a look at all rows without images: at one that follow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from cdcwb.formats.assembly import finished
 from cdcwb.formats.idm_event_log import spellings
 from cdcwb.formats.idm_event_log.changes import joined_rows
 from cdcwb.formats.idm_event_log.spellings import SPELT, WITH_SPELLING
@@ -37,15 +38,17 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def join_statements(events: DataFrame, headers: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
+def join_statements(
+    events: DataFrame, headers: DataFrame, keys: Mapping[str, Sequence[str]], facts: Mapping[str, Any]
+) -> DataFrame:
     """One row for each change: rows for one column that are of one statement become one change, every other row is a
     change by itself.
 
-    A change has the place, position, headers and key of its last row, the images of all, their columns in order and
-    their problems; ``source_events`` has their places in capture order. Rows whose object, column or record_id is not
-    known are never joined. ``headers`` are ``events`` without images. ``facts`` are those of the capture's plan: with
-    0 for ``behind`` (record ids never fall in capture order) slices are those of the files, else they are ranges of
-    record ids, which one more look at ``headers`` finds.
+    A change has the location, position, headers and key of its last row, the images of all, their columns in order and
+    their problems; ``source_events`` has their locations in capture order. Rows whose object, column or record_id is
+    not known are never joined. ``headers`` are ``events`` without images, ``keys`` those that the option names.
+    ``facts`` are those of the capture's plan: with 0 for ``behind`` (record ids never fall in capture order) slices are
+    those of the files, else they are ranges of record ids, which one more look at ``headers`` finds.
     """
     slices = _slices(_sliced(_rows(headers), headers, facts))
     rows = _sliced(_rows(events), headers, facts)
@@ -56,7 +59,11 @@ def join_statements(events: DataFrame, headers: DataFrame, facts: Mapping[str, A
         "_part", F.when(F.col("_record").isNull(), nowhere).otherwise(here)
     )
     ordered = parted.repartition("_part").sortWithinPartitions("_part", "_record", "file_index", "offset")
-    return ordered.select(*_ROWS.names).mapInArrow(_join, from_arrow_schema(CHANGES))
+
+    def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (finished(batch, keys, ()) for batch in _join(batches))
+
+    return ordered.select(*_ROWS.names).mapInArrow(join, from_arrow_schema(CHANGES))
 
 
 def _records(events: DataFrame) -> DataFrame:

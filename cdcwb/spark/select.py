@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.spark.assemble import table_label
+from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

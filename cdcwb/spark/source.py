@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.assembly import read_changes, read_crossing, read_trail_changes, read_transactions
+from cdcwb.formats.assembly import finished, read_changes, read_crossing, read_trail_changes, read_transactions
 from cdcwb.formats.base import Assembling, Format, Halving, Joining, Plan, RowFormat, TableRequest, Trailing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_ends, read_problems
 from cdcwb.formats.files import list_files
@@ -42,6 +42,7 @@ READER_OPTIONS = (
     "mode",
     "packed",
     "part",
+    "keys",
     "table",
     "columns",
     "table_images",
@@ -56,7 +57,7 @@ whose other ones may be ``elsewhere``, events with problems and changes whose ha
 transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that lie in it as a whole of
 a ``trail``, and ``trail_ends``, what it says of ends (:class:`cdcwb.formats.base.Trailing`); the changes that are
 ``joined`` of neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
-(:class:`cdcwb.formats.base.Joining`)."""
+(:class:`cdcwb.formats.base.Joining`). ``keys`` are those that the option of that name gives to changes, as JSON."""
 _ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
 _DELIVERED: Final = {
     "delivered": read_delivered,
@@ -159,6 +160,13 @@ class Reader(DataSourceReader):
             return _ASSEMBLED[part](read, self.wanted, fmt.crossing(plan, split))
         return read(self.wanted)
 
+    def _finished(self, fmt: Format, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Changes as the model has them."""
+        if _model(self.options) is not model.CHANGES:
+            return batches
+        keys = json.loads(self.options.get("keys", "{}"))
+        return (finished(batch, keys, fmt.compressed_updates) for batch in batches)
+
     def partitions(self) -> list[InputPartition]:
         """The splits."""
         plan = self.plan()
@@ -177,7 +185,8 @@ class Reader(DataSourceReader):
         if self.request is not None:
             yield from fmt.read_table(plan, split, self.request)
             return
-        yield from self._shown(self._batches(fmt, plan, partial(fmt.read, plan, split), split), split)
+        batches = self._batches(fmt, plan, partial(fmt.read, plan, split), split)
+        yield from self._shown(self._finished(fmt, batches), split)
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same of the rows of one partition of a DataFrame."""
@@ -186,7 +195,8 @@ class Reader(DataSourceReader):
         if self.request is not None:
             yield from fmt.read_table_rows(plan, rows, self.request)
             return
-        yield from self._shown(self._batches(fmt, plan, partial(fmt.read_rows, plan, rows)), None)
+        batches = self._batches(fmt, plan, partial(fmt.read_rows, plan, rows))
+        yield from self._shown(self._finished(fmt, batches), None)
 
     def _shown(self, batches: Iterator[pa.RecordBatch], split: int | None) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -73,7 +73,7 @@ def frame(spark: SparkSession, rows: list[Row], partitions: int = 3) -> DataFram
 def changes(spark: SparkSession, rows: list[Row], in_order: bool = False) -> list[Row]:
     events = frame(spark, rows)
     facts = {"behind": 0 if in_order else 9, "bytes": 100 * len(rows)}
-    joined = join_statements(events, events, facts)
+    joined = join_statements(events, events, {}, facts)
     return [row.asDict(recursive=True) for row in joined.orderBy("file_index", "offset").collect()]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cdcwb.model import Operation, Outcome
 
-__all__ = ["FLAG", "marks", "outcomes"]
+__all__ = ["FLAG", "outcomes", "undo_outcomes"]
 
 FLAG: Final = "UndoFlag"
 """The header that is 1 where a record takes back an earlier one."""
@@ -21,7 +21,7 @@ _OPPOSITE: Final = {
 Change = Mapping[str, Any]
 
 
-def marks(changes: Sequence[Change]) -> dict[tuple[int, int], str]:
+def undo_outcomes(changes: Sequence[Change]) -> dict[tuple[int, int], str]:
     """What became of a transaction's changes that undo others or are undone, by file_index and offset. Images and keys
     are dictionaries; ``table`` is the name of the table, ``undoes`` says whether a change takes back another one."""
     in_order = sorted(
