@@ -53,14 +53,14 @@ def stored(folder: Path, name: str) -> pa.Table:
     return table.select(TABLES[name].names).cast(TABLES[name])
 
 
-def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
     """Checks that a capture saved without Spark has every row that Spark gives."""
-    found = open_small(path)
+    found = open_small(path, options=options)
     assert found is not None
     found.save(to / "small")
     facts = summarize(found)
     monkeypatch.setattr(small, "AT_MOST", 0)
-    cdcwb.load(path).save(to / "spark")
+    cdcwb.load(path, **options).save(to / "spark")
     for name in TABLES:
         assert rows(stored(to / "small", name)) == rows(stored(to / "spark", name)), name
     assert summarize(cdcwb.load(to / "spark")) == facts
@@ -85,8 +85,18 @@ def test_changes_that_undo_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert outcomes.count("undone") > 5
 
 
+@pytest.mark.parametrize("format", ["gbase8s", "qlik-kafka"])
+def test_keys_that_an_option_names(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved_both_ways(DATA / format, tmp_path, monkeypatch, keys="shop.customer:customer_id")
+    keys = {
+        tuple(name for name, _ in row["key"])
+        for row in stored(tmp_path / "small", "changes").to_pylist()
+        if row["table_name"] == "customer" and row["schema_name"] == "shop" and row["key"] is not None
+    }
+    assert keys == {("customer_id",)}
+
+
 def test_options_that_readers_do_not_follow_are_left_to_spark() -> None:
     path: Any = DATA / "gbase8s"
-    assert open_small(path, options={"keys": "shop.customer:customer_id"}) is None
     assert open_small(path, options={"images": False}) is None
     assert open_small(path, options={"mode": "DROPMALFORMED"}) is None
