@@ -12,8 +12,11 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests with Spark run in two processes, a file in one of them, each with a JVM of its own.
 IN_TWO := --numprocesses 2 --dist loadfile
-# What tells nothing more of an older PySpark: pages' examples, and whole ways whose steps have tests of their own.
-ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth report_suite together pages explore
+# What shows nothing more of an older PySpark: pages' examples, whole ways whose steps have tests of their own, and what
+# functions of Arrow do wherever Spark calls them (tests/unit has these, and some run on the oldest PyArrow).
+ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth report_suite together pages explore \
+  assembly_goldengate assembly_splits labels registry_login stored_answers summary_qlik
+ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test test-full test-oldest test-live lint lab demo-live bench bench-live clean java browser
@@ -36,7 +39,8 @@ test-full: env java ## run the tests that are left out above for their size; tak
 
 test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without what only repeats it
 	@scripts/ensure.sh $(OLDEST)/bin/python java
-	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark $(ON_NEWEST:%=--ignore tests/spark/test_%.py)
+	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark $(ON_NEWEST:%=--ignore tests/spark/test_%.py) \
+		$(ON_OLDEST:%=tests/unit/test_%.py)
 
 # On the oldest PySpark, whose Kafka connector resolves wherever its jars do. The broker's jars come from Maven.
 test-live: $(OLDEST)/.ready ## run the tests against a Kafka broker and database servers, which they start

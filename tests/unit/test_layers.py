@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,21 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The syntax tree of a module."""
+    return tuple(ast.walk(ast.parse(path.read_bytes())))
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Modules of cdcwb that a file imports, for its types alone included."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     rooms = {entry.stem for entry in (ROOT / "cdcwb").iterdir()}
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "cdcwb":
@@ -119,16 +131,15 @@ def test_importing_does_not_load_spark(module: str) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_spark_is_used_by_its_dataframe_interface_alone(path: Path) -> None:
     """No RDD, no JVM objects, no caching: the same code has to run on Spark Connect, and at any size."""
-    used = {node.attr for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Attribute)}
+    used = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
     assert used.isdisjoint({"rdd", "_jvm", "_jdf", "_sc", "cache", "persist"})
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_window_runs_over_a_whole_capture(path: Path) -> None:
     """``Window`` is always partitioned: without, one task would get every row."""
-    tree = ast.parse(path.read_bytes())
-    first = {id(node.value): node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    windows = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "Window"]
+    first = {id(node.value): node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
+    windows = [node for node in nodes(path) if isinstance(node, ast.Name) and node.id == "Window"]
     assert {first.get(id(node)) for node in windows} <= {
         "partitionBy",
         "unboundedPreceding",
