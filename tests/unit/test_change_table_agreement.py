@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Field, Wanted
-from cdcwb.formats.qlik_change_table.dissect import dissect, said_by
-from cdcwb.formats.qlik_change_table.event import event
-from cdcwb.formats.qlik_change_table.inspect import context_of
+from cdcwb.formats.qlik_change_table.inspect import context_of, dissect
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.reading import iter_parts
 from cdcwb.formats.tabular import DEFAULT, CsvRows, Dialect, cut_json
 from tests.local import ledger, plan_of
+from tests.reference.change_table_rows import event, said_by
 from tests.reference.delimited import cut
 
 FORMAT = "qlik-change-table"
@@ -102,7 +101,7 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
                             )
                             assert not isinstance(cells, str), (cells, record)
                             said = said_by(cells, context)
-                            check_tree(dissect(record, cells, context), record)
+                            check_tree(dissect(record, cells, row, context), record)
                         for name, expected in said.items():
                             value = row[name]
                             if name in _MAPS and value is not None:

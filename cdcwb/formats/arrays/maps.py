@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays.texts import SMALL, integers, small_numbers
 
-__all__ = ["MapBuilder", "TextPool"]
+__all__ = ["MapBuilder", "TextPool", "maps_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -107,3 +107,17 @@ def _rows_at(numbers: npt.NDArray[np.int32], width: int, step: int = 1) -> npt.N
     """Runs of ``width`` numbers as one item each, from every ``step``-th number on: to copy them in one go."""
     count = (numbers.size - width) // step + 1
     return np.ndarray((count,), dtype=f"V{4 * width}", buffer=numbers, strides=(4 * step,))
+
+
+def maps_of(keys: Sequence[str], values: pa.StringArray, chosen: npt.NDArray[np.bool_]) -> pa.MapArray:
+    """Maps with the same keys for the ``chosen`` records, null for the others; ``values`` are those of one record after
+    the other."""
+    count, size = int(np.count_nonzero(chosen)), len(keys)
+    offsets = np.zeros(len(chosen) + 1, dtype=np.int32)
+    np.cumsum(chosen * size, out=offsets[1:])
+    joined = "".join(keys).encode()
+    ends = np.cumsum([len(key.encode()) for key in keys], dtype=np.int64)
+    edges = np.zeros(count * size + 1, dtype=np.int32)
+    edges[1:] = (np.arange(count)[:, None] * len(joined) + ends).reshape(-1)
+    texts = pa.Array.from_buffers(pa.string(), count * size, [None, pa.py_buffer(edges), pa.py_buffer(joined * count)])
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(~chosen, False)), texts, values)

@@ -19,7 +19,7 @@ from cdcwb.formats.qlik_change_table.layout import Rows
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["Findings", "Headers", "Operations", "positions", "read_headers", "read_operations"]
+__all__ = ["Findings", "Headers", "Operations", "partition_span", "positions", "read_headers", "read_operations"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -246,7 +246,7 @@ def _partitions(
 ) -> tuple[pa.StringArray, pa.StringArray]:
     """Begin and end of each row's partition as text, with the rows that lie outside of theirs (§2.6)."""
     encoded = _given(names).dictionary_encode()
-    spans = [_span(name) for name in encoded.dictionary.to_pylist()]
+    spans = [partition_span(name) for name in encoded.dictionary.to_pylist()]
     index = encoded.indices
     edges = [
         pa.array([None if span is None else span[at] for span in spans], pa.timestamp("us")).take(index)
@@ -264,7 +264,7 @@ def _partitions(
     return texts[0].take(index), texts[1].take(index)
 
 
-def _span(name: str) -> tuple[dt.datetime, dt.datetime] | None:
+def partition_span(name: str) -> tuple[dt.datetime, dt.datetime] | None:
     """Begin and end of a partition; None for a name that is none."""
     match = _PARTITION.fullmatch(name)
     try:

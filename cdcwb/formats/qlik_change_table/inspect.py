@@ -1,30 +1,45 @@
-"""One row of a capture, found by its place, without reading all of the rest."""
+"""One row of a capture, found by its offset, as a tree of fields with bytes, value and meaning
+(docs/formats/qlik-change-table.md).
+
+Children fill their node without holes, in byte order; every byte is in exactly one leaf. The bits of a mask are leaves
+without bytes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats import bitmask
 from cdcwb.formats.base import EVERYTHING, Field, Inspection
 from cdcwb.formats.files import list_files
-from cdcwb.formats.qlik_change_table.dissect import dissect, dissect_values
-from cdcwb.formats.qlik_change_table.event import Context
-from cdcwb.formats.qlik_change_table.layout import Part, Rows
+from cdcwb.formats.moments import moment as time_of
+from cdcwb.formats.qlik_change_table.facts import CONTROL, LETTERS, LOAD, OPERATIONS
+from cdcwb.formats.qlik_change_table.headers import partition_span
+from cdcwb.formats.qlik_change_table.layout import Layout, Part, Rows
 from cdcwb.formats.qlik_change_table.names import TableName
 from cdcwb.formats.qlik_change_table.options import Options
-from cdcwb.formats.qlik_change_table.plan import Plan
+from cdcwb.formats.qlik_change_table.plan import MaskSettings, Plan
 from cdcwb.formats.qlik_change_table.planning import plan_beginnings
 from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.reader import FileReader
 from cdcwb.formats.qlik_change_table.reading import find_part
-from cdcwb.formats.tabular import DEFAULT, cut_fields, cut_json
+from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.tabular import DEFAULT, Cell, cut_fields, cut_json
+from cdcwb.model import Problem
+from cdcwb.words import joined, moment, plural
 
-__all__ = ["context_of", "inspect_row"]
+__all__ = ["Context", "context_of", "dissect", "inspect_row"]
 
-_BESIDE: Final = 8  # files of the folder that are asked how masks are to be read
+_NEIGHBOURS: Final = 8  # files of the folder that show how masks are to be read
+_NAMED: Final = 6
 
 
 def inspect_row(path: str, offset: int, options: Options) -> Inspection:
@@ -36,7 +51,7 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
     """
     if is_side_file(path):
         raise CaptureError("this is a side file that describes another file; inspect that one", path=path)
-    plan = plan_beginnings([path, *_beside(path)], options)
+    plan = plan_beginnings([path, *_neighbours(path)], options)
     entry = plan.files[0]
     shape = plan.shapes[entry.shape]
     count = (entry.rows or 0) if shape.kind == "parquet" else entry.size
@@ -47,13 +62,27 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
     return _inspection(plan, part, index)
 
 
-def _beside(path: str) -> list[str]:
+def _neighbours(path: str) -> list[str]:
     """Other data files of the folder, for what they say of masks."""
     names = list_files(str(Path(path).parent))
-    return [name for name in names if not is_side_file(name) and not Path(name).samefile(path)][:_BESIDE]
+    return [name for name in names if not is_side_file(name) and not Path(name).samefile(path)][:_NEIGHBOURS]
 
 
 # --- one segment ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What has to be known of a row's file. ``columns``: the data columns of its version, in the order of the mask's
+    bits; ``masks``: how masks are read, None where there are none."""
+
+    layout: Layout
+    role: str
+    charset: str = "utf-8"
+    control: str | None = None
+    columns: tuple[str, ...] = ()
+    masks: MaskSettings | None = None
+    key: tuple[str, ...] = ()
 
 
 def context_of(plan: Plan, file: int, rows: Rows) -> Context:
@@ -84,16 +113,16 @@ def _inspection(plan: Plan, part: Part, index: int) -> Inspection:
     context = context_of(plan, 0, one)
     raw_rows = one.raw()
     record = b"" if raw_rows is None else raw_rows[0].as_py()
-    return Inspection(
-        entry.path, offset, length, record, _tree(plan, one, record, context), event, _note(plan, context)
-    )
+    tree = _tree(plan, one, record, event, context)
+    return Inspection(entry.path, offset, length, record, tree, event, _note(plan, context))
 
 
-def _tree(plan: Plan, rows: Rows, record: bytes, context: Context) -> Field:
+def _tree(plan: Plan, rows: Rows, record: bytes, event: Mapping[str, Any], context: Context) -> Field:
     shape = plan.shapes[plan.files[0].shape]
     if shape.kind == "parquet":
-        names = range(len(rows.layout.names))
-        return dissect_values([rows.text(place)[0].as_py() for place in names], context)
+        texts = (rows.text(place)[0].as_py() for place in range(len(rows.layout.names)))
+        values = [Cell(name, 0, 0, 0, 0, text) for name, text in zip(rows.layout.names, texts, strict=True)]
+        return dissect(record, values, event, context)
     cells = (
         cut_json(record)
         if shape.kind == "json"
@@ -101,7 +130,7 @@ def _tree(plan: Plan, rows: Rows, record: bytes, context: Context) -> Field:
     )
     if isinstance(cells, str):
         return Field("row", 0, len(record), record, None, cells)
-    return dissect(record, cells, context)
+    return dissect(record, cells, event, context)
 
 
 def _note(plan: Plan, context: Context) -> str:
@@ -114,3 +143,192 @@ def _note(plan: Plan, context: Context) -> str:
     if context.masks is not None:
         parts.append(f"masks are {context.masks.order}-endian, data columns from bit {context.masks.offset} on")
     return "; ".join(parts)
+
+
+# --- field tree -------------------------------------------------------------------------------------------------------
+
+_WHAT: Final = {
+    "INSERT": "the new row",
+    "UPDATE": "after image of the update",
+    "DELETE": "the deleted row",
+    "REFRESH": "a row of the full load",
+    "TRUNCATE": "all rows of the table were deleted",
+}
+
+
+def dissect(record: bytes, cells: Sequence[Cell], event: Mapping[str, Any], context: Context) -> Field:
+    """The field tree of a row: of its ``cells`` (without bytes of their own where ``record`` is empty), and what its
+    event says. Never raises."""
+    places = {name: place for place, name in enumerate(context.layout.names)}
+    children = tuple(_field(record, cell, places[cell.name], context) for cell in cells)
+    problems = event.get("problems") or ()
+    code = problems[0]["code"] if problems else None
+    return Field("row", 0, len(record), record, None, _row_meaning(event, context), children, code)
+
+
+def _row_meaning(event: Mapping[str, Any], context: Context) -> str:
+    if context.role == CONTROL:
+        return f"a row of the control table {context.control}"
+    if event["kind"] == "before":
+        return "before image of the update with the same change_seq"
+    return _WHAT.get(str(event.get("operation")), "a row with an unknown operation")
+
+
+def _field(record: bytes, cell: Cell, place: int, context: Context) -> Field:
+    """One field: its meaning, and what is inside."""
+    name = next((known for known, at in context.layout.known.items() if at == place), None)
+    problem: Problem | None = Problem.CHARSET if cell.garbled else None
+    inside: tuple[Field, ...] = ()
+    if context.role in (CONTROL, LOAD) or place in context.layout.data:
+        meaning = _data_meaning(cell, place, context)
+    elif cell.text is None:
+        meaning = f"{_TITLES.get(name or '', 'a header column')}: NULL"
+    else:
+        meaning, wrong, inside = _header(record, cell, name, cell.text, context)
+        problem = problem or wrong
+    if cell.garbled:
+        meaning = f"{meaning}; not in the character set {context.charset}; its bytes in hex"
+    children = _around(record, cell, inside)
+    raw = record[cell.start : cell.stop]
+    return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning, children, problem)
+
+
+def _around(record: bytes, cell: Cell, inside: tuple[Field, ...]) -> tuple[Field, ...]:
+    """The parts of a field with what stands before and behind its content."""
+    if not inside:
+        return ()
+    before = _leaf(record, "opening", cell.start, cell.inner, None, "opening quote")
+    behind = _leaf(record, "closing", cell.end, cell.stop, None, "closing quote, and the delimiter that follows")
+    return tuple(part for part in (before, *inside, behind) if part.length or part not in (before, behind))
+
+
+def _leaf(record: bytes, name: str, start: int, stop: int, value: str | None, meaning: str) -> Field:
+    return Field(name, start, stop - start, record[start:stop], value, meaning)
+
+
+def _data_meaning(cell: Cell, place: int, context: Context) -> str:
+    if context.role == CONTROL:
+        return "NULL" if cell.text is None else "a column of the control table"
+    ordinal = context.layout.data.index(place) + 1 if place in context.layout.data else 0
+    parts = [f"column {ordinal} of the table"]
+    parts += ["in the key"] if cell.name in context.key else []
+    parts += ["NULL"] if cell.text is None else []
+    return ", ".join(parts)
+
+
+# --- header columns ---------------------------------------------------------------------------------------------------
+
+_TITLES: Final = {
+    "change_seq": "order of the changes of the task",
+    "change_oper": "operation",
+    "change_mask": "columns that changed",
+    "stream_position": "position in the source's log",
+    "operation": "operation",
+    "transaction_id": "transaction of the source",
+    "timestamp": "time of the change, UTC",
+    "partition_name": "period of the partition",
+}
+
+_Meaning = tuple[str, Problem | None, tuple[Field, ...]]
+
+
+def _header(record: bytes, cell: Cell, name: str | None, text: str, context: Context) -> _Meaning:
+    """What a header column means, what is wrong with it, and what is inside."""
+    title = _TITLES.get(name or "", "an undocumented header column")
+    if name == "change_mask":
+        return _mask(record, cell, text, context)
+    if name == "change_oper":
+        known = LETTERS.get(text)
+        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: undocumented"), None, ()
+    if name == "operation":
+        known = OPERATIONS.get(text)
+        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: undocumented"), None, ()
+    if name == "change_seq":
+        return _sequence(record, cell, text, title)
+    if name == "timestamp":
+        time = time_of(text)
+        wrong = None if time is not None or not text else Problem.TIME_RANGE
+        if time is not None and time.year == 1970 and time.month == 1 and time.day == 1:
+            return f"{title}: unknown when the row was written", None, ()
+        return (title if time is None else f"{title}: {moment(time)}"), wrong, ()
+    if name == "partition_name":
+        return _partition(record, cell, text, title)
+    return title, None, ()
+
+
+def _parts(record: bytes, cell: Cell, parts: Sequence[tuple[str, int, int, str, str]]) -> tuple[Field, ...]:
+    """Parts of a content (name, first and last character, value, meaning); without bytes where a character is not a
+    byte."""
+    step = int(cell.end - cell.inner == len(cell.text or ""))
+    return tuple(
+        _leaf(record, name, cell.inner + step * start, cell.inner + step * stop, value, meaning)
+        for name, start, stop, value, meaning in parts
+    )
+
+
+def _sequence(record: bytes, cell: Cell, text: str, title: str) -> _Meaning:
+    time: datetime | None = sequence_times(pa.array([text], pa.string()))[0][0].as_py()
+    if time is None:
+        return f"{title}: expected 35 digits that begin with a time", Problem.VALUE if text else None, ()
+    shown = f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 10_000:02d}"
+    number = text[16:].lstrip("0") or "0"
+    pieces = [
+        ("time", 0, 16, shown, "UTC on the Replicate server, usually of the commit, in hundredths of a second"),
+        ("number", 16, 35, number, "one counter for the task; a before image has that of its update"),
+    ]
+    return f"{title}: {shown} and number {number}", None, _parts(record, cell, pieces)
+
+
+def _partition(record: bytes, cell: Cell, text: str, title: str) -> _Meaning:
+    span = partition_span(text)
+    if span is None:
+        return f"{title}: expected two times", Problem.VALUE if text else None, ()
+    begin, end = (f"{edge:%Y-%m-%dT%H:%M:%S}" for edge in span)
+    pieces = [
+        ("begin", 0, 15, begin, "included"),
+        ("separator", 15, 16, "_", ""),
+        ("end", 16, 31, end, "not included"),
+    ]
+    return f"{title}: {begin} to {end}", None, _parts(record, cell, pieces)
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def _mask(record: bytes, cell: Cell, text: str, context: Context) -> _Meaning:
+    settings = context.masks
+    title = _TITLES["change_mask"]
+    data = None if settings is None else bitmask.parse(pa.array([text], pa.string()), settings.spelling)[0][0].as_py()
+    if settings is None or data is None:
+        return f"{title}: expected hexadecimal digits or base64", Problem.MASK if settings else None, ()
+    order = "a number: its last byte has bits 0 to 7" if settings.order == "big" else "byte 0 has bits 0 to 7"
+    mask = int.from_bytes(data, "big" if settings.order == "big" else "little")
+    meaning = f"{plural(len(data), 'byte')}; {order}"
+    digits = _leaf(record, "digits", cell.inner, cell.end, text, meaning)
+    bits = _bits(mask, settings.offset, cell.end, context)
+    found = [name for at, name in enumerate(context.columns) if mask >> (settings.offset + at) & 1]
+    named = found[:_NAMED] + ([f"{len(found) - _NAMED} more"] if len(found) > _NAMED else [])
+    wrong = next((bit.problem for bit in bits if bit.problem is not None), None)
+    return f"{title}: {joined(named) or 'none'}", None if wrong is None else Problem(wrong), (digits, *bits)
+
+
+def _bits(mask: int, offset: int, at: int, context: Context) -> tuple[Field, ...]:
+    """The bits of a mask, each named by its column, bit 0 first, and what is set behind the last column."""
+    header = [context.layout.names[place] for place in context.layout.header]
+    children = []
+    for bit in range(offset + len(context.columns)):
+        is_set = bool(mask >> bit & 1)
+        if bit < offset:
+            name = header[bit] if bit < len(header) else f"header column {bit + 1}"
+            meaning, wrong = f"bit {bit}, ordinal {bit + 1}: a header column, which never changes", is_set
+        else:
+            name = context.columns[bit - offset]
+            meaning, wrong = f"bit {bit}, ordinal {bit + 1}, column {bit - offset + 1} of the table", False
+        value = "changed" if is_set else "not changed"
+        children.append(Field(name, at, 0, b"", value, meaning, (), Problem.MASK if wrong else None))
+    behind = mask >> (offset + len(context.columns))
+    if behind:
+        first, last = offset + len(context.columns), mask.bit_length() - 1
+        sentence = f"expected bits below {first}, found bits up to {last}"
+        children.append(Field("beyond the columns", at, 0, b"", f"bits up to {last}", sentence, (), Problem.MASK))
+    return tuple(children)

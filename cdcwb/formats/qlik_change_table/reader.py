@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays.maps import MapBuilder, TextPool
+from cdcwb.formats.arrays.maps import maps_of
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik_change_table import sentences
@@ -32,7 +32,7 @@ from cdcwb.formats.qlik_change_table.layout import Part, Rows
 from cdcwb.formats.qlik_change_table.masks import changed_columns
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Moved, Plan, SplitEntry
 from cdcwb.formats.qlik_change_table.reading import iter_parts
-from cdcwb.formats.tabular import Gap
+from cdcwb.formats.tabular import Gap, interleaved
 from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["FileReader", "read_events", "read_together"]
@@ -181,13 +181,12 @@ class FileReader:
             columns["change_mask"] = rows.text(mask)
             if self.table.masks is not None:
                 columns["changed_columns"] = changed_columns(rows, self.table.masks, self.columns, findings)
-        pool = TextPool()
         if needs("headers"):
-            columns["headers"] = self._headers(headers, len(rows.offset), pool)
-        if self.wanted.images and needs("before", "after", "key"):
-            columns |= self._images(rows, operations, pool)
-        elif needs("key"):
-            columns |= self._keys(rows, operations, pool)
+            columns["headers"] = self._headers(rows, headers)
+        if self.wanted.images and needs("before", "after"):
+            columns |= self._images(rows, operations)
+        if needs("key"):
+            columns["key"] = self._keys(rows, operations)
         if self.wanted.raw:
             columns["raw"] = rows.raw()
         self._garbled(rows, findings)
@@ -221,43 +220,28 @@ class FileReader:
             arrays.append(pa.nulls(count, one.type) if found is None else found)
         return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
 
-    def _headers(self, headers: Headers, count: int, pool: TextPool) -> pa.MapArray:
+    @staticmethod
+    def _headers(rows: Rows, headers: Headers) -> pa.MapArray:
+        count, own = len(rows.offset), len(rows.layout.header)
         if not headers.names:
             return pa.nulls(count, model.EVENTS.field("headers").type)
-        build = MapBuilder(count, pool)
-        build.group(np.arange(count), headers.names, _placed(pool, headers.texts, count))
-        return build.build()
+        values = rows.texts(rows.layout.header) if len(headers.names) == own else interleaved(headers.texts)
+        return maps_of(headers.names, values, np.ones(count, dtype=np.bool_))
 
-    def _images(self, rows: Rows, operations: Operations, pool: TextPool) -> dict[str, pa.Array]:
-        """Before and after images, and keys."""
-        layout, count = rows.layout, len(rows.offset)
-        names = layout.data_names
-        places = _placed(pool, [rows.text(place) for place in layout.data], count)
-        found = {}
-        for name, chosen in (("before", operations.before), ("after", operations.after)):
-            build = MapBuilder(count, pool)
-            some = np.flatnonzero(chosen)
-            if len(some):
-                build.group(some, names, places[some])
-            found[name] = build.build()
-        chosen_keys = [names.index(name) for name in self.key if name in names]
-        found["key"] = self._key_map(places[:, chosen_keys], [names[at] for at in chosen_keys], operations, pool)
-        return found
+    @staticmethod
+    def _images(rows: Rows, operations: Operations) -> dict[str, pa.Array]:
+        """Before and after images."""
+        layout = rows.layout
+        return {
+            name: maps_of(layout.data_names, rows.texts(layout.data, np.flatnonzero(chosen)), chosen)
+            for name, chosen in (("before", operations.before), ("after", operations.after))
+        }
 
-    def _keys(self, rows: Rows, operations: Operations, pool: TextPool) -> dict[str, pa.Array]:
-        """Keys alone, where images are not wanted."""
-        layout, count = rows.layout, len(rows.offset)
-        at = {layout.names[place]: place for place in layout.data}
+    def _keys(self, rows: Rows, operations: Operations) -> pa.MapArray:
+        at = {rows.layout.names[place]: place for place in rows.layout.data}
         names = [name for name in self.key if name in at]
-        places = _placed(pool, [rows.text(at[name]) for name in names], count)
-        return {"key": self._key_map(places, names, operations, pool)}
-
-    def _key_map(self, places: Ints, names: list[str], operations: Operations, pool: TextPool) -> pa.MapArray:
-        build = MapBuilder(len(operations.code), pool)
-        some = np.flatnonzero(operations.code != TRUNCATE)
-        if names and len(some):
-            build.group(some, names, places[some])
-        return build.build()
+        chosen = (operations.code != TRUNCATE) & bool(names)
+        return maps_of(names, rows.texts([at[name] for name in names], np.flatnonzero(chosen)), chosen)
 
     def _garbled(self, rows: Rows, findings: Findings) -> None:
         """Values that are not in the character set, of the columns that were read."""
@@ -309,11 +293,3 @@ class FileReader:
                 found.append((row, event))
         kept = np.array([row for row, _ in found], dtype=np.int64)
         return kept, pa.RecordBatch.from_pylist([event for _, event in found], schema=model.EVENTS)
-
-
-def _placed(pool: TextPool, columns: list[pa.StringArray], count: int) -> Ints:
-    """Adds columns to a pool; the places of their texts, a row for each row."""
-    places = np.empty((count, len(columns)), dtype=np.int64)
-    for at, texts in enumerate(columns):
-        places[:, at] = pool.add(texts)
-    return places

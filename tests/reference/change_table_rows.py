@@ -1,4 +1,4 @@
-"""What one row says, as a row of ``events`` does: the reference for the vectorised reader
+"""What one row of a change table says, as a row of ``events`` does
 (docs/formats/qlik-change-table.md §2 to §4, §10).
 """
 
@@ -15,11 +15,10 @@ from typing import Any, Final
 from cdcwb.formats.qlik_change_table import sentences
 from cdcwb.formats.qlik_change_table.control import control_row
 from cdcwb.formats.qlik_change_table.facts import CONTROL, HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
-from cdcwb.formats.qlik_change_table.layout import Layout
+from cdcwb.formats.qlik_change_table.inspect import Context
 from cdcwb.formats.qlik_change_table.plan import MaskSettings
+from cdcwb.formats.tabular import Cell
 from cdcwb.model import Kind, Operation, Problem
-
-__all__ = ["Context", "Mask", "event", "mask_of", "partition_times", "sequence_time", "time_of"]
 
 Texts = Sequence[str | None]
 _Problems = list[tuple[Problem, str]]
@@ -30,20 +29,6 @@ _TIME: Final = re.compile(
 _SEQUENCE: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{19})", re.ASCII)
 _PARTITION: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)", re.ASCII)
 _KNOWN_SINCE: Final = datetime(1970, 1, 2, tzinfo=UTC)  # before that is what PostgreSQL says of the unknown (§2.4)
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What has to be known of a row's file. ``columns``: the data columns of its version, in the order of the mask's
-    bits; ``masks``: how masks are read, None where there are none."""
-
-    layout: Layout
-    role: str
-    charset: str = "utf-8"
-    control: str | None = None
-    columns: tuple[str, ...] = ()
-    masks: MaskSettings | None = None
-    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +87,13 @@ def event(texts: Texts, garbled: Sequence[int], context: Context) -> dict[str, A
         "headers": headers or None,
         "problems": _listed(problems + odd),
     }
+
+
+def said_by(cells: Sequence[Cell], context: Context) -> dict[str, Any]:
+    """The event of a row that was cut into its fields; of fields of one name (in JSON) the last counts."""
+    last = {cell.name: cell for cell in cells}
+    named = [last[name] for name in context.layout.names]
+    return event([cell.text for cell in named], [place for place, cell in enumerate(named) if cell.garbled], context)
 
 
 def _listed(problems: _Problems) -> list[dict[str, str]] | None:
