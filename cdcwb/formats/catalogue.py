@@ -17,7 +17,7 @@ FORMATS: Final = {
     "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
     "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
     "qlik-kafka": ("cdcwb.formats.qlik_kafka", "QlikKafka"),
-    "qlik-change-table": ("cdcwb.formats.qlik_change_table.format", "QlikChangeTable"),
+    "qlik-change-table": ("cdcwb.formats.qlik_change_table", "QlikChangeTable"),
     "idm-event-log": ("cdcwb.formats.idm_event_log.format", "IdmEventLog"),
     "debezium": ("cdcwb.formats.debezium", "Debezium"),
 }

@@ -246,8 +246,7 @@ class Id:
 def find_id(table: TableName, columns: Sequence[str], given: str | None = None) -> Id:
     """The id of a table by the names of its columns: ``record_id``, or ``change_seq`` behind the prefix of header
     columns; ``given`` names that of an event log whose columns have other names. Raises OptionError."""
-    from cdcwb.formats.qlik_change_table.facts import CONTROL_PREFIX
-    from cdcwb.formats.qlik_change_table.layout import find_prefix
+    from cdcwb.formats.qlik_change_table.layout import CONTROL_PREFIX, find_prefix
 
     if given is not None:
         for name in columns:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Final
 
-from cdcwb.formats.qlik_change_table import sentences
-from cdcwb.formats.qlik_change_table.control import control_row
-from cdcwb.formats.qlik_change_table.facts import CONTROL, HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
-from cdcwb.formats.qlik_change_table.inspect import Context
+from cdcwb.formats.qlik_change_table import decode as sentences
+from cdcwb.formats.qlik_change_table.events import Context
+from cdcwb.formats.qlik_change_table.layout import CONTROL, HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
 from cdcwb.formats.qlik_change_table.plan import MaskSettings
+from cdcwb.formats.qlik_change_table.versions import control_row
 from cdcwb.formats.tabular import Cell
 from cdcwb.model import Kind, Operation, Problem
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Field, Wanted
-from cdcwb.formats.qlik_change_table.inspect import context_of, dissect
+from cdcwb.formats.qlik_change_table.decode import iter_parts
+from cdcwb.formats.qlik_change_table.events import context_of, dissect
 from cdcwb.formats.qlik_change_table.plan import Plan
-from cdcwb.formats.qlik_change_table.reading import iter_parts
 from cdcwb.formats.tabular import DEFAULT, CsvRows, Dialect, cut_json
 from tests.local import ledger, plan_of
 from tests.reference.change_table_rows import event, said_by

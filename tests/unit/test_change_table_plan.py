@@ -13,10 +13,10 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.files import list_files
-from cdcwb.formats.qlik_change_table.names import from_path, side_file, without_suffix
+from cdcwb.formats.qlik_change_table.layout import from_path, side_file, without_suffix
 from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
 from cdcwb.formats.qlik_change_table.plan import Plan
-from cdcwb.formats.qlik_change_table.side_files import read_side_file
+from cdcwb.formats.qlik_change_table.probing import read_side_file
 from tests.local import plan_of, read
 
 FORMAT = "qlik-change-table"

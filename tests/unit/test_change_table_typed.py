@@ -17,8 +17,8 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
 from cdcwb.formats.base import EVERYTHING, Field, RowFormat, TableRequest, Wanted
-from cdcwb.formats.qlik_change_table.side_files import Column
-from cdcwb.formats.qlik_change_table.types import arrow_type, common_type, typed
+from cdcwb.formats.qlik_change_table.probing import Column
+from cdcwb.formats.qlik_change_table.table import arrow_type, common_type, typed
 from tests.local import plan_of, read
 
 FORMAT = "qlik-change-table"

@@ -1,1 +1,160 @@
-"""Qlik change tables: rows with header columns and masks, in files or as tables (docs/formats/qlik-change-table.md)."""
+"""The format ``qlik-change-table`` as the rest of cdcwb sees it (docs/formats/qlik-change-table.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb import model
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import Halved, Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.qlik_change_table.decode import rows_of_batch
+from cdcwb.formats.qlik_change_table.events import FileReader, inspect_row, pieces_of, read_events, read_together
+from cdcwb.formats.qlik_change_table.layout import CONTROL, FORMAT, ROW, Part, side_file
+from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
+from cdcwb.formats.qlik_change_table.plan import Plan
+from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
+from cdcwb.formats.qlik_change_table.probing import is_side_file, recognise, recognise_rows
+from cdcwb.formats.qlik_change_table.table import read_table, typed_part, typed_schema
+from cdcwb.formats.qlik_change_table.versions import version_rows
+
+__all__ = [
+    "QlikChangeTable",
+]
+
+_BATCH: Final = 8192
+
+
+class QlikChangeTable:
+    """Reads Qlik change tables from files and tables of rows (docs/formats/qlik-change-table.md)."""
+
+    name = FORMAT
+    options: Mapping[str, str] = OPTIONS
+    row_times = True
+    pairing = Pairing.POSITION
+    commits = False
+    compressed_updates: frozenset[str] = frozenset()
+    names_keys = True
+    of_tables: frozenset[str] | None = None
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Options.parse`."""
+        Options.parse(options)
+
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """See :func:`cdcwb.formats.qlik_change_table.probing.recognise`."""
+        return recognise(paths, options)
+
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """The ``.dfm`` among the files and beside them."""
+        among = [path for path in paths if is_side_file(path)]
+        beside = [found for path in paths if (found := side_file(path)) is not None]
+        return list(dict.fromkeys(among + beside))
+
+    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
+        """See :func:`cdcwb.formats.qlik_change_table.planning.make_plan`."""
+        return make_plan(paths, Options.parse(options), run)
+
+    def plan_from_text(self, text: str) -> Plan:
+        """See :meth:`Plan.from_text`."""
+        return Plan.from_text(text)
+
+    def files(self, plan: Plan) -> list[dict[str, Any]]:
+        """The data files of a capture: file, file_index, size (bytes, decompressed), shape (csv, json, parquet or
+        rows), compression, problem; ``rows`` and ``role`` (changes, load or control) besides."""
+        return [
+            {
+                "file": entry.path,
+                "file_index": index,
+                "size": entry.size,
+                "shape": plan.shapes[entry.shape].kind,
+                "compression": entry.compression,
+                "problem": entry.problem,
+                "rows": entry.rows,
+                "role": entry.role,
+            }
+            for index, entry in enumerate(plan.files)
+        ]
+
+    def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.qlik_change_table.events.read_events`."""
+        return read_events(plan, plan.splits[split], wanted)
+
+    def halved(self, plan: Plan, split: int) -> Halved:
+        """Where the halves of a split are (§6)."""
+        entry = plan.splits[split]
+        return Halved(entry.befores, plan.borders[1].get(plan.place_of(entry), ()))
+
+    def read_together(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.qlik_change_table.events.read_together`."""
+        return read_together(plan, split, wanted)
+
+    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+        """See :func:`cdcwb.formats.qlik_change_table.events.pieces_of`."""
+        return pieces_of(plan)
+
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """See :func:`cdcwb.formats.qlik_change_table.table.typed_schema`."""
+        return typed_schema(plan, request)
+
+    def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.qlik_change_table.table.read_table`."""
+        return read_table(plan, plan.splits[split], request)
+
+    def table_versions(self, plan: Plan) -> pa.Table:
+        """The versions that files came with and those of DDL history; ``first_position`` is left null."""
+        return pa.Table.from_pylist(version_rows(plan), schema=model.TABLE_VERSIONS)
+
+    def problems(self, plan: Plan) -> list[dict[str, Any]]:
+        """Files that are cut off or have another number of rows than their side file says; side files and DDL details
+        that are not understood, or that name other columns."""
+        return plan.problems
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """See :func:`cdcwb.formats.qlik_change_table.events.inspect_row`."""
+        return inspect_row(path, offset, Options.parse(options))
+
+    # --- tables of rows -----------------------------------------------------------------------------------------------
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """See :func:`cdcwb.formats.qlik_change_table.probing.recognise_rows`."""
+        return recognise_rows(schema)
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
+        """See :func:`cdcwb.formats.qlik_change_table.planning.make_row_plan`."""
+        return make_row_plan(name, schema, Options.parse(options), run)
+
+    def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of the given rows."""
+        reader = FileReader(plan, 0, wanted)
+        if reader.is_empty:
+            return
+        for part in _parts(plan, batches):
+            yield from reader.batches(part)
+
+    def read_table_rows(
+        self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one table among the given ones, as typed columns."""
+        typed_schema(plan, request)
+        if plan.files[0].role == CONTROL:
+            return
+        for part in _parts(plan, batches):
+            yield from typed_part(plan, 0, part, request)
+
+
+def _parts(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
+    """The rows of batches that bear their numbers; raises CaptureError where a column of the plan is missing."""
+    layout = plan.shapes[plan.files[0].shape].layout
+    for batch in batches:
+        place = batch.schema.get_field_index(ROW)
+        if place < 0 or batch.num_columns != len(layout.names) + 1:
+            raise CaptureError(f"expected the columns {', '.join(layout.names)} and {ROW}", path=plan.files[0].path)
+        rows = batch.remove_column(place)
+        numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
+        for first in range(0, len(rows), _BATCH):
+            some = rows.slice(first, _BATCH)
+            yield rows_of_batch(some, numbers[first : first + len(some)], layout)

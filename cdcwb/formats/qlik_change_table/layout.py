@@ -1,23 +1,255 @@
-"""Which columns of a file are header columns, and which are data (docs/formats/qlik-change-table.md §2.1, §2.2)."""
+"""The wire facts of change tables: names, widths and codes, which table a file belongs to, and which of its columns are
+header columns (docs/formats/qlik-change-table.md §1, §2, §3, §6)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cdcwb.formats import tabular
-from cdcwb.formats.qlik_change_table.facts import (
-    CONTROL_COLUMNS,
-    CONTROL_PREFIX,
-    HEADERS,
-    PREFIX,
-    STRONG,
-)
+from cdcwb.model import Kind, Operation
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined
 
-__all__ = ["Layout", "Part", "Prefix", "Rows", "control_table", "find_prefix", "lay_out"]
+__all__ = [
+    "CHANGES",
+    "CONTROL",
+    "CONTROL_COLUMNS",
+    "CONTROL_PREFIX",
+    "CONTROL_TIMES",
+    "DDL_HISTORY",
+    "DDL_TRUNCATE",
+    "EXCEPTIONS",
+    "FORMAT",
+    "HEADERS",
+    "LETTERS",
+    "LOAD",
+    "OPERATIONS",
+    "PREFIX",
+    "ROLES",
+    "ROW",
+    "ROWS",
+    "STRONG",
+    "SUFFIX",
+    "WIDTHS",
+    "Layout",
+    "Meaning",
+    "Part",
+    "Place",
+    "Prefix",
+    "Rows",
+    "TableName",
+    "control_table",
+    "find_prefix",
+    "from_path",
+    "lay_out",
+    "side_file",
+    "without_suffix",
+]
+
+# === names, widths and codes ==========================================================================================
+
+FORMAT: Final = "qlik-change-table"
+
+ROW: Final = "_row"
+"""The column that numbers the rows of a table that is a capture."""
+
+PREFIX: Final = "header__"
+"""Before the names of header columns, unless a task says otherwise."""
+
+SUFFIX: Final = "__ct"
+"""Behind the name of the target table, unless a task says otherwise."""
+
+HEADERS: Final = (
+    "change_seq",
+    "change_oper",
+    "change_mask",
+    "stream_position",
+    "operation",
+    "transaction_id",
+    "timestamp",
+    "partition_name",
+)
+"""The header columns behind their prefix, in their usual order (§2.1)."""
+
+STRONG: Final = frozenset({"change_seq", "change_oper", "change_mask", "stream_position", "transaction_id"})
+"""Names that tell header columns with an unusual prefix; the others may well be columns of a table."""
+
+WIDTHS: Final = {
+    "change_seq": 35,
+    "change_oper": 1,
+    "change_mask": 128,
+    "stream_position": 128,
+    "operation": 12,
+    "transaction_id": 32,
+}
+"""Documented widths in bytes; that of the mask in bytes of the mask, not of its text (§2.1)."""
+
+
+class Meaning(NamedTuple):
+    """What a row is by its operation."""
+
+    kind: Kind
+    operation: Operation
+
+
+LETTERS: Final = {
+    "I": Meaning(Kind.CHANGE, Operation.INSERT),
+    "U": Meaning(Kind.AFTER, Operation.UPDATE),
+    "B": Meaning(Kind.BEFORE, Operation.UPDATE),
+    "D": Meaning(Kind.CHANGE, Operation.DELETE),
+    "T": Meaning(Kind.CHANGE, Operation.TRUNCATE),
+}
+"""``change_oper``; the letter of TRUNCATE is not documented (§3.1, §3.3)."""
+
+OPERATIONS: Final = {
+    "INSERT": LETTERS["I"],
+    "UPDATE": LETTERS["U"],
+    "BEFOREIMAGE": LETTERS["B"],
+    "BEFORE-IMAGE": LETTERS["B"],
+    "DELETE": LETTERS["D"],
+    "TRUNCATE": LETTERS["T"],
+}
+"""``operation``; the documentation spells one of them in two ways (§3.1)."""
+
+ROWS: Final = "changes"
+LOAD: Final = "load"
+CONTROL: Final = "control"
+ROLES: Final = (ROWS, LOAD, CONTROL)
+"""What a file holds: rows of a change table, of a full load, or of a control table."""
+
+CHANGES: Final = frozenset({str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER)})
+"""Kinds of events that are rows of tables."""
+
+CONTROL_PREFIX: Final = "attrep_"
+DDL_HISTORY: Final = "attrep_ddl_history"
+EXCEPTIONS: Final = "attrep_apply_exceptions"
+DDL_TRUNCATE: Final = "TRUNCATE_TABLE"
+
+_CONTROL_TABLES: Final = {
+    DDL_HISTORY: "server_name task_name table_owner table_name change_seq timestamp table_version ddl_type details",
+    EXCEPTIONS: "task_name table_owner table_name error_time statement error",
+    "attrep_status": (
+        "server_name task_name task_status status_time pending_changes disk_swap_size task_memory "
+        "source_current_position source_current_timestamp source_tail_position source_tail_timestamp "
+        "source_timestamp_applied"
+    ),
+    "attrep_suspended_tables": "server_name task_name table_owner table_name suspend_reason suspend_timestamp",
+    "attrep_history": (
+        "server_name task_name timeslot_type timeslot timeslot_duration timeslot_latency timeslot_records "
+        "timeslot_volume"
+    ),
+    "attrep_cdc_partitions": (
+        "server_name task_name partition_name partition_start_time partition_end_time table_owner table_name"
+    ),
+}
+CONTROL_COLUMNS: Final = {name: frozenset(columns.split()) for name, columns in _CONTROL_TABLES.items()}
+"""The columns of each control table in lower case: what it is recognised by where its name is lost (§6)."""
+
+CONTROL_TIMES: Final = {
+    DDL_HISTORY: "timestamp",
+    EXCEPTIONS: "error_time",
+    "attrep_status": "status_time",
+    "attrep_suspended_tables": "suspend_timestamp",
+    "attrep_history": "timeslot",
+}
+"""The column of each control table that says when."""
+
+
+# === names of tables and files ========================================================================================
+
+_EXTENSIONS: Final = re.compile(
+    r"(\.(csv|tsv|txt|dat|json|jsonl|ndjson|parquet|pq|gz|gzip|zst|zstd|snappy|lz4))+$", re.IGNORECASE
+)
+_PARTITION: Final = re.compile(r"\d{8}T\d{6}_\d{8}T\d{6}$")
+_LOAD: Final = re.compile(r"(^|[._-])load[._-]?\d*$", re.IGNORECASE)
+_STAMP: Final = re.compile(r"^\d+$|(^|[._-])(\d{8}[-_T]?\d{6,9}|part-\d+.*|\d{8,})$")
+
+
+class TableName(NamedTuple):
+    """A table: its schema (None: not known) and its name without the suffix of change tables."""
+
+    schema: str | None
+    table: str
+
+    @property
+    def label(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+    @classmethod
+    def of(cls, text: str) -> TableName:
+        """From ``schema.table`` or ``table``."""
+        schema, _, table = text.rpartition(".")
+        return cls(schema or None, table)
+
+
+class Place(NamedTuple):
+    """What the place of a file says: its table, whether that name had the suffix of change tables, whether the file is
+    called as those of a full load are, and which part of the path said it."""
+
+    name: TableName
+    suffixed: bool
+    load: bool
+    evidence: str
+
+
+def without_suffix(name: str, suffix: str) -> str | None:
+    """The name without the suffix, compared without case; None where it does not end in it."""
+    if suffix and len(name) > len(suffix) and name.casefold().endswith(suffix.casefold()):
+        return name[: -len(suffix)]
+    return None
+
+
+def from_path(path: str, suffix: str) -> Place:
+    """The table of a file by its name, else by its folder's: ``SHOP.STOCK__ct/2026….csv``, ``SHOP.STOCK__ct.csv``,
+    ``SHOP.STOCK__ct_2026….csv``, ``SHOP.STOCK/LOAD1.csv``."""
+    stem = _EXTENSIONS.sub("", Path(path).name)
+    load = _LOAD.search(stem)
+    folders = [_EXTENSIONS.sub("", part) for part in reversed(Path(path).parent.parts) if not _PARTITION.match(part)]
+    folder = folders[0] if folders else ""
+    for text, evidence in ((stem, "the file's name"), (folder, "the folder's name")):
+        found = _with_suffix(text, suffix)
+        if found is not None:
+            return Place(TableName.of(found), True, False, f"{evidence} {text!r}")
+    bare = stem[: load.start()] if load else _STAMP.sub("", stem)
+    if bare:
+        return Place(TableName.of(bare), False, load is not None, f"the file's name {stem!r}")
+    if folder:
+        return Place(TableName.of(folder), False, load is not None, f"the folder's name {folder!r}")
+    return Place(TableName(None, stem), False, load is not None, f"the file's name {stem!r}")
+
+
+def _with_suffix(text: str, suffix: str) -> str | None:
+    """The table in a name that ends in the suffix, or has it in front of something like a time."""
+    if not suffix:
+        return None
+    found = without_suffix(text, suffix)
+    if found is not None:
+        return found
+    match = re.match(rf"(.+?){re.escape(suffix)}[._-]", text, re.IGNORECASE | re.DOTALL)
+    return match[1] if match else None
+
+
+def side_file(path: str) -> str | None:
+    """The ``.dfm`` beside a file: of its name without one extension or two. None where there is none."""
+    file = Path(path)
+    name = file.name
+    for _ in range(2):
+        name = name.rpartition(".")[0]
+        if not name:
+            return None
+        for extension in (".dfm", ".DFM"):
+            beside = file.with_name(name + extension)
+            if beside.is_file():
+                return str(beside)
+    return None
+
+
+# === header and data columns ==========================================================================================
 
 _LEAST: Final = 2  # known names that have to share an unusual prefix
 _LEAST_BARE: Final = 3  # known names that have to stand without any

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cdcwb.errors import OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
-from cdcwb.formats.qlik_change_table.facts import FORMAT, SUFFIX
+from cdcwb.formats.qlik_change_table.layout import FORMAT, SUFFIX
 from cdcwb.formats.tabular import Dialect, as_bytes
 
 __all__ = ["OPTIONS", "Options"]

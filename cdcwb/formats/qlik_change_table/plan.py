@@ -16,9 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from cdcwb.formats.halves import overlaps
-from cdcwb.formats.qlik_change_table.layout import Layout
-from cdcwb.formats.qlik_change_table.names import TableName
-from cdcwb.formats.qlik_change_table.side_files import Column
+from cdcwb.formats.qlik_change_table.layout import Layout, TableName
+from cdcwb.formats.qlik_change_table.probing import Column
 from cdcwb.formats.tabular import Dialect
 
 __all__ = ["FileEntry", "MaskSettings", "Plan", "Shape", "SplitEntry", "TableEntry", "Version"]

@@ -1,35 +1,366 @@
-"""From files to a plan: what each holds, where it can be split, and how its masks and keys are to be read.
+"""From files to a plan: what each holds, where it can be split, how its masks and keys are read, and what was detected.
 
-The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process
-for small things and for the data source on its own.
+The work over the bytes is done by ``run``, which maps a function over tasks: in Spark for ``load``, in this process for
+small captures and for the data source on its own.
 """
 
 from __future__ import annotations
 
+import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.base import Run, RunRows
-from cdcwb.formats.qlik_change_table.control import Ddl
-from cdcwb.formats.qlik_change_table.draft import Draft
-from cdcwb.formats.qlik_change_table.evidence import SAMPLE, Evidence, look_at
-from cdcwb.formats.qlik_change_table.facts import DDL_HISTORY, ROW
-from cdcwb.formats.qlik_change_table.layout import Layout
+from cdcwb.formats.findings import detected_row, problem_row
+from cdcwb.formats.qlik_change_table.decode import file_of, rows_of_batch
+from cdcwb.formats.qlik_change_table.layout import (
+    CONTROL,
+    DDL_HISTORY,
+    LOAD,
+    PREFIX,
+    ROW,
+    ROWS,
+    Layout,
+    Place,
+    Prefix,
+    TableName,
+    control_table,
+    find_prefix,
+    from_path,
+    lay_out,
+    without_suffix,
+)
 from cdcwb.formats.qlik_change_table.options import Options
-from cdcwb.formats.qlik_change_table.plan import Plan
+from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Plan, Shape, SplitEntry, TableEntry
 from cdcwb.formats.qlik_change_table.probing import Probe, column_of, is_side_file, probe
-from cdcwb.formats.qlik_change_table.reading import file_of, rows_of_batch
-from cdcwb.formats.qlik_change_table.scanning import Scan, ScanTask, ddl_rows, scan
+from cdcwb.formats.qlik_change_table.scan import (
+    SAMPLE,
+    Decision,
+    Evidence,
+    Scan,
+    ScanTask,
+    ddl_rows,
+    decide,
+    key_of,
+    look_at,
+    scan,
+)
+from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, count_problem, ddl_in_order
 from cdcwb.formats.tabular import Stretch, cut, scan_all
+from cdcwb.model import Problem
+from cdcwb.words import joined, plural
 
-__all__ = ["make_plan", "make_row_plan", "plan_beginnings", "run_here"]
+__all__ = [
+    "Draft",
+    "make_plan",
+    "make_row_plan",
+    "plan_beginnings",
+    "run_here",
+]
+
+# === a plan in the making =============================================================================================
+
+_NAMED: Final = 3  # files that a row of detected names
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan in the making."""
+
+    options: Options
+    files: list[FileEntry] = field(default_factory=list)
+    tables: list[TableEntry] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    splits: list[SplitEntry] = field(default_factory=list)
+    versions: Versions = field(default_factory=Versions)
+    detected: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    prefixes: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # prefix and evidence -> tables
+    places: dict[int, dict[str, list[str]]] = field(default_factory=dict)  # table -> what its name is from -> files
+    dialects: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    indices: dict[Any, int] = field(default_factory=dict)  # of tables and shapes
+    groups: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # row groups of Parquet files
+
+    def add_file(self, index: int, found: Probe) -> None:
+        """One more file, and its table."""
+        names = found.names
+        place = _place(found, self.options)
+        control = control_table(place.name.table, names)
+        prefix = None if control else find_prefix(names, self.options.prefix)
+        layout = lay_out(names, None if prefix is None else prefix.text)
+        role = CONTROL if control else ROWS if layout.header or place.suffixed else LOAD
+        table = self._table(place.name, control)
+        self.places.setdefault(table, {}).setdefault(place.evidence, []).append(found.path)
+        self._note_prefix(prefix, self.tables[table].name.label)
+        if found.dialect is not None:
+            self.dialects.setdefault((found.dialect.sentence(), found.dialect_from), []).append(found.path)
+        shape = self._shape(Shape(found.kind, layout, found.dialect, found.settings))
+        self.groups[index] = found.groups
+        rows = sum(number for number, _ in found.groups) if found.kind == "parquet" else None
+        entry = FileEntry(
+            found.path,
+            role,
+            table,
+            -1,
+            shape,
+            found.size,
+            rows,
+            found.compression,
+            found.problem,
+            found.first,
+            found.header,
+        )
+        self.files.append(entry)
+        for about_schema, sentence in found.problems:
+            code = Problem.SCHEMA_TEXT if about_schema else Problem.SCHEMA_MISMATCH
+            self.problems.append(problem_row(code, sentence, file=found.path, table=self.tables[table].name.label))
+
+    def _table(self, name: TableName, control: str | None) -> int:
+        """The index of a table; names are compared without case."""
+        known = self.indices.setdefault((name.label.casefold(), control), len(self.tables))
+        if known == len(self.tables):
+            keys = {table.casefold(): columns for table, columns in self.options.keys.items()}
+            given = keys.get(name.label.casefold(), keys.get(name.table.casefold()))
+            entry = TableEntry(name.schema, name.table, control, None, list(given or []), given is not None)
+            self.tables.append(entry)
+        return known
+
+    def _shape(self, shape: Shape) -> int:
+        known = self.indices.setdefault(json.dumps(shape.to_dict()), len(self.shapes))
+        if known == len(self.shapes):
+            self.shapes.append(shape)
+        return known
+
+    def _note_prefix(self, prefix: Prefix | None, label: str) -> None:
+        if prefix is not None:
+            tables = self.prefixes.setdefault((prefix.text, prefix.evidence), [])
+            tables += [] if label in tables else [label]
+
+    def add_versions(self, probes: Sequence[Probe]) -> None:
+        """The versions that files came with; a file without types takes them from another of the same columns."""
+        typed: dict[tuple[int, tuple[str, ...]], Probe] = {}
+        for entry, found in zip(self.files, probes, strict=True):
+            if found.typed:
+                typed.setdefault((entry.table, self._data_names(entry)), found)
+        for index, (entry, found) in enumerate(zip(self.files, probes, strict=True)):
+            if entry.role == CONTROL or not found.columns:
+                continue
+            layout = self.shapes[entry.shape].layout
+            if not found.typed:
+                other = typed.get((entry.table, self._data_names(entry)))
+                if other is not None and [column.name for column in other.columns] == found.names:
+                    found = other
+            header = entry.first if entry.header else 0
+            name = self.tables[entry.table].name
+            entry.version = self.versions.of_file(entry.table, name, found, layout, (index, header))
+
+    def _data_names(self, entry: FileEntry) -> tuple[str, ...]:
+        return tuple(self.shapes[entry.shape].layout.data_names)
+
+    def key(self, index: int) -> list[str]:
+        """The key columns of a file's rows, as far as they are known before the first pass."""
+        return self.plan().key_of(self.files[index])
+
+    def plan(self) -> Plan:
+        """The plan as it stands."""
+        return Plan(
+            self.files,
+            self.tables,
+            self.versions.found,
+            self.shapes,
+            self.splits,
+            self.options.charset,
+            self.detected,
+            self.problems,
+        )
+
+    # --- what the first pass tells ------------------------------------------------------------------------------------
+
+    def finish(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[Scan]) -> None:
+        """Sizes, splits, masks, keys, DDL, and what was detected."""
+        self._sizes(probes, tasks, scans)
+        self._names_rows()
+        self._dialect_rows()
+        evidence: dict[int, Evidence] = {}
+        ddl: list[Ddl] = []
+        for task, found in zip(tasks, scans, strict=True):
+            table = self.files[task.index].table
+            evidence[table] = evidence.get(table, Evidence()) + found.evidence
+            ddl += found.ddl
+        self._masks(evidence)
+        self._ddl(ddl)
+
+    def _sizes(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[Scan]) -> None:
+        rows: dict[int, int] = {}
+        for task, found in zip(tasks, scans, strict=True):
+            entry = self.files[task.index]
+            if task.shape.kind != "parquet":
+                rows[task.index] = rows.get(task.index, 0) + found.rows
+            if found.size:
+                entry.size = found.size
+            entry.problem = entry.problem or found.problem
+            start = found.begin if task.shape.kind == "csv" and task.start else task.start
+            stop = task.stop if task.shape.kind == "parquet" else min(task.stop, entry.size)
+            if start < stop:
+                self.splits.append(found.split(task.index, start, stop))
+        for index, number in rows.items():
+            self.files[index].rows = number
+        for entry, found_probe in zip(self.files, probes, strict=True):
+            if entry.problem:
+                code = Problem.MALFORMED if found_probe.kind == "broken" else Problem.TRUNCATED
+                self.problems.append(problem_row(code, entry.problem, file=entry.path))
+            elif found_probe.side is not None:
+                problem = count_problem(entry, found_probe.side.records)
+                self.problems += [] if problem is None else [problem]
+
+    def _names_rows(self) -> None:
+        for table, places in self.places.items():
+            label = self.tables[table].name.label
+            told = [f"{place} ({_files(paths)})" for place, paths in places.items()]
+            shown = "given as an option" if self.options.table else joined(told[:_NAMED])
+            self._detect("table", label, shown, self.options.table is not None, label)
+        for (prefix, why), tables in self.prefixes.items():
+            given = self.options.prefix is not None
+            scope = tables[0] if len(tables) == 1 else "capture"
+            self._detect("prefix", prefix or "none", "given as an option" if given else why, given, scope)
+        if not self.prefixes:
+            self._detect("prefix", self.options.prefix or PREFIX, "no file has header columns", False)
+        given = "charset" in self.options.given
+        why = "given as an option" if given else "the files do not give it; assumed"
+        self._detect("charset", self.options.charset, why, given)
+
+    def _dialect_rows(self) -> None:
+        for (dialect, why), paths in self.dialects.items():
+            given = bool(self.options.tokens)
+            source = f"{why}, and options {joined(list(self.options.tokens))}" if given else why
+            self._detect("delimiter", dialect, f"{source}, for {_files(paths)}", given)
+
+    def _detect(self, setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> None:
+        self.detected.append(detected_row(setting, value, evidence, overridden, scope))
+
+    def _tables_with_masks(self) -> dict[int, int]:
+        """Tables that have a mask, and how many header columns."""
+        found: dict[int, int] = {}
+        for entry in self.files:
+            layout = self.shapes[entry.shape].layout
+            if "change_mask" in layout.known:
+                found[entry.table] = max(found.get(entry.table, 0), len(layout.header))
+        return found
+
+    def _masks(self, evidence: Mapping[int, Evidence]) -> None:
+        """Order and offset of the masks of each table. One whose masks do not tell the order has that of the others."""
+        order, offset = self.options.mask_order, self.options.mask_offset
+        headers = self._tables_with_masks()
+        decided = {
+            table: decide(evidence.get(table, Evidence()), header, order, offset) for table, header in headers.items()
+        }
+        told = [one.settings.order for one in decided.values() if one.told]
+        usual = max(sorted(set(told)), key=told.count) if told else None
+        for table, header in headers.items():
+            decision = decided[table]
+            if not decision.told and usual is not None and order is None and usual != decision.settings.order:
+                again = decide(evidence.get(table, Evidence()), header, usual, offset)
+                why = f"its masks are ambiguous; those of {plural(told.count(usual), 'other table')} decide it"
+                decision = replace(again, order_evidence=why)
+            self._settle(table, decision, evidence.get(table, Evidence()))
+        for at, entry in enumerate(self.tables):
+            if entry.control is None:
+                self._key_row(at, entry)
+
+    def _settle(self, table: int, decision: Decision, evidence: Evidence) -> None:
+        entry = self.tables[table]
+        spelling = decision.settings.spelling
+        if self.options.mask_text is not None:
+            spelling = self.options.mask_text
+        entry.masks = MaskSettings(decision.settings.order, decision.settings.offset, spelling)
+        label = entry.name.label
+        given = self.options
+        self._detect("mask_order", entry.masks.order, decision.order_evidence, given.mask_order is not None, label)
+        at = str(entry.masks.offset)
+        self._detect("mask_offset", at, decision.offset_evidence, given.mask_offset is not None, label)
+        if spelling is not None:
+            why = f"{evidence.only_base64} masks can only be base64, {evidence.only_hex} only hexadecimal"
+            why = "given as an option" if given.mask_text is not None else why
+            self._detect("mask_text", spelling, why, given.mask_text is not None, label)
+        mine = [column for one in self.versions.of(table) for column in one.columns]
+        named = any(column.key_position is not None for column in mine)
+        if not entry.given and not named:
+            columns = self._columns(table)
+            key, why = key_of(evidence, entry.masks, columns)
+            entry.key = key
+            if key:
+                self._detect("keys", "+".join(key), why, False, label)
+
+    def _columns(self, table: int) -> list[str]:
+        mine = self.versions.of(table)
+        return [column.name for column in mine[-1].columns] if mine else []
+
+    def _key_row(self, table: int, entry: TableEntry) -> None:
+        """Where the key of a table comes from, if its masks did not tell it."""
+        label = entry.name.label
+        if entry.given:
+            self._detect("keys", "+".join(entry.key), "given as an option", True, label)
+            return
+        for version in reversed(self.versions.of(table)):
+            keyed = sorted((one.key_position, one.name) for one in version.columns if one.key_position is not None)
+            if keyed:
+                names = "+".join(name for _, name in keyed)
+                self._detect("keys", names, f"key positions of table version {version.key}", False, label)
+                return
+
+    def _ddl(self, rows: Sequence[Ddl]) -> None:
+        """The versions of DDL history."""
+        for ddl in ddl_in_order(rows, self.options.suffix):
+            name = ddl.name if ddl.new_name is None else TableName(ddl.name.schema, ddl.new_name)
+            label = name.label
+            if ddl.problem is not None:
+                place = {"file": self.files[ddl.file_index].path, "offset": ddl.offset, "length": ddl.length}
+                self.problems.append(problem_row(Problem.SCHEMA_TEXT, ddl.problem, table=label, **place))
+            if ddl.kind in ("DROP_TABLE", "TRUNCATE_TABLE") or not (ddl.changes or ddl.new_name):
+                continue
+            table = self._table(ddl.name, None)
+            if ddl.new_name is not None:
+                table = self._renamed(table, name)
+            problem = self.versions.of_ddl(table, ddl, name)
+            self.problems += [] if problem is None else [problem]
+
+    def _renamed(self, before: int, name: TableName) -> int:
+        """The table of a new name, which goes on from the last version of the old one."""
+        table = self._table(name, None)
+        if table != before and not self.versions.of(table) and self.versions.of(before):
+            self.versions.carried[table] = self.versions.of(before)[-1]
+        return table
+
+
+def _files(paths: Sequence[str]) -> str:
+    names = joined([Path(path).name for path in paths[:_NAMED]])
+    return names if len(paths) <= _NAMED else f"{names} and {plural(len(paths) - _NAMED, 'more file')}"
+
+
+def _place(found: Probe, options: Options) -> Place:
+    """The table of a file: the given one, else the side file's, else that of its path
+    (docs/formats/qlik-change-table.md §1.1)."""
+    path = from_path(found.path, options.suffix)
+    if options.table is not None:
+        return Place(TableName.of(options.table), path.suffixed, path.load, "given as an option")
+    side = found.side
+    target = None if side is None else side.table or side.source_table
+    if side is None or target is None:
+        return path
+    bare = without_suffix(target, options.suffix)
+    name = TableName(side.schema or side.source_schema, bare or target)
+    return Place(name, bare is not None, path.load, f"the side file's table {target!r}")
+
+
+# === plans ============================================================================================================
 
 _BEGINNING: Final = 4 << 20  # bytes of a file that tell how masks are read, where it is not read whole
 _Task = TypeVar("_Task")

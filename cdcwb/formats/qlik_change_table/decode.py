@@ -1,10 +1,13 @@
-"""What the header columns of many rows say, column by column (docs/formats/qlik-change-table.md §2, §3)."""
+"""THE decoder: from a split to rows, header columns and masks of rows, and the sentences about values that are not as
+the documentation has them (docs/formats/qlik-change-table.md §1 to §4, §10)."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +15,195 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats import bitmask, tabular
 from cdcwb.formats.moments import MICROSECONDS, moments
-from cdcwb.formats.qlik_change_table import sentences
-from cdcwb.formats.qlik_change_table.facts import HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
-from cdcwb.formats.qlik_change_table.layout import Rows
+from cdcwb.formats.qlik_change_table.layout import (
+    HEADERS,
+    LETTERS,
+    LOAD,
+    OPERATIONS,
+    WIDTHS,
+    Layout,
+    Part,
+    Rows,
+    lay_out,
+)
+from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Shape
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
+from cdcwb.formats.tabular import FileProbe, is_binary
 from cdcwb.model import Kind, Operation, Problem
+from cdcwb.words import visible
 
-__all__ = ["Findings", "Headers", "Operations", "partition_span", "positions", "read_headers", "read_operations"]
+__all__ = [
+    "Findings",
+    "Headers",
+    "Operations",
+    "beyond_bits",
+    "changed_columns",
+    "contradiction",
+    "file_of",
+    "find_part",
+    "header_bits",
+    "iter_parts",
+    "mask_bytes",
+    "no_mask",
+    "no_partition",
+    "no_sequence",
+    "no_time",
+    "not_in_charset",
+    "outside_partition",
+    "partition_span",
+    "positions",
+    "read_headers",
+    "read_operations",
+    "refused",
+    "rows_of_batch",
+    "too_wide",
+    "unknown_letter",
+]
+
+# === sentences about values ===========================================================================================
+
+Finding = tuple[Problem, str]
+
+
+def too_wide(name: str, width: int, found: int) -> Finding:
+    """A value longer than its column is documented to be."""
+    return Problem.WIDTH, f"{name}: expected at most {width} byte{'s' if width != 1 else ''}, found {found}"
+
+
+def no_sequence(text: str) -> Finding:
+    """A change sequence that is none."""
+    expected = "35 digits, YYYYMMDDHHmmSShh and a number of 19"
+    return Problem.VALUE, f"change_seq: expected {expected}, found {visible(text, 60)!r}"
+
+
+def contradiction(letter: str, operation: str) -> Finding:
+    """Two header columns that name different operations."""
+    found = f"{visible(letter, 20)!r} and {visible(operation, 20)!r}"
+    return Problem.VALUE, f"change_oper and operation: expected the same in both, found {found}"
+
+
+def unknown_letter(letter: str, operation: str) -> Finding:
+    """A letter that is not documented, beside an operation that is."""
+    return (
+        Problem.VALUE,
+        f"change_oper: expected I, U, D or B, found {visible(letter, 20)!r}; operation is {operation}",
+    )
+
+
+def no_time(text: str) -> Finding:
+    """A timestamp that is none."""
+    return Problem.TIME_RANGE, f"timestamp: expected a time of the years 1 to 9999, found {visible(text, 60)!r}"
+
+
+def no_partition(text: str) -> Finding:
+    """A partition's name that is none."""
+    expected = "YYYYMMDDTHHMMSS_YYYYMMDDTHHMMSS"
+    return Problem.VALUE, f"partition_name: expected {expected}, found {visible(text, 60)!r}"
+
+
+def outside_partition(text: str, partition: str) -> Finding:
+    """A change whose sequence is of another time than its partition's."""
+    return (
+        Problem.PARTITION,
+        f"expected a change_seq of partition {visible(partition, 60)}, found {visible(text, 60)}",
+    )
+
+
+def no_mask(text: str) -> Finding:
+    """A text that is no mask."""
+    return Problem.MASK, f"change_mask: expected hexadecimal digits or base64, found {visible(text, 60)!r}"
+
+
+def header_bits(mask: str, bits: Sequence[int], offset: int) -> Finding:
+    """A mask that marks header columns, which never change."""
+    expected = f"none of the bits of {offset} header columns"
+    return Problem.MASK, f"change_mask {_short(mask)}: expected {expected}, found {_listed(bits)}"
+
+
+def beyond_bits(mask: str, width: int) -> Finding:
+    """A mask with bits behind the last column."""
+    return Problem.MASK, f"change_mask {_short(mask)}: expected bits below {width}, found others"
+
+
+def not_in_charset(column: str, charset: str, digits: str) -> Finding:
+    """Text in another character set than the capture's."""
+    return Problem.CHARSET, f"column {visible(column, 60)}: expected text in {charset}, found bytes {_short(digits)}"
+
+
+def refused(table: str, statement: str | None, error: str | None) -> Finding:
+    """A change that the target rejected."""
+    why = visible(error or "no error is given", 300)
+    what = f"; the statement was {visible(statement, 300)}" if statement else ""
+    return Problem.APPLY_EXCEPTION, f"the target rejected a change of {visible(table, 120)}: {why}{what}"
+
+
+def _short(digits: str) -> str:
+    return digits if len(digits) <= 40 else f"{digits[:40]}…"
+
+
+def _listed(bits: Sequence[int]) -> str:
+    shown = ", ".join(map(str, bits[:12]))
+    return f"bit{'s' if len(bits) != 1 else ''} {shown}{', …' if len(bits) > 12 else ''}"
+
+
+# === from a split to rows =============================================================================================
+
+
+def file_of(entry: FileEntry, shape: Shape, charset: str, groups: tuple[tuple[int, int], ...] = ()) -> FileProbe:
+    """A file of the plan as its rows are read."""
+    return FileProbe(
+        entry.path,
+        shape.kind,
+        shape.layout.names,
+        len(shape.layout.names),
+        charset,
+        shape.dialect,
+        settings=shape.settings,
+        size=entry.size,
+        compression=entry.compression,
+        first=entry.first,
+        header=entry.header,
+        groups=groups,
+        problem=entry.problem,
+    )
+
+
+def iter_parts(entry: FileEntry, shape: Shape, charset: str, start: int, stop: int) -> Iterator[Part]:
+    """The segments of a file that begin in ``[start, stop)`` (bytes, or row groups of a Parquet file), in order,
+    without gap or overlap."""
+    layout, file = shape.layout, file_of(entry, shape, charset)
+    return tabular.read_parts(file, layout, start, stop, partial(_like, layout), _masks(layout))
+
+
+def find_part(entry: FileEntry, shape: Shape, charset: str, offset: int) -> tuple[Part, int]:
+    """The part that holds a place, a byte of the decompressed file or the number of a row, and the index of its
+    segment. Raises CaptureError where the file ends before."""
+    layout, file = shape.layout, file_of(entry, shape, charset)
+    return tabular.find_part(file, layout, offset, partial(_like, layout), _masks(layout))
+
+
+def rows_of_batch(batch: pa.RecordBatch, number: npt.NDArray[np.int64], layout: Layout) -> Part:
+    """Rows of a table, with their numbers; the columns stand as the layout has them."""
+    return tabular.rows_of_batch(batch, number, layout, _masks(layout))
+
+
+def _masks(layout: Layout) -> frozenset[int]:
+    """The column of masks: as text, they are in upper case wherever they come from."""
+    place = layout.known.get("change_mask")
+    return frozenset() if place is None else frozenset([place])
+
+
+def _like(layout: Layout, names: tuple[str, ...]) -> Layout:
+    """The layout of a row that has other keys than the first rows of its file: header columns are those of the same
+    names, or of the same prefix."""
+    known = {layout.names[place]: name for name, place in layout.known.items()}
+    prefix = next((full[: len(full) - len(name)] for full, name in known.items()), None)
+    return lay_out(names, prefix)
+
+
+# === header columns ===================================================================================================
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -195,13 +379,13 @@ def read_headers(rows: Rows, operations: Operations, findings: Findings) -> Head
     times, wrong = sequence_times(position)
     wrong |= _of_year_0(position)
     for row in np.flatnonzero(wrong).tolist():
-        findings.add(row, sentences.no_sequence(position[row].as_py()))
+        findings.add(row, no_sequence(position[row].as_py()))
     _check_operations(known, operations, findings)
     changed_at = pa.nulls(count, MICROSECONDS)
     if "timestamp" in known:
         changed_at, failed = _changed_at(known["timestamp"])
         for row in np.flatnonzero(failed).tolist():
-            findings.add(row, sentences.no_time(known["timestamp"][row].as_py()))
+            findings.add(row, no_time(known["timestamp"][row].as_py()))
     names = [layout.names[place] for place in layout.header]
     texts = [rows.text(place) for place in layout.header]
     if "partition_name" in known:
@@ -222,7 +406,7 @@ def _of_year_0(texts: pa.StringArray) -> Bools:
 def _check_width(name: str, texts: pa.StringArray, findings: Findings) -> None:
     size = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(size > WIDTHS[name]).tolist():
-        findings.add(row, sentences.too_wide(name, WIDTHS[name], int(size[row])))
+        findings.add(row, too_wide(name, WIDTHS[name], int(size[row])))
 
 
 def _check_operations(known: dict[str, pa.StringArray], operations: Operations, findings: Findings) -> None:
@@ -238,7 +422,7 @@ def _check_operations(known: dict[str, pa.StringArray], operations: Operations, 
     for row in np.flatnonzero(wrong).tolist():
         pair = letter[row].as_py(), name[row].as_py()
         odd_letter = by_letter[row] == _UNKNOWN and by_name[row] != _UNKNOWN
-        findings.add(row, sentences.unknown_letter(*pair) if odd_letter else sentences.contradiction(*pair))
+        findings.add(row, unknown_letter(*pair) if odd_letter else contradiction(*pair))
 
 
 def _partitions(
@@ -256,10 +440,10 @@ def _partitions(
     wrong = np.array([span is None for span in spans], dtype=np.bool_)
     places = pc.fill_null(index, -1).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero((places >= 0) & np.append(wrong, False)[places]).tolist():
-        findings.add(row, sentences.no_partition(names[row].as_py()))
+        findings.add(row, no_partition(names[row].as_py()))
     outside = pc.or_(pc.less(times, begin), pc.greater_equal(times, end))
     for row in np.flatnonzero(pc.fill_null(outside, False).to_numpy(zero_copy_only=False)).tolist():
-        findings.add(row, sentences.outside_partition(position[row].as_py(), names[row].as_py()))
+        findings.add(row, outside_partition(position[row].as_py(), names[row].as_py()))
     texts = [pa.array([None if span is None else span[at].isoformat() for span in spans], pa.string()) for at in (0, 1)]
     return texts[0].take(index), texts[1].take(index)
 
@@ -275,3 +459,42 @@ def partition_span(name: str) -> tuple[dt.datetime, dt.datetime] | None:
 
 def _time(text: str) -> Any:
     return dt.datetime.strptime(text, "%Y%m%dT%H%M%S")  # noqa: DTZ007  (no zone is written; it is taken as UTC)
+
+
+# === masks ============================================================================================================
+
+
+def mask_bytes(rows: Rows, spelling: str | None) -> tuple[pa.BinaryArray, Bools] | None:
+    """The masks of rows, and which texts are none (null then). None where there is no such column."""
+    place = rows.layout.known.get("change_mask")
+    if place is None:
+        return None
+    column = rows.content(place)
+    if is_binary(column.type):
+        return column.cast(pa.binary()), np.zeros(len(column), dtype=np.bool_)
+    return bitmask.parse(rows.text(place), spelling)
+
+
+def changed_columns(rows: Rows, settings: MaskSettings, columns: Sequence[str], findings: Findings) -> pa.ListArray:
+    """The data columns whose bit is set, by ``columns`` (all data columns in order); null where there is no mask."""
+    found = mask_bytes(rows, settings.spelling)
+    count = len(rows.offset)
+    if found is None:
+        return pa.nulls(count, pa.list_(pa.string()))
+    masks, wrong = found
+    texts = rows.text(rows.layout.known["change_mask"])
+    size = pc.fill_null(pc.binary_length(masks), 0).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(size > WIDTHS["change_mask"]).tolist():
+        findings.add(row, too_wide("change_mask", WIDTHS["change_mask"], int(size[row])))
+    for row in np.flatnonzero(wrong).tolist():
+        findings.add(row, no_mask(texts[row].as_py()))
+    offset, width = settings.offset, settings.offset + len(columns)
+    bits, beyond = bitmask.bits(masks, settings.order, width)
+    in_header = bits[:, :offset].any(axis=1)
+    for row in np.flatnonzero(in_header).tolist():
+        marked = np.flatnonzero(bits[row, :offset]).tolist()
+        findings.add(row, header_bits(texts[row].as_py(), marked, offset))
+    for row in np.flatnonzero(beyond).tolist():
+        findings.add(row, beyond_bits(texts[row].as_py(), width))
+    null = pc.is_null(masks).to_numpy(zero_copy_only=False)
+    return bitmask.names(bits[:, offset:], columns, null)
