@@ -163,9 +163,9 @@ def _frame(
     start: Ints,
     content: Ints,
     end: Ints,
-    status: Bytes,
     count: Ints,
     fault: Ints,
+    status: Bytes,
     starts: Spans,
     ends: Spans,
 ) -> tuple[int, int, int]:
@@ -301,50 +301,29 @@ def as_array(token: bytes) -> Bytes:
 # --- framing ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Framed:
-    """Segments as the kernel gives them, and where the next begins."""
+class _Framed(NamedTuple):
+    """Segments as the kernel gives them."""
 
-    place: int
     start: Ints
     content: Ints
     end: Ints
-    status: npt.NDArray[np.uint8]
-    count: Ints
+    fields: Ints
     fault: Ints
+    status: Bytes
     starts: Spans
     ends: Spans
 
 
 def _framed(
     buffer: Bytes, at: int, stop: int, is_end: bool, dialect: Dialect, width: int, room: int, longest: int = 0
-) -> _Framed:
-    """At most ``room`` segments that begin in ``[at, stop)``; ``longest``: bytes of a record (0: :data:`LONGEST`)."""
+) -> tuple[int, _Framed]:
+    """Where the next segment begins, and at most ``room`` that begin in ``[at, stop)``; ``longest``: bytes of a record
+    (0: :data:`LONGEST`)."""
     start, content, end, count, fault = np.empty((5, room), dtype=np.int64)
-    status = np.empty(room, dtype=np.uint8)
     starts, ends = np.empty((2, room, width), dtype=np.int32)
-    place, segments, good = _frame(
-        buffer,
-        at,
-        stop,
-        is_end,
-        longest or LONGEST,
-        *_tokens(dialect),
-        width,
-        start,
-        content,
-        end,
-        status,
-        count,
-        fault,
-        starts,
-        ends,
-    )
-    some = slice(0, segments)
-    return _Framed(
-        *(place, start[some], content[some], end[some], status[some], count[some], fault[some]),
-        *(starts[:good], ends[:good]),
-    )
+    out = _Framed(start, content, end, count, fault, np.empty(room, dtype=np.uint8), starts, ends)
+    place, segments, good = _frame(buffer, at, stop, is_end, longest or LONGEST, *_tokens(dialect), width, *out)
+    return place, _Framed._make([*(one[:segments] for one in out[:6]), starts[:good], ends[:good]])
 
 
 def records(
@@ -360,11 +339,10 @@ def records(
         last = min(stop - place, len(buffer))
         at = 0
         while at < last:
-            found = _framed(buffer, at, last, is_end, dialect, width, room)
+            at, found = _framed(buffer, at, last, is_end, dialect, width, room)
             if not len(found.start):
                 break
             yield _records(place, buffer, is_end, found, width)
-            at = found.place
         size = _WINDOW if at else size * 4  # the first record is longer than the window
         place += at
 
@@ -373,11 +351,11 @@ def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int)
     """Segments with their states, and the reasons of those that are not records."""
     blank = (found.content == found.start) & (found.status == _WHOLE) & (width != 1)
     damaged = found.status != _WHOLE
-    wrong = damaged | (~blank & (found.count != width))
+    wrong = damaged | (~blank & (found.fields != width))
     state = np.where(wrong, MALFORMED, np.where(blank, FILLER, RECORD)).astype(np.uint8)
     reasons: dict[int, str] = dict.fromkeys(np.flatnonzero(blank).tolist(), "blank line")
     for index in np.flatnonzero(wrong).tolist():
-        count, status = int(found.count[index]), int(found.status[index])
+        count, status = int(found.fields[index]), int(found.status[index])
         cut_off = is_end and int(found.end[index]) == len(buffer) and found.content[index] == found.end[index]
         if status == _WHOLE:
             reason, suffix = f"expected {width} fields, found {count}", " where the file ends"
@@ -392,7 +370,7 @@ def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int)
 
 
 def _damage(buffer: Bytes, found: _Framed, index: int, is_end: bool) -> str:
-    count, status, fault = int(found.count[index]), int(found.status[index]), int(found.fault[index])
+    count, status, fault = int(found.fields[index]), int(found.status[index]), int(found.fault[index])
     if status == _LONG:
         return f"a record longer than {LONGEST} bytes"
     if status == _OPEN:
@@ -408,14 +386,12 @@ def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> tuple[list[tu
     None if there is none. ``is_end``: the file ends with the buffer."""
     if not len(buffer):
         return None
-    found = _framed(buffer, 0, 1, is_end, dialect, 0, 1)
+    end, found = _framed(buffer, 0, 1, is_end, dialect, 0, 1)
     if not len(found.start) or found.status[0] != _WHOLE:
         return None
-    width = int(found.count[0])
-    again = _framed(buffer, 0, 1, is_end, dialect, width, 1)
-    if not len(again.starts):  # a blank line
-        return [(0, 0)] * width, found.place
-    return list(zip(again.starts[0].tolist(), again.ends[0].tolist(), strict=True)), found.place
+    width = int(found.fields[0])
+    _, again = _framed(buffer, 0, 1, is_end, dialect, width, 1)
+    return list(zip(again.starts[0].tolist(), again.ends[0].tolist(), strict=True)), end
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
@@ -500,9 +476,9 @@ def _widths(body: Bytes, dialect: Dialect, is_end: bool) -> list[int]:
     dialect, _ = line_end(body, dialect)
     head = body[:_HEAD]
     is_end = is_end and len(head) == len(body)
-    found = _framed(head, 0, len(head), is_end, dialect, 0, 2 * _RECORDS, _LONGEST_IN_HEAD)
-    counted = (found.status == _WHOLE) & ((found.count > 1) | (found.content > found.start))
-    widths: list[int] = found.count[counted][:_RECORDS].tolist()
+    _, found = _framed(head, 0, len(head), is_end, dialect, 0, 2 * _RECORDS, _LONGEST_IN_HEAD)
+    counted = (found.status == _WHOLE) & ((found.fields > 1) | (found.content > found.start))
+    widths: list[int] = found.fields[counted][:_RECORDS].tolist()
     return widths
 
 
