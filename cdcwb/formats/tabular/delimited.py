@@ -321,7 +321,7 @@ def _framed(
     (0: :data:`LONGEST`)."""
     start, content, end, count, fault = np.empty((5, room), dtype=np.int64)
     starts, ends = np.empty((2, room, width), dtype=np.int32)
-    out = _Framed(start, content, end, count, fault, np.empty(room, dtype=np.uint8), starts, ends)
+    out: Any = _Framed(start, content, end, count, fault, np.empty(room, dtype=np.uint8), starts, ends)
     place, segments, good = _frame(buffer, at, stop, is_end, longest or LONGEST, *_tokens(dialect), width, *out)
     return place, _Framed._make([*(one[:segments] for one in out[:6]), starts[:good], ends[:good]])
 
