@@ -10,7 +10,8 @@ import pyarrow as pa
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.json_values import CutOff, as_text
 from cdcwb.formats.qlik_kafka.decode import Document, Image, Parsed, Rows, read_message
-from cdcwb.formats.qlik_kafka.decode.rows import MASKS, Context, read_mask
+from cdcwb.formats.qlik_kafka.decode.rows import Context, read_mask
+from cdcwb.formats.qlik_kafka.layout import MASKS
 from cdcwb.formats.qlik_kafka.versions import NOBODY, from_names, table_of
 from cdcwb.model import Problem
 

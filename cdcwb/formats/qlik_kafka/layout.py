@@ -18,9 +18,14 @@ from cdcwb.words import joined, plural, visible
 __all__ = [
     "COLUMN_FACTS",
     "ENVELOPE",
+    "ENVELOPE_SCHEMA",
+    "FRAME",
     "IMAGES",
+    "LETTERS",
+    "MAGIC",
     "MASKS",
     "METADATA",
+    "RENAMED",
     "Column",
     "Meaning",
     "Row",
@@ -32,6 +37,27 @@ __all__ = [
     "row_meaning",
     "sequence_children",
 ]
+
+MAGIC: Final = "atMSG"
+"""What Qlik's envelope begins with (§2)."""
+
+FRAME: Final = 5
+"""Bytes of the Confluent framing: a zero and the schema's id, big-endian (§2.3)."""
+
+ENVELOPE_SCHEMA: Final = """{"type": "record", "name": "MessageEnvelope", "fields": [
+ {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 5}},
+ {"name": "type", "type": "string"},
+ {"name": "headers", "type": ["null", {"type": "map", "values": "string"}]},
+ {"name": "messageSchemaId", "type": ["null", "string"]},
+ {"name": "messageSchema", "type": ["null", "string"]},
+ {"name": "message", "type": "bytes"}]}"""
+"""The schema of the Avro envelope, as Qlik publishes it (§2.2)."""
+
+LETTERS: Final = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+"""Operations of the legacy form (§11)."""
+
+RENAMED: Final = {"change_seq": "changeSequence", "stream_position": "streamPosition", "ts": "timestamp"}
+"""Header fields of the legacy form, and what they are called otherwise (§11)."""
 
 
 # --- meanings ---------------------------------------------------------------------------------------------------------

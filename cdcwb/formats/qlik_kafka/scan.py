@@ -20,7 +20,6 @@ from cdcwb.formats.bitmask import Votes
 from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode import (
-    MAGIC,
     Bools,
     Document,
     Form,
@@ -33,7 +32,7 @@ from cdcwb.formats.qlik_kafka.decode import (
     read_message,
     values_of,
 )
-from cdcwb.formats.qlik_kafka.decode.avro import ENVELOPE
+from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, MAGIC
 from cdcwb.formats.qlik_kafka.versions import (
     LOBS,
     NOBODY,
@@ -246,7 +245,7 @@ class _Batch:
 
     def _enveloped(self, index: Ints) -> None:
         values = values_of(self.messages, index)
-        decoder = _NOTHING.decoder(ENVELOPE, ("type", "messageSchemaId", "messageSchema"))
+        decoder = _NOTHING.decoder(ENVELOPE_SCHEMA, ("type", "messageSchemaId", "messageSchema"))
         decoded = decoder.decode(values)
         for name, seen in (("messageSchemaId", self.found.schema_ids), ("messageSchema", self.found.schema_texts)):
             texts = decoded.column.field(name)

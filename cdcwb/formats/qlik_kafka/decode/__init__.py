@@ -18,7 +18,6 @@ from cdcwb.formats.qlik_kafka.decode.avro import (
 )
 from cdcwb.formats.qlik_kafka.decode.json import decode_json, is_json, read_document, read_message
 from cdcwb.formats.qlik_kafka.decode.rows import (
-    MAGIC,
     Bools,
     Context,
     Document,
@@ -34,7 +33,6 @@ from cdcwb.formats.qlik_kafka.decode.rows import (
 from cdcwb.formats.qlik_kafka.versions import Settings, Versions
 
 __all__ = [
-    "MAGIC",
     "Bools",
     "Document",
     "Form",

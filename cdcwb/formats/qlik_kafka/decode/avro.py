@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,6 @@ from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.avro import Schema, decode_one, parse_schema, to_text
 from cdcwb.formats.avro.schema import MARK, MEMBER
 from cdcwb.formats.qlik_kafka.decode.rows import (
-    MAGIC,
-    MASKS,
     Bools,
     Context,
     Document,
@@ -26,30 +24,17 @@ from cdcwb.formats.qlik_kafka.decode.rows import (
     hex_text,
     read_mask,
 )
+from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS
 from cdcwb.formats.qlik_kafka.versions import Settings, TableName, Version, table_of
 from cdcwb.model import Problem
 
-__all__ = ["ENVELOPE", "decode_confluent", "decode_enveloped", "decode_records"]
-
-ENVELOPE: Final = """{"type": "record", "name": "MessageEnvelope", "fields": [
- {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 5}},
- {"name": "type", "type": "string"},
- {"name": "headers", "type": ["null", {"type": "map", "values": "string"}]},
- {"name": "messageSchemaId", "type": ["null", "string"]},
- {"name": "messageSchema", "type": ["null", "string"]},
- {"name": "message", "type": "bytes"}]}"""
-"""The schema of the Avro envelope, as Qlik publishes it (§2.2)."""
-
-IMAGES: Final = ("data", "beforeData")
-
-FRAME: Final = 5
-"""Bytes of the Confluent framing: a zero and the schema's id, big-endian (§2.3)."""
+__all__ = ["decode_confluent", "decode_enveloped", "decode_records"]
 
 
 def decode_enveloped(values: pa.BinaryArray, index: Ints, context: Context) -> Parsed:
     """Messages in the Avro envelope; ``index`` are their numbers in the batch."""
     parsed = Parsed()
-    decoded = context.versions.decoder(ENVELOPE).decode(values)
+    decoded = context.versions.decoder(ENVELOPE_SCHEMA).decode(values)
     for at in np.flatnonzero(~decoded.ok).tolist():
         parsed.bad.append((int(index[at]), f"Avro envelope: {decoded.reason(at)}"))
     good = np.flatnonzero(decoded.ok)

@@ -22,7 +22,8 @@ from cdcwb.formats.arrays.texts import content_of, gather
 from cdcwb.formats.json_cut import Parts, complete_part
 from cdcwb.formats.json_spans import ARRAY, ESCAPED, KIND, NULL, OBJECT, STRING, Spans, spans_of
 from cdcwb.formats.json_values import MARK, CutOff, as_text, parse_json
-from cdcwb.formats.qlik_kafka.decode.rows import MAGIC, MASKS, Bools, Context, Document, Image, Parsed, Rows, read_mask
+from cdcwb.formats.qlik_kafka.decode.rows import Bools, Context, Document, Image, Parsed, Rows, read_mask
+from cdcwb.formats.qlik_kafka.layout import LETTERS, MAGIC, MASKS, RENAMED
 from cdcwb.formats.qlik_kafka.versions import NOBODY, TABLE_COLUMNS, TableName, Version, from_names, places_in, table_of
 from cdcwb.model import Problem
 
@@ -168,16 +169,12 @@ def _data_record(record_type: str, outer: dict[str, Any], body: dict[str, Any]) 
     return Document(record_type, outer, body, headers, data, before)
 
 
-_OPERATIONS: Final = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
-_RENAMED: Final = {"change_seq": "changeSequence", "stream_position": "streamPosition", "ts": "timestamp"}
-
-
 def _legacy(document: dict[str, Any]) -> Document:
     """The form of Attunity 5: images are arrays of objects with one key each, NULL is the text ``NULL`` (§11)."""
     letter = document["op"]
     outer = {name: value for name, value in document.items() if name not in ("data", "bu_data", "beforeData")}
-    headers = {"operation": _OPERATIONS.get(letter, letter)}
-    headers.update({new: document[old] for old, new in _RENAMED.items() if document.get(old) is not None})
+    headers = {"operation": LETTERS.get(letter, letter)}
+    headers.update({new: document[old] for old, new in RENAMED.items() if document.get(old) is not None})
     before = document.get("bu_data", document.get("beforeData"))
     return Document(letter, outer, document, headers, _row("data", document["data"]), _row("bu_data", before))
 
@@ -338,7 +335,7 @@ class _Batch:
             body, around = body.get(name) or _Node(0, None), body if name == "message" else None
         outer = {name: _place(_around(name, body, around), name) for name in one.outer}
         if one.is_legacy:
-            old = {new: name for name, new in _RENAMED.items()}
+            old = {new: name for name, new in RENAMED.items()}
             own = {name: _place(body.get(old[name]) if name in old else None, name) for name in one.headers}
             images = [_pairs(body.get("data")), _pairs(body.get("bu_data") or body.get("beforeData"))]
         else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,6 @@ from cdcwb.formats.qlik_kafka.versions import Settings, Version, Versions
 from cdcwb.model import Problem
 
 __all__ = [
-    "MAGIC",
-    "MASKS",
     "Bools",
     "Context",
     "Document",
@@ -43,11 +41,6 @@ Bools = npt.NDArray[np.bool_]
 
 Images: TypeAlias = bool | frozenset[str]
 """Which columns of row images are wanted: all, none, or these (JSON rows always have all of theirs)."""
-
-MAGIC: Final = "atMSG"
-"""What Qlik's envelope begins with (§2)."""
-
-MASKS: Final = ("changeMask", "columnMask")
 
 
 # --- wire forms -------------------------------------------------------------------------------------------------------

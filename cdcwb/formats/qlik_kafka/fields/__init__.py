@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from cdcwb.formats.base import Field
-from cdcwb.formats.qlik_kafka.fields.avro import FRAME, bare, enveloped, framed
+from cdcwb.formats.qlik_kafka.fields.avro import bare, enveloped, framed
 from cdcwb.formats.qlik_kafka.fields.json import Resolve, json_message
 from cdcwb.formats.qlik_kafka.layout import (
+    FRAME,
     Column,
 )
 from cdcwb.model import Problem

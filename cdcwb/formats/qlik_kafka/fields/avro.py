@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -19,6 +18,8 @@ from cdcwb.formats.qlik_kafka.fields.json import Resolve
 from cdcwb.formats.qlik_kafka.layout import (
     COLUMN_FACTS,
     ENVELOPE,
+    ENVELOPE_SCHEMA,
+    FRAME,
     IMAGES,
     MASKS,
     METADATA,
@@ -36,34 +37,16 @@ from cdcwb.formats.qlik_kafka.layout import (
 from cdcwb.model import Problem
 from cdcwb.words import visible
 
-__all__ = ["FRAME", "bare", "enveloped", "framed"]
+__all__ = ["bare", "enveloped", "framed"]
 
 Columns = Sequence[Column] | None
 
-FRAME: Final = 5
-"""Bytes of the Confluent framing."""
-
 _INDEX: Final = "union index"
-_TEXT: Final = "string"
-_SCHEMA: Final = json.dumps(
-    {
-        "type": "record",
-        "name": "MessageEnvelope",
-        "fields": [
-            {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 5}},
-            {"name": "type", "type": _TEXT},
-            {"name": "headers", "type": ["null", {"type": "map", "values": _TEXT}]},
-            {"name": "messageSchemaId", "type": ["null", _TEXT]},
-            {"name": "messageSchema", "type": ["null", _TEXT]},
-            {"name": "message", "type": "bytes"},
-        ],
-    }
-)
 
 
 def enveloped(value: bytes, resolve: Resolve | None, order: str, columns: Columns) -> Field:
     """The tree of a value in Qlik's envelope."""
-    found = anatomy(parse_schema(_SCHEMA), value)
+    found = anatomy(parse_schema(ENVELOPE_SCHEMA), value)
     parts = {field.name: field for field in found.children}
     kind = parts["type"].value if "type" in parts else None
     broken = found.problem is not None or _has_problem(found.children)

@@ -19,8 +19,10 @@ from cdcwb.formats.qlik_kafka.layout import (
     COLUMN_FACTS,
     ENVELOPE,
     IMAGES,
+    LETTERS,
     MASKS,
     METADATA,
+    RENAMED,
     Column,
     Meaning,
     Row,
@@ -155,8 +157,6 @@ _LEGACY: Final = {
     "bu_data": "the before image",
     "beforeData": "the before image",
 }
-_RENAMED: Final = {"stream_position": "streamPosition", "change_seq": "changeSequence", "ts": "timestamp"}
-_LETTERS: Final = {"F": "REFRESH", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 _KINDS: Final = {
     "record": "a data message",
     "metadata": "a metadata message, one version of a table's structure,",
@@ -204,7 +204,7 @@ class _Tree:
         meaning = form.wrong or f"{_KINDS[form.section]} as JSON"
         if form.envelope is not None and form.wrong is None:
             meaning += " in Qlik's envelope"
-        operation = self.row.operation if form.section != "legacy" else _LETTERS.get(form.record_type)
+        operation = self.row.operation if form.section != "legacy" else LETTERS.get(form.record_type)
         if operation is not None:
             meaning += f": {header('operation', operation)[0]}"
         children = self.inside(self.root, "envelope" if form.body is not self.root else form.section)
@@ -364,9 +364,9 @@ class _Tree:
         if name in ("data", "bu_data", "beforeData"):
             return ("pairs" if element.kind == "array" else "pair"), (_LEGACY[name], None)
         if name == "op":
-            return "unknown", header("operation", _LETTERS.get(element.text or "", element.text))
-        if name in _RENAMED:
-            return "unknown", header(_RENAMED[name], self.text(element))
+            return "unknown", header("operation", LETTERS.get(element.text or "", element.text))
+        if name in RENAMED:
+            return "unknown", header(RENAMED[name], self.text(element))
         return "unknown", (_LEGACY.get(name, "an unknown field"), None)
 
 
