@@ -26,4 +26,6 @@ if ! { "${pip[@]}" --upgrade pip && "${pip[@]}" --editable ".[$extra]"; } >"$log
   echo "the environment could not be made; all of pip's output is in $log" >&2
   exit 1
 fi
+echo "compiling the decoders' loops …"
+"$folder/bin/python" scripts/warm_kernels.py
 touch "$folder/.ready"
