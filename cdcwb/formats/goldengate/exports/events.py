@@ -97,15 +97,16 @@ class Record:
     def columns(self, part: str) -> Mapping[str, Any] | None:
         """The before or after image without the companions that mark missing columns."""
         image: Mapping[str, Any] | None = getattr(self, part)
-        names = None if image is None else _without_companions(tuple(image))
-        return image if image is None or names is None else {name: image[name] for name in names}
+        pairs = () if image is None else _companions(tuple(image))
+        return {name: image[name] for name, _ in pairs} if image and pairs else image
 
     def image(self, part: str) -> Mapping[str, Any] | None:
         """The same without the columns that are missing from the record."""
-        image, columns = getattr(self, part), self.columns(part)
-        if columns is None or len(columns) == len(image):
-            return columns
-        return {name: value for name, value in columns.items() if not _is_true(image.get(name + _MISSING))}
+        image: Mapping[str, Any] | None = getattr(self, part)
+        pairs = () if image is None else _companions(tuple(image))
+        if image is None or not pairs:
+            return image
+        return {name: image[name] for name, flag in pairs if not flag or not _is_true(image[flag])}
 
     def texts(self, part: str, values: Mapping[str, Any]) -> dict[str, str | None]:
         """Values of a part as text."""
@@ -139,10 +140,11 @@ def _layout_of(headers: tuple[str, ...], tokens: tuple[str, ...]) -> _Layout:
 
 
 @lru_cache(maxsize=4096)
-def _without_companions(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The columns that are not companions of others; None where no column is one."""
-    columns = tuple(name for name in names if not is_companion(name, names))
-    return columns if len(columns) < len(names) else None
+def _companions(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The columns of an image, each with its companion (empty if it has none); empty where none has one."""
+    there = set(names)
+    pairs = [(name, name + _MISSING) for name in names if not is_companion(name, there)]
+    return tuple((name, flag if flag in there else "") for name, flag in pairs) if len(pairs) < len(names) else ()
 
 
 def is_companion(name: str, names: Collection[str]) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -403,15 +403,25 @@ _ESCAPED: Final = dict(
 
 
 class Literal(NamedTuple):
-    """A bytes literal in a line: ``[first, last)`` is the text between its quotes, ``value`` its bytes, ``offsets``
-    where in the line each of them begins (and ``last``). ``closed`` is false where the closing quote is missing: then
-    it reaches to the end of the line."""
+    """A bytes literal in a line: ``[first, last)`` is the text between its quotes, ``value`` its bytes. ``closed`` is
+    false where the closing quote is missing: then it reaches to the end of the line."""
 
+    line: bytes
     first: int
     last: int
     value: bytes
     closed: bool
-    offsets: Ints
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where in the line each byte of the value begins, and ``last``."""
+        offsets: list[int] = []
+        at = self.first
+        for escape in _ESCAPE.finditer(self.line, self.first, self.last):
+            offsets += range(at, escape.start())
+            offsets += [escape.start()] * len(_escaped(escape))
+            at = escape.end()
+        return [*offsets, *range(at, self.last + 1)]
 
 
 def has_literals(text: bytes) -> bool:
@@ -430,16 +440,7 @@ def find_literal(line: bytes) -> Literal | None:
     closed = line[last : last + 1] == begin[1]
     if not closed:
         last = len(line.rstrip(b"\r\n"))
-    parts: list[bytes] = []
-    offsets: list[Ints] = []
-    at = first
-    for escape in _ESCAPE.finditer(line, first, last):
-        byte = _escaped(escape)
-        parts += line[at : escape.start()], byte
-        offsets += np.arange(at, escape.start()), np.full(len(byte), escape.start())
-        at = escape.end()
-    value = b"".join([*parts, line[at:last]])
-    return Literal(first, last, value, closed, np.concatenate([*offsets, np.arange(at, last + 1)]))
+    return Literal(line, first, last, _ESCAPE.sub(_escaped, line[first:last]), closed)
 
 
 def _escaped(escape: re.Match[bytes]) -> bytes:
@@ -531,8 +532,8 @@ def _describe(
     return text, "a column of the row" if part == "row" else f"a column of the row {part} the change"
 
 
-def _moved(tree: Field, line: bytes, offsets: Ints) -> Field:
+def _moved(tree: Field, line: bytes, offsets: Sequence[int]) -> Field:
     """The field tree of a literal's value with the offsets and bytes of its line."""
-    start, stop = int(offsets[tree.offset]), int(offsets[tree.offset + tree.length])
+    start, stop = offsets[tree.offset], offsets[tree.offset + tree.length]
     children = tuple(_moved(child, line, offsets) for child in tree.children)
     return replace(tree, offset=start, length=stop - start, raw=line[start:stop], children=children)
