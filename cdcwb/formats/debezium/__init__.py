@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def _messages(plan: Plan, split: int) -> Iterator[tuple[Messages, Where, int]]:
 def _typed(
     plan: Plan, messages: Messages, index: Any, reading: Reading, request: TableRequest
 ) -> Iterator[pa.RecordBatch]:
-    rows = rows_of(messages, reading, True)
+    rows = rows_of(messages, replace(reading, table=request.name), True)
     indices = np.broadcast_to(index, len(rows)).tolist()
     for row, one, offset in zip(rows, indices, messages.offset.tolist(), strict=True):
         row.update(file_index=one, offset=offset)

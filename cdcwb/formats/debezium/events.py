@@ -12,12 +12,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb import model
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.debezium.decode import document_of, text_of
 from cdcwb.formats.debezium.layout import OPERATIONS, UNAVAILABLE, position_of, transaction_of
-from cdcwb.formats.debezium.table import Versions, described_tables, row_type, shape_of
-from cdcwb.formats.event_batch import EventBatch, columns_of
+from cdcwb.formats.debezium.table import Versions, described_tables, is_of, row_type, shape_of
+from cdcwb.formats.event_batch import batch_of, columns_of
 from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of
 from cdcwb.formats.messages.rows import Where
@@ -36,39 +35,32 @@ _STATE: Final = {
     TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
 }
 _IMAGES: Final = frozenset({"key", "before", "after", "changed_columns", "present_columns", "problems"})
-_GIVEN: Final = frozenset({"format", "file", "file_index", "offset", "length", "offset_unit", "raw"})
 _TIMES: Final = (("ts_ns", 1000), ("ts_us", 1), ("ts_ms", 0))
 _LAST: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How messages are read: the schemas of the registry, the versions of tables, and what stands for a value that
-    was not captured. ``bare``: the Avro schema of values without a frame, which their file names."""
+    """How messages are read: the schemas of the registry, the versions of tables, and the placeholder of a value that
+    was not captured. ``bare``: the Avro schema of values without a frame, which their file names. ``table``: images are
+    needed of this table only, and headers of none (None: of all)."""
 
     schemas: Schemas
     versions: Versions
     unavailable: str = UNAVAILABLE
     bare: str | None = None
+    table: str | None = None
 
 
 def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted) -> pa.RecordBatch:
     """The events of one batch of messages."""
-    batch = EventBatch(len(messages), wanted)
-    batch.constant("format", FORMAT)
-    where.fill(batch, messages)
+    given = {"format": FORMAT, **where.columns(messages), "raw": None}
     if wanted.raw:
         message = messages.state == 0
         raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
-        batch.put("raw", raw)
+        given["raw"] = raw
     rows = rows_of(messages, reading, wanted.images and wanted.needs(*_IMAGES))
-    arrays = []
-    for one, given in zip(model.EVENTS, batch.build().columns, strict=True):
-        if one.name in _GIVEN or not wanted.needs(one.name):
-            arrays.append(given)
-        else:
-            arrays.append(pa.array([row.get(one.name) for row in rows], one.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+    return batch_of(rows, given, wanted)
 
 
 def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
@@ -192,7 +184,7 @@ def _change(body: Body, key: Body | None, reading: Reading, images: bool, remark
         "changed_at": _time(source, remarks),
         "schema_name": None if is_message else schema,
         "table_name": None if is_message else table,
-        "headers": _headers(body),
+        "headers": _headers(body) if reading.table is None else {},
     }
     block = content.get("transaction")
     block = block if isinstance(block, dict) else {}
@@ -204,7 +196,7 @@ def _change(body: Body, key: Body | None, reading: Reading, images: bool, remark
     document = is_document(source)
     version = reading.versions.find(schema, table, shape_of(body, document))
     row["table_version"] = None if version is None else version.table_version
-    if images:
+    if images and (reading.table is None or is_of(reading.table, schema, table)):
         _images(row, body, key, document, reading.unavailable, remarks)
     return row
 

@@ -23,6 +23,7 @@ __all__ = [
     "Version",
     "Versions",
     "described_tables",
+    "is_of",
     "row_type",
     "shape_of",
     "typed_rows",
@@ -227,7 +228,11 @@ def typed_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Events of one table, given as dictionaries, as typed columns; nothing where none is of the table."""
     types = column_types(versions, request)
-    chosen = [row for row in rows if row.get("kind") == Kind.CHANGE and _is_of(row, request.name)]
+    chosen = [
+        row
+        for row in rows
+        if row.get("kind") == Kind.CHANGE and is_of(request.name, row.get("schema_name"), row.get("table_name"))
+    ]
     if not chosen:
         return
     schema = typed_schema(versions, request)
@@ -244,6 +249,6 @@ def typed_rows(
     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _is_of(row: Mapping[str, Any], name: str) -> bool:
-    schema, table = row.get("schema_name"), row.get("table_name")
+def is_of(name: str, schema: str | None, table: str | None) -> bool:
+    """Is this table called ``name``, with or without its schema?"""
     return table is not None and name in (table, f"{schema}.{table}")

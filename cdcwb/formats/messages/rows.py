@@ -361,16 +361,23 @@ class Where:
     file_index: int | pa.Array
     unit: str
 
+    def columns(self, messages: Messages) -> dict[str, Any]:
+        """The columns of location of all messages, each an array or the value of all of them."""
+        return {
+            "file": self.file,
+            "file_index": self.file_index,
+            "offset_unit": self.unit,
+            "offset": pa.array(messages.offset),
+            "length": pa.array(messages.length),
+        }
+
     def fill(self, batch: EventBatch, messages: Messages) -> None:
-        """Puts the places of all messages into a batch of events."""
-        for name, value in (("file", self.file), ("file_index", self.file_index)):
-            if isinstance(value, (str, int)):
-                batch.constant(name, value)
-            else:
+        """Puts the locations of all messages into a batch of events."""
+        for name, value in self.columns(messages).items():
+            if isinstance(value, pa.Array):
                 batch.put(name, value)
-        batch.constant("offset_unit", self.unit)
-        batch.put("offset", pa.array(messages.offset))
-        batch.put("length", pa.array(messages.length))
+            else:
+                batch.constant(name, value)
 
 
 def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:
