@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.log import LOG
-from cdcwb.formats.idm_event_log.table_key import TableKeyError, parse
-from cdcwb.formats.idm_event_log.times import parse_times
+from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
+from cdcwb.formats.idm_event_log.decode.values import parse_times
+from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.xds import ROWS, Settings, documents, publish
 from cdcwb.xds.plain import document_of
 

@@ -18,7 +18,7 @@ from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Pairing, Wa
 from cdcwb.formats.clock import frozen_times, of_sequences
 from cdcwb.formats.delivered import read_problems
 from cdcwb.formats.halves import WHOLE
-from cdcwb.formats.idm_event_log.spellings import WITH_SPELLING, key_spellings, spelt
+from cdcwb.formats.idm_event_log.changes import WITH_SPELLING, key_spellings, spelt
 from cdcwb.formats.selecting import with_problems
 from cdcwb.formats.summaries import Groups, incomplete, summarised
 from cdcwb.model import Problem

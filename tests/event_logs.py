@@ -12,7 +12,7 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb.formats.idm_event_log.log import COLUMNS, OLDER_ORDER
+from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 
 __all__ = ["CONTAINERS", "Row", "as_csv", "as_jsonl", "as_sql", "ordered", "rows", "write"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.log import LOG
+from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.xds.event import EVENT, TYPES
 
 SPECIAL = ("\r", "\n", "\t", " ", '"', "'", "&", "<", ">", "]]>", "&amp;", "\\", "+", "=", ",", ";", "\U0001f600", "é")

@@ -13,7 +13,7 @@ from cdcwb.analysis.event_log_kept import kept_in
 from cdcwb.analysis.event_log_page import LogPage, Records, evenly
 from cdcwb.analysis.frames import table_name
 from cdcwb.analysis.xds_changes import LEFT_OUT, PUBLISHED, xds_of_changes
-from cdcwb.formats.idm_event_log.log import FORMAT
+from cdcwb.formats.idm_event_log.layout import FORMAT
 from cdcwb.model import Operation
 from cdcwb.xds import Settings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.log import COLUMNS, FORMAT
+from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.model import Kind, Operation
 
 if TYPE_CHECKING:

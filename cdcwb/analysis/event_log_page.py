@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from cdcwb.analysis import event_log
 from cdcwb.analysis.event_log_kept import LogOnce, kept_in
 from cdcwb.analysis.xds import publish_rows
-from cdcwb.formats.idm_event_log.facts import EVENT_TYPES
+from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.model import Problem
 from cdcwb.words import count, visible
 from cdcwb.xds import Decision, Settings, Snapshot

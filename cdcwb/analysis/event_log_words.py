@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from cdcwb.formats.idm_event_log.facts import EVENT_TYPES
+from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.model import Operation
 from cdcwb.words import count, joined, moment, plural, tally, visible
 from cdcwb.xds import SETTINGS, Decision, Settings

@@ -22,8 +22,8 @@ from cdcwb.explore.halves import halves, of_changes
 from cdcwb.explore.values import has, holds
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Pairing, Wanted
-from cdcwb.formats.idm_event_log import statements
-from cdcwb.formats.idm_event_log.laid import ranges
+from cdcwb.formats.idm_event_log import changes
+from cdcwb.formats.idm_event_log.decode.values import ranges
 from cdcwb.index.build import read_arrow, write_arrow
 from cdcwb.index.columns import Bools, Codes, Column
 from cdcwb.index.source import Source
@@ -171,13 +171,13 @@ class Search:
             known: Ints = read_arrow(path)["first"].to_numpy()
             return known
         keys = [np.full(self._index.records, -1, np.int64) for _ in range(3)]
-        for batch in self._batches(np.ones(self._index.records, np.bool_), (*_READ[:2], *statements.READ), False):
+        for batch in self._batches(np.ones(self._index.records, np.bool_), (*_READ[:2], *changes.READ), False):
             if self._stopped.is_set():
                 return None
             rows = self._index.exactly(batch["file_index"].to_numpy(), batch["offset"].to_numpy())
-            for all_rows, found in zip(keys, statements.keys_of_rows(batch), strict=True):
+            for all_rows, found in zip(keys, changes.keys_of_rows(batch), strict=True):
                 all_rows[rows[rows >= 0]] = found[rows >= 0]
-        group = statements.of_statements(*keys)
+        group = changes.of_statements(*keys)
         with suppress(OSError):  # a folder that cannot be written: it is made for each search
             write_arrow(beside := path.with_name(f".{path.name}-{get_ident()}"), pa.table({"first": group}))
             beside.replace(path)

@@ -18,7 +18,7 @@ FORMATS: Final = {
     "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
     "qlik-kafka": ("cdcwb.formats.qlik_kafka", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table", "QlikChangeTable"),
-    "idm-event-log": ("cdcwb.formats.idm_event_log.format", "IdmEventLog"),
+    "idm-event-log": ("cdcwb.formats.idm_event_log", "IdmEventLog"),
     "debezium": ("cdcwb.formats.debezium", "Debezium"),
 }
 """Format name -> module and class."""

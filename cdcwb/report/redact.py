@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.key_grammar import SPECIAL
-from cdcwb.formats.idm_event_log.log import FORMAT as EVENT_LOG
+from cdcwb.formats.idm_event_log.decode.keys import SPECIAL
+from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem
 from cdcwb.words import visible

@@ -18,10 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.formats.assembly import finished
-from cdcwb.formats.idm_event_log import spellings
-from cdcwb.formats.idm_event_log.changes import joined_rows
-from cdcwb.formats.idm_event_log.spellings import SPELT, WITH_SPELLING
-from cdcwb.formats.idm_event_log.statements import OBJECT, TYPES, first_rows
+from cdcwb.formats.idm_event_log import changes as event_log
+from cdcwb.formats.idm_event_log.changes import OBJECT, SPELT, TYPES, WITH_SPELLING, first_rows, joined_rows
 from cdcwb.model import CHANGES, EVENTS, Kind, Problem
 
 if TYPE_CHECKING:
@@ -185,7 +183,7 @@ def repeated_records(events: DataFrame) -> DataFrame:
 
 def key_spellings(events: DataFrame) -> DataFrame:
     """One row for each key of a table that is written in several ways, with that as its ``problem``
-    (:mod:`cdcwb.formats.idm_event_log.spellings`)."""
+    (:mod:`cdcwb.formats.idm_event_log.changes`)."""
     spelling = F.col("headers")["table_key"]
     rows = _records(events).filter(spelling.isNotNull() & F.col("key").isNotNull())
     whole = F.struct(*WITH_SPELLING.names)
@@ -199,7 +197,7 @@ def key_spellings(events: DataFrame) -> DataFrame:
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = list(batches)
         if given:
-            yield spellings.key_spellings(pa.Table.from_batches(given).cast(WITH_SPELLING))
+            yield event_log.key_spellings(pa.Table.from_batches(given).cast(WITH_SPELLING))
 
     found = firsts.repartition("schema_name", "table_name").mapInArrow(told, from_arrow_schema(SPELT))
     return found.withColumn("problem", F.col("problems")[0])

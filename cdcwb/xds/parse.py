@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lxml import etree
 
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.idm_event_log.log import LOG
+from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.xds.event import ATTRIBUTE, EVENT, TYPES, Verb
 from cdcwb.xds.markup import attributes_of
 
@@ -263,7 +263,7 @@ def _a(tag: str) -> str:
 
 
 def to_rows(events: pa.Table, *, event_time: str = "1970-01-01 00:00:00") -> pa.Table:
-    """Rows of the event log (:data:`~cdcwb.formats.idm_event_log.log.LOG`) that say the same, of types 1 to 4.
+    """Rows of the event log (:data:`~cdcwb.formats.idm_event_log.layout.LOG`) that say the same, of types 1 to 4.
 
     record_id counts from 1; the status is N, the perpetrator NULL. An ``add`` without attributes becomes one row of
     type 1 with NULL for its first key column. Value types and class names have no place there, and events of one object

@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.log import LOG
+from cdcwb.formats.idm_event_log.layout import LOG
 
 __all__ = ["CURRENT", "CYCLE", "DECISIONS", "NUMBERS", "OWN", "ROWS", "STATE", "Decision", "State"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.idm_event_log import rules
-from cdcwb.formats.idm_event_log.log import COLUMNS
-from cdcwb.formats.idm_event_log.table_key import parse_column
+from cdcwb.formats.idm_event_log.decode.keys import parse_column
+from cdcwb.formats.idm_event_log.events import check, fatal, typed
+from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.words import visible
 from cdcwb.xds.rows import OWN, Decision
 from cdcwb.xds.settings import Settings
@@ -42,33 +42,33 @@ def own_decisions(rows: pa.Table, settings: Settings) -> pa.Table:
 
 def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     log = batch.select(list(COLUMNS))
-    typed = rules.typed(log)
-    kind = numbers(typed.event_type, 0)
+    said = typed(log)
+    kind = numbers(said.event_type, 0)
     status, user = batch["status"], batch["perpetrator"]
     repeated = _true(batch["repeated"])
     event_us = batch["event_us"]
 
     new = _true(pc.equal(status, "N"))
-    nameless = _true(pc.is_null(typed.record_id))
+    nameless = _true(pc.is_null(said.record_id))
     skipped_by_status = ~new & ~(nameless & ~_true(_other_character(status)))
     own_user = np.zeros(len(new), dtype=np.bool_)
     if settings.driver_user is not None and not settings.allow_loopback:
         own_user = _true(pc.equal(user, settings.driver_user)) & ~nameless
     skipped = skipped_by_status | own_user
-    fatal = rules.fatal(log, typed, parse_column(log["table_key"])) | repeated | nameless
+    broken = fatal(log, said, parse_column(log["table_key"])) | repeated | nameless
     late = np.zeros(len(new), dtype=np.bool_)
     timeless = late
     if settings.future_events:
         timeless = _true(pc.is_null(event_us))
         if settings.as_of_us is not None:
             late = _true(pc.greater(event_us, settings.as_of_us))
-    invalid = ~skipped & (fatal | timeless)
+    invalid = ~skipped & (broken | timeless)
     waiting = ~skipped & ~invalid & late
     polled = ~(skipped | invalid | waiting)
     valueless = _true(pc.is_null(batch["old_value"])) & _true(pc.is_null(batch["new_value"]))
     nothing = polled & (kind == 2) & valueless
     finished = new | _true(pc.is_in(status, pa.array(list(_DONE))))
-    deletes = (kind == 4) & ~fatal & ~timeless & ~late & finished
+    deletes = (kind == 4) & ~broken & ~timeless & ~late & finished
 
     decision = pa.nulls(batch.num_rows, pa.string())
     reason = _remarks(user, polled, settings)
@@ -89,8 +89,8 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     verbs = pa.array([None, *(str(settings.verb_of(number)) for number in range(1, 9))], pa.string())
     return pa.RecordBatch.from_arrays(
         [
-            typed.record_id,
-            typed.event_type,
+            said.record_id,
+            said.event_type,
             verbs.take(pa.array(kind)),
             order_time,
             decision,
@@ -155,7 +155,7 @@ def _why_invalid(batch: pa.RecordBatch, invalid: Bools, repeated: Bools, timeles
     chosen = batch.take(pa.array(wrong))
     sentences: list[list[str]] = [[] for _ in wrong]
     if len(wrong):
-        for finding in rules.check(chosen.select(list(COLUMNS))):
+        for finding in check(chosen.select(list(COLUMNS))):
             if finding.fatal:
                 sentences[finding.row].append(finding.sentence)
     for row, (record_id, time) in enumerate(

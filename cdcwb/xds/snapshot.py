@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.table_key import parse_column
+from cdcwb.formats.idm_event_log.decode.keys import parse_column
 from cdcwb.xds.rows import CURRENT, State
 from cdcwb.xds.settings import split_table
 from cdcwb.xds.snapshot_files import read_table

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.formats.idm_event_log import sentences
+from cdcwb.formats.idm_event_log import events as sentences
+from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, padded, parse
+from cdcwb.formats.idm_event_log.decode.values import FORMS, Printed, read_time, zone_of
 from cdcwb.formats.idm_event_log.events import VALUES, Source, split_name
-from cdcwb.formats.idm_event_log.facts import EVENT_TYPES, STATUSES, EventType
-from cdcwb.formats.idm_event_log.log import COLUMNS
-from cdcwb.formats.idm_event_log.table_key import TableKeyError, padded, parse
-from cdcwb.formats.idm_event_log.times import FORMS, Printed, read_time, zone_of
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
 from cdcwb.formats.zones import to_utc
 from cdcwb.model import Kind, Operation, Problem
 
@@ -50,7 +49,7 @@ class Moment:
 
 
 def whole_number(text: str | None) -> int | None:
-    """A number from 1 to 2^63 - 1, None for all else; see :func:`cdcwb.formats.idm_event_log.rules.numbers_of`."""
+    """A number from 1 to 2^63 - 1, None for all else; see :func:`cdcwb.formats.idm_event_log.events.numbers_of`."""
     match = None if text is None else _WHOLE.fullmatch(text)
     if match is None or len(match[1]) > 19:
         return None

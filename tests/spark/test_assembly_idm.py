@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.formats.idm_event_log.statements import keys_of_rows, of_statements
+from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
 from cdcwb.spark.objects import join_statements, key_spellings, repeated_records
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING
-from cdcwb.formats.idm_event_log.format import IdmEventLog
-from cdcwb.formats.idm_event_log.statements import keys_of_rows, of_statements
+from cdcwb.formats.idm_event_log import IdmEventLog
+from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
 
 HEADING = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
 FORMAT = cast(IdmEventLog, get_format("idm-event-log"))

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.base import Field
-from cdcwb.formats.idm_event_log.dissect import Cell, dissect
 from cdcwb.formats.idm_event_log.events import Source
-from cdcwb.formats.idm_event_log.facts import EVENT_TYPES
-from cdcwb.formats.idm_event_log.log import COLUMNS
+from cdcwb.formats.idm_event_log.inspect import Cell, dissect
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES
 from cdcwb.model import OffsetUnit
 from tests.reference.idm_rows import rules
 

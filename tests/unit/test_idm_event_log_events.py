@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cdcwb import model
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.idm_event_log.events import Source, split_name, split_names, to_events
-from cdcwb.formats.idm_event_log.log import COLUMNS, LOG, Finding
+from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.model import OffsetUnit, Problem
 from tests.reference.idm_rows import event
 

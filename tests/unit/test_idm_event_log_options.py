@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.columns import REDUCED, assign, find_null_text
-from cdcwb.formats.idm_event_log.log import COLUMNS, OLDER_ORDER
-from cdcwb.formats.idm_event_log.options import Options
+from cdcwb.formats.idm_event_log.columns import REDUCED, Options, assign, find_null_text
+from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 from tests.event_logs import ordered, rows
 
 SAMPLE = rows(30)

@@ -13,7 +13,7 @@ import pytest
 from cdcwb import model
 from cdcwb.formats import get_format, identify, inspect
 from cdcwb.formats.base import EVERYTHING, TableRequest, Wanted
-from cdcwb.formats.idm_event_log.log import COLUMNS
+from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb_synth.mutate import mutate
 from tests.event_logs import CONTAINERS, as_csv, as_jsonl, as_sql, rows, write
 from tests.local import ledger, plan_of, read

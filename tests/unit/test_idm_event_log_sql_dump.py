@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdcwb.formats.idm_event_log.sql_dump import Segments, segments
-from cdcwb.formats.idm_event_log.sql_outline import find_begin, looks_like_dump, outline, value_places
-from cdcwb.formats.idm_event_log.sql_values import column, value_of
+from cdcwb.formats.idm_event_log.decode.literals import column, value_of
+from cdcwb.formats.idm_event_log.decode.sql import (
+    Segments,
+    find_begin,
+    looks_like_dump,
+    outline,
+    segments,
+    value_places,
+)
 from cdcwb_synth.mutate import mutate
 from tests.event_logs import as_sql, rows
 

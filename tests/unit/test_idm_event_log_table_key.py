@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from cdcwb.formats.idm_event_log.table_key import (
+from cdcwb.formats.idm_event_log.decode.keys import (
     BLANKS,
     SPECIAL,
     TableKeyError,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from cdcwb.formats.idm_event_log.log import LOG
-from cdcwb.formats.idm_event_log.rules import typed
+from cdcwb.formats.idm_event_log.events import typed
+from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.xds import ROWS, Settings, Snapshot, publish
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.idm_event_log.log import LOG
+from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.xds import EVENT, ROWS, Settings, documents, parse_documents, publish, to_rows, validate
 from tests.xds_events import log_rows, made
 

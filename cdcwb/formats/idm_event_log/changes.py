@@ -8,8 +8,10 @@ reads on, up to the first row that follows from none before it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -20,15 +22,124 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.assembly import joined as together
 from cdcwb.formats.base import OF_CHANGES, Wanted
-from cdcwb.formats.idm_event_log import sentences
-from cdcwb.formats.idm_event_log.laid import Bools, Ints
+from cdcwb.formats.idm_event_log.decode.keys import same_objects
+from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
+from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
 from cdcwb.formats.idm_event_log.plan import Plan
-from cdcwb.formats.idm_event_log.reader import read_events
-from cdcwb.formats.idm_event_log.statements import first_rows, keys_of_rows, records_of
 from cdcwb.formats.selecting import with_problems
-from cdcwb.model import ChangeSource, Kind, Problem
+from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
-__all__ = ["NEAR", "joined_rows", "read_changes", "read_checked", "read_spellings"]
+__all__ = [
+    "NEAR",
+    "OBJECT",
+    "READ",
+    "SPELT",
+    "TYPES",
+    "WITH_SPELLING",
+    "first_rows",
+    "joined_rows",
+    "key_spellings",
+    "keys_of_rows",
+    "of_statements",
+    "read_changes",
+    "read_checked",
+    "read_spellings",
+    "records_of",
+    "spelt",
+]
+
+OBJECT: Final = ("table_name", "table_key", "perpetrator", "event_time")
+"""The columns of the log that rows of one statement share, besides their operation."""
+
+READ: Final = ("kind", "operation", "record_type", "position", "changed_columns", "headers")
+"""The columns of events that :func:`keys_of_rows` reads."""
+
+TYPES: Final = tuple(map(str, PER_FIELD))
+"""Event types that are about one column (§3.2)."""
+
+_BETWEEN: Final = "\x1f"
+_NULL: Final = "\x00"
+
+
+def keys_of_rows(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
+    """Of each event (:data:`READ`) of a log its record_id (-1: it is not a row, or has none), a number that rows of
+    one statement share, and a number for its column; -1 where the row belongs to no other, as rows do whose record_id,
+    object or column is not known."""
+    is_change = pc.equal(events["kind"], str(Kind.CHANGE))
+    of_object = [pc.map_lookup(events["headers"], name, "first") for name in OBJECT]
+    joins = pc.and_(is_change, pc.is_in(events["record_type"], value_set=pa.array(TYPES)))
+    joins = pc.and_(joins, pc.fill_null(pc.equal(pc.list_value_length(events["changed_columns"]), 1), False))
+    for needed in (events["position"], *of_object[:2]):
+        joins = pc.and_(joins, needed.is_valid())
+    column = np.full(len(events), -1, np.int64)
+    column[joins.to_numpy(zero_copy_only=False)] = _hashes(pc.list_flatten(events["changed_columns"].filter(joins)))
+    texts = [events["operation"], *of_object]
+    together = pc.binary_join_element_wise(*texts, _BETWEEN, null_handling="replace", null_replacement=_NULL)
+    return records_of(events), _hashes(together), column
+
+
+def records_of(events: pa.RecordBatch) -> Ints:
+    """Of each event of a log its record_id; -1: it is not a row, or has none."""
+    is_row = pc.is_in(events["kind"], pa.array([str(Kind.CHANGE), str(Kind.CONTROL)]))
+    record = pc.if_else(pc.and_(is_row, events["position"].is_valid()), events["position"], "-1").cast(pa.int64())
+    found: Ints = record.to_numpy()
+    return found
+
+
+def _hashes(texts: pa.Array) -> Ints:
+    """Numbers from 0 on that equal texts share within a process."""
+    coded = texts.dictionary_encode()
+    hashes = np.array([hash(text) & sys.maxsize for text in coded.dictionary.to_pylist()], np.int64)
+    found: Ints = hashes[coded.indices.to_numpy()]
+    return found
+
+
+def of_statements(record: Ints, statement: Ints, column: Ints) -> Ints:
+    """For each event, in capture order, the one that its statement begins with: itself where it is alone. Takes what
+    :func:`keys_of_rows` returns."""
+    found = np.arange(len(record))
+    rows = np.flatnonzero(record >= 0)
+    rows = rows[np.argsort(record[rows], kind="stable")]
+    first = first_rows(statement[rows], column[rows] < 0, column[rows])
+    found[rows] = np.repeat(rows[first], np.diff(np.append(first, len(rows))))
+    return found
+
+
+def first_rows(statement: Ints, alone: Bools, column: Ints, part: Ints | None = None) -> Ints:
+    """The rows that statements begin with, of rows by record_id: those of one statement and ``part`` have the same
+    number there; ``alone``: belongs to no other; ``column``: a number for the column of each that is not alone, else
+    -1."""
+    begins = np.ones(len(statement), np.bool_)
+    begins[1:] = alone[1:] | alone[:-1] | (statement[1:] != statement[:-1])
+    if part is not None:
+        begins[1:] |= part[1:] != part[:-1]
+    return _parted(np.flatnonzero(begins), column)
+
+
+def _parted(first: Ints, column: Ints) -> Ints:
+    """The same rows, and those at which a column comes again in a run, counted from where it was parted last."""
+    count = len(column)
+    if not count:
+        return first
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, count)))
+    order = np.lexsort((np.arange(count), column, run))
+    before = np.full(count, -1, dtype=np.int64)  # the row of the same run and column before this one
+    same = (run[order][1:] == run[order][:-1]) & (column[order][1:] == column[order][:-1]) & (column[order][1:] >= 0)
+    before[order[1:][same]] = order[:-1][same]
+    repeats = np.unique(run[before >= 0])
+    ends = np.append(first[1:], count)
+    found = [first]
+    for number in repeats.tolist():
+        begin, end = int(first[number]), int(ends[number])
+        latest = np.maximum.accumulate(before[begin:end])
+        starts, start = [], begin
+        while (start := begin + int(np.searchsorted(latest, start))) < end:
+            starts.append(start)
+        found.append(np.array(starts, dtype=np.int64))
+    return np.sort(np.concatenate(found))
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
 
 _ROWS: Final = frozenset({str(Kind.CHANGE), str(Kind.CONTROL)})
 _MERGED: Final = ("before", "after", "changed_columns", "problems")
@@ -88,10 +199,20 @@ def _again(row: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
     spot = f"offset {first['offset']}" + ("" if first["file"] == row["file"] else f" of {Path(first['file']).name}")
     record_id = row["position"].lstrip("0")
     if row["raw"] is not None and row["raw"] == first["raw"]:
-        code, sentence = Problem.REPEATED, sentences.duplicate_row(spot, record_id)
+        code, sentence = Problem.REPEATED, _duplicate_row(spot, record_id)
     else:
-        code, sentence = Problem.LOG_RULE, sentences.record_id_again(spot, record_id)
+        code, sentence = Problem.LOG_RULE, _record_id_again(spot, record_id)
     return {**row, "problems": [{"code": str(code), "detail": sentence}]}
+
+
+def _duplicate_row(spot: str, record_id: str) -> str:
+    """A row whose record_id and bytes are those of an earlier row, which is at ``spot``."""
+    return f"the row is a duplicate of the row at {spot}: record_id {record_id}, and all bytes are equal"
+
+
+def _record_id_again(spot: str, record_id: str) -> str:
+    """A row whose record_id is that of an earlier row with other bytes."""
+    return f"expected a record_id that no other row has, found {record_id}, which the row at {spot} has"
 
 
 def read_spellings(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -152,7 +273,7 @@ def _in_order(plan: Plan, split: int, wanted: Wanted, keys: _Keys = keys_of_rows
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows that have a record_id, and of each the number of its statement and of its column
-    (:func:`~cdcwb.formats.idm_event_log.statements.keys_of_rows`); ``alone``: the rows without one, which are in no
+    (:func:`~cdcwb.formats.idm_event_log.changes.keys_of_rows`); ``alone``: the rows without one, which are in no
     order, and what is no row, where that is wanted."""
 
     events: pa.RecordBatch
@@ -279,3 +400,57 @@ def _merged(column: pa.Array, ends: Ints, field: pa.Field) -> pa.Array:
     if pa.types.is_map(field.type):
         return pa.MapArray.from_arrays(offsets, column.keys, column.items).cast(field.type)
     return pa.ListArray.from_arrays(offsets, column.values).cast(field.type)
+
+
+# --- spellings of keys ------------------------------------------------------------------------------------------------
+
+_PLACED: Final = ("file_index", "offset", "file", "length", "raw", "transaction_id", "schema_name", "table_name")
+_NAMED: Final = 5  # spellings that a sentence names
+
+SPELT: Final = pa.schema([*map(EVENTS.field, (*_PLACED, "problems"))])
+"""Events, and what is wrong with them."""
+
+WITH_SPELLING: Final = pa.schema([*map(EVENTS.field, _PLACED), ("spelling", pa.string())])
+"""Events, and the key as they write it."""
+
+
+def spelt(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The events that have a key, as a batch of :data:`WITH_SPELLING`."""
+    spelling = pc.map_lookup(events["headers"], "table_key", "first")
+    columns = [*(events[name] for name in _PLACED), spelling]
+    rows = pa.RecordBatch.from_arrays(columns, schema=WITH_SPELLING)
+    return rows.filter(pc.and_(pc.is_valid(spelling), pc.is_valid(events["key"])))
+
+
+def key_spellings(rows: pa.Table) -> pa.RecordBatch:
+    """One row of :data:`SPELT` for each key of a table that is written in several ways; it stands at the first row with
+    the second spelling. The Publisher takes such rows for those of different objects. ``rows`` (:data:`WITH_SPELLING`)
+    are all rows of a table, or the first of each spelling among them."""
+    names = [rows[name].fill_null("") for name in ("schema_name", "table_name")]
+    objects = same_objects(rows["spelling"].combine_chunks()) if rows.num_rows else pa.array([], pa.string())
+    of = [*zip(*(name.to_pylist() for name in names), objects.to_pylist(), strict=True)]
+    places = [*zip(rows["file_index"].to_pylist(), rows["offset"].to_pylist(), strict=True)]
+    order = sorted(range(rows.num_rows), key=lambda row: (of[row], places[row]))
+    found = []
+    spellings = rows["spelling"].to_pylist()
+    for _, group in groupby(order, key=lambda row: of[row]):
+        firsts: dict[str, int] = {}
+        for row in group:
+            firsts.setdefault(spellings[row], row)
+        if len(firsts) > 1:
+            found.append(_told(rows.take(pa.array(list(firsts.values()))).to_pylist()))
+    return pa.RecordBatch.from_pylist(found, SPELT)
+
+
+def _told(firsts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The second of the first rows of one key's spellings, with what is wrong."""
+    second = firsts[1]
+    named = ", ".join(f"{one['spelling']} (at {_spot(one, second['file'])})" for one in firsts[:_NAMED])
+    more = " …" if len(firsts) > _NAMED else ""
+    sentence = f"one key, written in {len(firsts)} ways, which makes events run out of order: {named}{more}"
+    return {**second, "problems": [{"code": str(Problem.KEY_SPELLING), "detail": sentence}]}
+
+
+def _spot(row: dict[str, Any], here: str) -> str:
+    """``offset 12``, or ``offset 12 of b.csv`` where the file is another than the one spoken of."""
+    return f"offset {row['offset']}" + ("" if row["file"] == here else f" of {Path(row['file']).name}")

@@ -1,10 +1,15 @@
-"""Rows of an event log as Arrow batches of ``events``, column by column (docs/formats/idm-event-log.md §6.1)."""
+"""The rules of the event log's columns, for many rows at once (docs/formats/idm-event-log.md §1.2, §5.9, §6.4).
+
+Rules that need other rows (a record_id that was there before, one object with several spellings of its key) are held
+elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +18,330 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.arrays.maps import MapBuilder, TextPool
 from cdcwb.formats.base import EVERYTHING, Wanted
-from cdcwb.formats.idm_event_log.facts import EVENT_TYPES, numbers
-from cdcwb.formats.idm_event_log.laid import Bools, Ints, ranges
-from cdcwb.formats.idm_event_log.log import COLUMNS, FORMAT, Finding
-from cdcwb.formats.idm_event_log.rules import PER_FIELD, check, lacking, one_of, typed
-from cdcwb.formats.idm_event_log.table_key import KeyColumn, parse_column
+from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
+from cdcwb.formats.idm_event_log.decode.keys import BLANKS, KeyColumn, TableKeyError, correct, padded, parse_column
+from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, laid, parse_times, ranges, rows_of
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUBLISHER_NEEDS, STATUSES, Finding, numbers
+from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.model import Kind, OffsetUnit
+from cdcwb.formats.selecting import select
+from cdcwb.formats.tabular import Gap
+from cdcwb.formats.zones import Zone
+from cdcwb.model import Kind, OffsetUnit, Problem
+from cdcwb.words import visible
 
-__all__ = ["VALUES", "Source", "split_name", "split_names", "to_events"]
+__all__ = [
+    "PER_FIELD",
+    "VALUES",
+    "WRITTEN",
+    "Source",
+    "Typed",
+    "absent_column",
+    "ambiguous_time",
+    "broken_key",
+    "check",
+    "events_of",
+    "fatal",
+    "gap_event",
+    "given",
+    "is_unfit",
+    "lacking",
+    "missing",
+    "no_column",
+    "no_event_type",
+    "no_name",
+    "no_record_id",
+    "no_status",
+    "no_time",
+    "numbers_of",
+    "one_of",
+    "padded_key",
+    "read_events",
+    "source_of",
+    "split_name",
+    "split_names",
+    "to_events",
+    "typed",
+    "unfit",
+    "written",
+    "xml_unfit",
+]
+
+PER_FIELD: Final = numbers(per_field=True)
+WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
+"""Columns of values, and the event types whose documents hold them."""
+
+_NAMES: Final = ("table_key", "table_name", "column_name")
+_STATUSES: Final = tuple(STATUSES)
+_GREATEST: Final = str(2**63 - 1)
+_WHOLE: Final = r"^[ \t\n\r\f]*\+?(\d+)(\.0*)?[ \t\n\r\f]*$"
+_PADDED: Final = rf"(^|\+)[{BLANKS}]|[{BLANKS}]=|=\"?[{BLANKS}]|[{BLANKS}]\"?(\+|$)"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The columns of a log that are numbers and times. ``record_id``: null where it is not from 1 to 2^63 - 1;
+    ``event_type``: null where it is none of the eight; ``event_us``: event_time in microseconds since 1970 in UTC, null
+    where it is NULL or no time. ``times`` says more of it."""
+
+    record_id: pa.Int64Array
+    event_type: pa.Int32Array
+    event_us: pa.Int64Array
+    times: Times
+
+
+def typed(log: pa.RecordBatch, zone: str | Zone | None = None) -> Typed:
+    """The typed columns of rows of :data:`~cdcwb.formats.idm_event_log.layout.LOG`; ``zone`` is that of times that bear
+    none (UTC if None)."""
+    record_id = numbers_of(log.column("record_id"))
+    event_type = numbers_of(log.column("event_type"))
+    known = pc.less_equal(event_type, len(EVENT_TYPES))
+    none = pa.scalar(None, pa.int64())
+    times = parse_times(log.column("event_time"), zone)
+    return Typed(record_id, pc.if_else(known, event_type, none).cast(pa.int32()), times.us, times)
+
+
+def numbers_of(texts: pa.StringArray) -> pa.Int64Array:
+    """Texts as whole numbers from 1 to 2^63 - 1, null for all else. Blanks around a number, zeros before it and a
+    fraction of zeros (as decimal columns are printed) do not matter."""
+    digits = texts
+    usual = pc.and_(pc.ascii_is_decimal(texts), pc.less(pc.binary_length(texts), len(_GREATEST)))
+    if not pc.all(pc.fill_null(usual, True)).as_py():
+        digits = pc.replace_substring_regex(texts, _WHOLE, r"\1")
+        digits = pc.ascii_ltrim(digits, characters="0")
+        size = pc.binary_length(digits)
+        fits = pc.or_(
+            pc.less(size, len(_GREATEST)),
+            pc.and_(pc.equal(size, len(_GREATEST)), pc.less_equal(digits, _GREATEST)),
+        )
+        digits = pc.if_else(pc.and_(pc.ascii_is_decimal(digits), fits), digits, pa.scalar(None, pa.string()))
+    found = digits.cast(pa.int64())
+    return pc.if_else(pc.greater(found, 0), found, pa.scalar(None, pa.int64()))
+
+
+def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:
+    """What is wrong with a source that lacks columns, in the order of the columns."""
+    return [(Problem.LOG_RULE, absent_column(name)) for name in COLUMNS if name in absent]
+
+
+# --- which rows -------------------------------------------------------------------------------------------------------
+
+
+def xml_unfit(texts: pa.StringArray) -> Bools:
+    """Rows with a character that XML 1.0 cannot hold: a control character but tab and line ends, U+FFFE or U+FFFF."""
+    data, offsets = laid(texts)
+    found = np.zeros(len(texts), np.bool_)
+    low = np.flatnonzero(data < 0x20)
+    if len(low):
+        low = low[~np.isin(data[low], (0x09, 0x0A, 0x0D))]
+        found[rows_of(low, offsets)] = True
+    high = np.flatnonzero(data[:-2] == 0xEF)
+    if len(high):
+        high = high[(data[high + 1] == 0xBF) & (data[high + 2] >= 0xBE)]
+        found[rows_of(high, offsets)] = True
+    return found
+
+
+def one_of(types: pa.Int32Array, wanted: tuple[int, ...]) -> Bools:
+    """Rows of these event types."""
+    found: Bools = np.isin(pc.fill_null(types, 0).to_numpy(zero_copy_only=False), wanted)
+    return found
+
+
+def written(types: pa.Int32Array, column: str) -> Bools:
+    """Rows whose old_value or new_value stands in their document."""
+    return one_of(types, WRITTEN[column])
+
+
+def lacking(texts: pa.StringArray) -> Bools:
+    """Rows whose text is NULL or empty."""
+    found: Bools = pc.fill_null(pc.equal(texts, ""), True).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _null(values: pa.Array) -> Bools:
+    found: Bools = pc.is_null(values).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _unfit(log: pa.RecordBatch, types: pa.Int32Array, column: str) -> Bools:
+    found = xml_unfit(log.column(column))
+    if column in WRITTEN and found.any():
+        found &= written(types, column)
+    return found
+
+
+def fatal(log: pa.RecordBatch, said: Typed, keys: KeyColumn) -> Bools:
+    """Rows that cannot stand in a document: those with a fatal finding of :func:`check`, without its sentences."""
+    found = _null(said.record_id) | _null(said.event_type) | _null(keys.pairs) | lacking(log.column("table_name"))
+    found |= one_of(said.event_type, PER_FIELD) & lacking(log.column("column_name"))
+    for column in (*_NAMES, *WRITTEN):
+        found |= _unfit(log, said.event_type, column)
+    return found
+
+
+# --- and what is said of them -----------------------------------------------------------------------------------------
+
+
+def check(
+    log: pa.RecordBatch,
+    absent: frozenset[str] = frozenset(),
+    zone: str | Zone | None = None,
+    said: Typed | None = None,
+    keys: KeyColumn | None = None,
+) -> list[Finding]:
+    """What is wrong with each of the rows of a log, in their order; of one row in the order of the columns.
+
+    ``absent``: columns that the source does not have. ``said`` and ``keys``: what :func:`typed` and
+    :func:`~cdcwb.formats.idm_event_log.decode.keys.parse_column` made of the rows, where that is known.
+    """
+    said = typed(log, zone) if said is None else said
+    keys = parse_column(log.column("table_key")) if keys is None else keys
+    findings = _Findings(log)
+    findings.each("record_id", _null(said.record_id), Problem.LOG_RULE, True, no_record_id)
+    _check_keys(findings, keys, "table_key" in absent)
+    allowed = pc.is_in(log.column("status"), pa.array(_STATUSES, pa.string())).to_numpy(zero_copy_only=False)
+    findings.each("status", ~allowed, Problem.LOG_STATUS, False, no_status)
+    lost = "event_type" in absent
+    wrong = _null(said.event_type)
+    findings.each("event_type", wrong, Problem.LOG_RULE, True, partial(no_event_type, absent=lost))
+    if "event_time" not in absent:
+        findings.each("event_time", _null(said.event_us), Problem.LOG_RULE, False, no_time)
+        ambiguous = partial(ambiguous_time, zone=str(zone))
+        findings.each("event_time", said.times.doubtful, Problem.TIME_ZONE, False, ambiguous)
+    lost = "table_name" in absent
+    unnamed = lacking(log.column("table_name"))
+    findings.each("table_name", unnamed, Problem.LOG_RULE, True, partial(no_name, absent=lost))
+    _check_columns(findings, said.event_type, "column_name" in absent)
+    for column in (*_NAMES, *WRITTEN):
+        wrong = _unfit(log, said.event_type, column)
+        findings.each(column, wrong, Problem.XML_CHARACTER, True, partial(unfit, column))
+    return findings.in_order()
+
+
+class _Findings:
+    """Findings as they are made, column by column."""
+
+    def __init__(self, log: pa.RecordBatch) -> None:
+        self.log = log
+        self.found: list[Finding] = []
+
+    def texts(self, column: str, rows: Bools) -> list[tuple[int, str | None]]:
+        """The rows that are chosen, with their texts."""
+        chosen = np.flatnonzero(rows)
+        texts = self.log.column(column).take(pa.array(chosen)).to_pylist() if len(chosen) else []
+        return list(zip(chosen.tolist(), texts, strict=True))
+
+    def each(self, column: str, rows: Bools, code: Problem, fatal: bool, sentence: Callable[[str | None], str]) -> None:
+        """The same of each row that is chosen; the sentence is made of its text."""
+        self.found += [Finding(row, column, code, sentence(text), fatal) for row, text in self.texts(column, rows)]
+
+    def in_order(self) -> list[Finding]:
+        return sorted(self.found, key=lambda finding: finding.row)
+
+
+def _check_keys(findings: _Findings, keys: KeyColumn, lost: bool) -> None:
+    told: dict[str | None, str] = {}
+    for row, text in findings.texts("table_key", _null(keys.pairs)):
+        if text not in told:
+            told[text] = broken_key(text, keys.errors.get(row), lost)
+        findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, told[text], True))
+    maybe = pc.fill_null(pc.match_substring_regex(findings.log.column("table_key"), _PADDED), False)
+    for row, text in findings.texts("table_key", maybe.to_numpy(zero_copy_only=False)):
+        if text is not None and padded(text):
+            findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, padded_key(text), False))
+
+
+def _check_columns(findings: _Findings, types: pa.Int32Array, lost: bool) -> None:
+    rows = one_of(types, PER_FIELD) & lacking(findings.log.column("column_name"))
+    for row, text in findings.texts("column_name", rows):
+        sentence = no_column(types[row].as_py(), text, lost)
+        findings.found.append(Finding(row, "column_name", Problem.LOG_RULE, sentence, True))
+
+
+_SHOWN = 60
+
+
+def given(text: str | None, absent: bool = False) -> str:
+    """What was found."""
+    if absent:
+        return "no such column"
+    return "NULL" if text is None else repr(visible(text, _SHOWN))
+
+
+def no_record_id(text: str | None) -> str:
+    """A record_id that is no number from 1 to 2^63 - 1."""
+    return f"record_id: expected a positive whole number of at most 19 digits, found {given(text)}"
+
+
+def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False) -> str:
+    """A table_key that is NULL or not as the grammar has it."""
+    if text is None or error is None:
+        return f"table_key: expected column=value, found {given(text, absent)}"
+    repaired = correct(text)
+    meant = "" if repaired is None else f"; {visible(repaired, _SHOWN)} may be meant"
+    return f"table_key: {error} of {given(text)}{meant}"
+
+
+def padded_key(text: str) -> str:
+    """A table_key with blanks around a name or a number."""
+    other = visible(correct(text) or "", _SHOWN)
+    return f"table_key: expected no blanks around names and numbers, found {given(text)}; {other} is another object"
+
+
+def no_status(text: str | None) -> str:
+    """A status that is no letter of the vendor's."""
+    meant = "" if text is None else text.strip().upper()
+    hint = f"; {meant} is another status" if meant != text and meant in ("N", "S", "W", "E", "F") else ""
+    return f"status: expected N, S, W, E or F, found {given(text)}{hint}"
+
+
+def no_event_type(text: str | None, absent: bool = False) -> str:
+    """An event_type that is none of the eight."""
+    return f"event_type: expected a number from 1 to 8, found {given(text, absent)}"
+
+
+def no_time(text: str | None) -> str:
+    """An event_time that is NULL or cannot be read."""
+    expected = "a time" if text is None else "a time such as 2024-01-02 03:04:05.123456"
+    return f"event_time: expected {expected}, found {given(text)}"
+
+
+def ambiguous_time(text: str | None, zone: str) -> str:
+    """An event_time that the zone has twice or not at all."""
+    return f"event_time: expected a time that {zone} has once, found {given(text)}; the earlier one is used"
+
+
+def no_name(text: str | None, absent: bool = False) -> str:
+    """A row without the name of its table."""
+    return f"table_name: expected the name of a table or view, found {given(text, absent)}"
+
+
+def no_column(number: int, text: str | None, absent: bool = False) -> str:
+    """A row of a type that is of one column, without its name."""
+    return f"column_name: expected the column of an event of type {number}, found {given(text, absent)}"
+
+
+def unfit(column: str, text: str | None) -> str:
+    """A text with a character that no XML document can hold."""
+    text = text or ""
+    at = next(place for place, character in enumerate(text) if is_unfit(character))
+    found = f"U+{ord(text[at]):04X} at character {at}"
+    return f"{column}: expected characters that XML 1.0 allows, found {found}"
+
+
+def is_unfit(character: str) -> bool:
+    """Is this a character that XML 1.0 cannot hold? (§5.9)"""
+    code = ord(character)
+    return (code < 0x20 and code not in (0x09, 0x0A, 0x0D)) or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF)
+
+
+def absent_column(name: str) -> str:
+    """A column that a whole source lacks."""
+    if name in PUBLISHER_NEEDS:
+        return f"expected a column {name}, found none: the Publisher does not start without it"
+    return f"expected a column {name}, found none: the event log has ten columns"
+
 
 VALUES: Final = ("old_value", "new_value")
 """The columns that are read with images alone."""
@@ -56,7 +376,7 @@ def to_events(
     wanted: Wanted = EVERYTHING,
     findings: Sequence[Finding] = (),
 ) -> pa.RecordBatch:
-    """The events of rows of :data:`~cdcwb.formats.idm_event_log.log.LOG`, one for each, in their order.
+    """The events of rows of :data:`~cdcwb.formats.idm_event_log.layout.LOG`, one for each, in their order.
 
     ``offset`` and ``length`` are the places of the rows in the source's unit, ``raw`` their bytes (None: the source has
     none). ``findings`` were made when the rows were read; they stand before those of the rules. Of ``wanted`` only
@@ -203,3 +523,55 @@ def _problems(findings: Sequence[Finding], count: int) -> pa.ListArray | None:
         fields=list(model.PROBLEM),
     )
     return pa.ListArray.from_arrays(_offsets(counts, counts > 0), items)
+
+
+def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """The events of one split in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
+    for part in log_parts(plan.files[split.file], split.start, split.stop, split.before):
+        yield from events_of(plan, split.file, part, wanted)
+
+
+def source_of(plan: Plan, file: int, unit: OffsetUnit) -> Source:
+    """What is the same for all rows of a file."""
+    entry = plan.files[file]
+    return Source(entry.probe.path, file, unit, entry.absent, plan.schema, plan.zone)
+
+
+def events_of(plan: Plan, file: int, part: LogPart, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
+    """The events of a part that are wanted, rows and gaps in their order."""
+    source = source_of(plan, file, part.unit)
+    rows = None
+    if part.log.num_rows:
+        rows = to_events(part.log, source, part.offset, part.length, part.raw, wanted, part.findings)
+    if part.gaps:
+        gaps = pa.RecordBatch.from_pylist([gap_event(source, part, gap, wanted) for gap in part.gaps], model.EVENTS)
+        rows = gaps if rows is None else _woven(rows, part, gaps)
+    if rows is not None:
+        yield from select(rows, wanted)
+
+
+def _woven(rows: pa.RecordBatch, part: LogPart, gaps: pa.RecordBatch) -> pa.RecordBatch:
+    places = np.concatenate([part.index, np.array([gap.index for gap in part.gaps], dtype=np.int64)])
+    both = pa.Table.from_batches([rows, gaps]).combine_chunks().take(pa.array(np.argsort(places, kind="stable")))
+    return both.combine_chunks().to_batches()[0]
+
+
+def gap_event(source: Source, part: LogPart, gap: Gap, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    """The event of what is no row."""
+    row: dict[str, Any] = dict.fromkeys(model.EVENTS.names)
+    row.update(
+        format=FORMAT,
+        file=source.path,
+        file_index=source.file_index,
+        offset=int(part.places[gap.index]),
+        length=int(part.lengths[gap.index]),
+        offset_unit=str(part.unit),
+        kind=str(gap.kind),
+    )
+    if gap.code is None:
+        row["headers"] = [("reason", gap.reason)]
+    else:
+        row["problems"] = [{"code": str(gap.code), "detail": gap.reason}]
+    if wanted.images:
+        row["raw"] = gap.raw
+    return row

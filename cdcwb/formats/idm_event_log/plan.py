@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, Final
 
-from cdcwb.formats.idm_event_log.log import COLUMNS
+from cdcwb.formats.base import Piece
+from cdcwb.formats.idm_event_log.layout import COLUMNS
 from cdcwb.formats.tabular import FileProbe
 
-__all__ = ["ROW", "ROWS", "SQL", "FileEntry", "Plan", "SplitEntry", "TableEntry"]
+__all__ = ["ROW", "ROWS", "SQL", "FileEntry", "Plan", "SplitEntry", "TableEntry", "pieces_of"]
 
 SQL: Final = "sql"
 ROWS: Final = "rows"
@@ -140,3 +141,23 @@ class Plan:
                 "tables": [TableEntry(**entry) for entry in raw["tables"]],
             }
         )
+
+
+def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
+    """What the events of each split follow from: its file, and how that is read. How many records stand before them
+    only numbers those of a log without record ids."""
+    for split in plan.splits:
+        yield [_piece(plan, split)]
+
+
+def _piece(plan: Plan, split: SplitEntry) -> Piece:
+    entry = plan.files[split.file]
+    context: dict[str, Any] = {
+        "file": entry.to_dict(),
+        "start": split.start,
+        "stop": split.stop,
+        "before": None if "record_id" in entry.labels else split.before,
+        "schema": plan.schema,
+        "zone": plan.zone,
+    }
+    return Piece((entry.probe.path,), json.dumps(context))

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import slices
 from cdcwb.formats.files import open_source
-from cdcwb.formats.idm_event_log.log import COLUMNS, LOG, Finding
+from cdcwb.formats.idm_event_log.decode.literals import column
+from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments
+from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileEntry
-from cdcwb.formats.idm_event_log.sql_dump import Segments, SqlRows, segments
-from cdcwb.formats.idm_event_log.sql_values import column
 from cdcwb.formats.tabular import Bytewise, ColumnRows, CsvRows, Gap, Names, Part, TextRows, iter_parts, text_rows
 from cdcwb.model import Kind, OffsetUnit, Problem
 

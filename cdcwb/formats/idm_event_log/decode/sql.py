@@ -1,25 +1,171 @@
-"""Where the rows of a dump of SQL statements begin and end (docs/formats/idm-event-log.md §1.5).
-
-A row owns its bytes: the first of a statement from the statement's first byte on, each up to the comma behind it, the
-last up to the semicolon and the end of its line. Comments, blanks and other statements are filler. Damage goes up to
-the next place where a row or a statement may begin.
-"""
+"""The parts of a dump of SQL statements as regular expressions (docs/formats/idm-event-log.md §1.5)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.idm_event_log.sql_patterns import BLANK, FROM_SELECT, Patterns, folded_name, names_of, patterns
 from cdcwb.formats.tabular import LONGEST, Gap
 from cdcwb.model import Problem
 
-__all__ = ["BOM", "Segments", "SqlRows", "begins_like_dump", "is_table", "segments"]
+__all__ = [
+    "BLANK",
+    "BOM",
+    "FROM_SELECT",
+    "INSERT_LINE",
+    "Patterns",
+    "Segments",
+    "SqlRows",
+    "begins_like_dump",
+    "find_begin",
+    "folded_name",
+    "inserted_from_select",
+    "is_table",
+    "looks_like_dump",
+    "names_of",
+    "outline",
+    "patterns",
+    "segments",
+    "value_places",
+]
+
+_FLAGS: Final = re.IGNORECASE | re.DOTALL
+
+_STRING: Final = rb"'(?:[^']++|'')*+'"
+_BACKSLASHED: Final = rb"'(?:[^'\\]++|''|\\.)*+'"
+_ESCAPED: Final = rb"\be" + _BACKSLASHED
+_ORACLE: Final = rb"\bn?q'(?:\[.*?\]|\{.*?\}|\(.*?\)|<.*?>|([^\s\[{(<]).*?\%d)'"
+_COMMENT: Final = rb"--[^\n]*+\n?|/\*.*?\*/"
+_NAME_PART: Final = rb"(?:[\w$#@\x80-\xff]++|\"[^\"\n]++\"|`[^`\n]++`|\[[^\]\n]++\])"
+# `|(?!)` in a possessive group: tests/possessive.py says what for
+_NAME: Final = _NAME_PART + rb"(?:\s*\.\s*" + _NAME_PART + rb"|(?!))*+"
+
+BLANK: Final = re.compile(rb"(?:\s++|" + _COMMENT + rb"|(?!))*+", _FLAGS)
+"""White space and comments."""
+
+INSERT_LINE: Final = re.compile(rb"(?m)^[ \t]*+(?=(?:INSERT|REPLACE)\s)", re.IGNORECASE)
+"""A line that begins with an INSERT, as far as can be told without what stands before it."""
+
+FROM_SELECT: Final = re.compile(rb"[(\s]*+(?:SELECT|WITH)\b", re.IGNORECASE)
+"""What follows the head of an INSERT that takes its rows from a query."""
+
+_HEAD: Final = (
+    rb"(?:INSERT|REPLACE)\s++(?:(?:IGNORE|DELAYED|LOW_PRIORITY|HIGH_PRIORITY|/\*.*?\*/)\s++|(?!))*+(?:INTO\s++)?"
+    rb"(?!ALL\s|FIRST\s)("
+    + _NAME
+    + rb")\s*+(?:\(\s*+("
+    + _NAME_PART
+    + rb"(?:\s*+,\s*+"
+    + _NAME_PART
+    + rb"|(?!))*+)\s*+\)\s*+)?"
+    rb"(?:OVERRIDING\s+\w+\s+VALUE\s*+)?"
+)
+_ROUTINE: Final = (
+    rb"(?:CREATE|ALTER)\s[^;]{0,200}?\b(?:TRIGGER|FUNCTION|PROCEDURE|PACKAGE|TYPE\s+BODY)\b"
+    rb"|(?:DECLARE|BEGIN)\b(?!\s*;|\s+(?:TRAN|WORK))"
+)
+_ROUTINE_END: Final = (
+    rb"(?m)^[ \t]*(?:(?:/|GO|//|;;|@|\$\w*\$[^\n]*|DELIMITER[^\n]*)[ \t\r]*$"
+    rb"|END\b(?!\s+(?:IF|LOOP|CASE|WHILE)\b)[^;\n]*;+[^\n]*$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """How strings are spelt decides where everything ends.
+
+    ``head``: INSERT up to VALUES (table, columns, and VALUES where it follows); ``piece``: a part of a value;
+    ``other``: a statement of another kind, without its end; ``routine`` and ``routine_end``: a definition that holds
+    statements of its own; ``end``: a semicolon and the rest of its line, if blank; ``line``: the rest of a blank line.
+    """
+
+    string: bytes
+    head: re.Pattern[bytes]
+    values: re.Pattern[bytes]
+    other: re.Pattern[bytes]
+    routine: re.Pattern[bytes]
+    routine_end: re.Pattern[bytes]
+    end: re.Pattern[bytes]
+    line: re.Pattern[bytes]
+    trailer: re.Pattern[bytes]
+    comma: re.Pattern[bytes]
+    restart: re.Pattern[bytes]
+    one: re.Pattern[bytes]
+
+    def tuple_of(self, width: int) -> re.Pattern[bytes]:
+        """A tuple of so many values: every second group is one."""
+        return _tuple(self.string, width)
+
+
+def _value(string: bytes, group: int) -> bytes:
+    """A value; ``group`` is the number of the group that it will be. Where a word stands right before or behind a
+    string, a quote is missing, unless it is one of those that say what kind of string it is."""
+    oracle = _ORACLE.replace(b"%d", str(group + 1).encode())
+    plain = rb"[^'(),;\w]++|\w++(?!')"
+    text = string + rb"(?![\w'])|\b(?:[nxb]|u&|_\w++)" + string + rb"(?![\w'])|" + _ESCAPED
+    nested = rb"(?:" + text + rb"|" + plain + rb"|[,;])"
+    for _ in range(4):
+        nested = rb"(?:" + text + rb"|" + plain + rb"|[,;]|\((?:" + nested + rb"|(?!))*+\))"
+    return rb"((?:" + oracle + rb"|(?!))?+(?:" + text + rb"|" + plain + rb"|\((?:" + nested + rb"|(?!))*+\)|(?!))*+)"
+
+
+@cache
+def patterns(backslash: bool) -> Patterns:
+    """The patterns; ``backslash``: a backslash in a string is an escape, as MySQL writes."""
+    string = _BACKSLASHED if backslash else _STRING
+    pieces = (
+        rb"(?:"
+        + string
+        + rb"|\"[^\"]*+\"|"
+        + _COMMENT
+        + rb"|[^;'\"\-/\n]++|[-/]|\n(?!\s*+(?:INSERT|REPLACE|GO)\s)|(?!))*+"
+    )
+
+    def made(pattern: bytes) -> re.Pattern[bytes]:
+        return re.compile(pattern, _FLAGS)
+
+    return Patterns(
+        string,
+        made(_HEAD),
+        made(rb"VALUES?\b\s*+"),
+        made(pieces),
+        made(_ROUTINE),
+        made(_ROUTINE_END),
+        made(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?"),
+        made(rb"[ \t\r]*+(?:\n|\Z)"),
+        made(rb"\s*+(?=(?:ON|RETURNING|AS)\s)"),
+        made(rb"\s*+,(?=(?:\s++|" + _COMMENT + rb"|(?!))*+\()(?:[ \t\r]*+\n)?"),
+        made(rb"\)\s*+,\s*+(?=\()|\n[ \t]*+(?=\()|;[ \t\r]*+\n|\n(?=[ \t]*+(?:INSERT|REPLACE)\s)"),
+        made(rb"\s*+" + _value(string, 1) + rb"[,)]"),
+    )
+
+
+@cache
+def _tuple(string: bytes, width: int) -> re.Pattern[bytes]:
+    values = [_value(string, 1 + 2 * place) for place in range(width)]
+    return re.compile(rb"\(\s*+" + rb",\s*+".join(values) + rb"\)", _FLAGS)
+
+
+def names_of(text: bytes, charset: str) -> tuple[str, ...]:
+    """The parts of a name, or the names of a list, without their quotes."""
+    found = re.findall(_NAME_PART, text)
+    return tuple(_bare(one).decode(charset, "backslashreplace") for one in found)
+
+
+def _bare(name: bytes) -> bytes:
+    return name[1:-1] if name[:1] in (b'"', b"`", b"[") else name
+
+
+def folded_name(text: bytes, charset: str) -> str:
+    """A table's name without quotes, parts joined by dots, in lower case."""
+    return ".".join(names_of(text, charset)).casefold()
+
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -334,3 +480,88 @@ class _Reader:
         self.found.start.append(start)
         self.found.end.append(end)
         return end
+
+
+_MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
+
+
+def find_begin(buffer: Bytes, place: int) -> int:
+    """Where the first statement with rows begins at or behind ``place``, as far as can be told from there; the end
+    where there is none."""
+    found = INSERT_LINE.search(buffer.data, place)
+    while found is not None and found.start() and buffer[found.start() - 1] != 10:
+        found = INSERT_LINE.search(buffer.data, found.start() + 1)
+    return len(buffer) if found is None else found.start()
+
+
+def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
+    """Does a file that begins so hold statements, INSERTs among them? Two of them are wanted behind a beginning that is
+    neither a statement nor a comment, unless it is known to be ``damaged``."""
+    mark = 3 if head[:3].tobytes() == BOM else 0
+    blank = BLANK.match(head.data, mark)
+    place = mark if blank is None else blank.end()
+    wanted = 1 if damaged or begins_like_dump(head, place) else 2
+    known = patterns(False)
+    place = find_begin(head, mark)
+    while place < len(head):
+        found = known.head.match(head.data, place)
+        if found is not None and known.values.match(head.data, found.end()) is not None:
+            wanted -= 1
+            if not wanted:
+                return True
+        place = find_begin(head, place + 1)
+    return False
+
+
+def inserted_from_select(head: Bytes, charset: str) -> tuple[str, tuple[str, ...] | None] | None:
+    """The table of the first INSERT that takes its rows from a SELECT, and the columns that it lists (None: it lists
+    none); None where there is no such statement."""
+    known = patterns(False)
+    place = find_begin(head, 0)
+    while place < len(head):
+        found = known.head.match(head.data, place)
+        if found is not None and FROM_SELECT.match(head.data, found.end()) is not None:
+            return folded_name(found[1], charset), None if found[2] is None else names_of(found[2], charset)
+        place = find_begin(head, place + 1)
+    return None
+
+
+def outline(
+    buffer: Bytes, charset: str, backslash: bool, most: int
+) -> dict[str, tuple[tuple[str, ...] | None, list[tuple[bytes, ...]]]]:
+    """The tables that have rows in a dump, by their folded names: their columns, if statements list them (where they do
+    not list the same, those with most rows), and the first ``most`` rows."""
+    found: dict[str, dict[tuple[str, ...] | None, list[tuple[bytes, ...]]]] = {}
+    head = patterns(backslash).head
+    place, looked = find_begin(buffer, 0), 0
+    while place < len(buffer) and looked < _MOST_HEADS:
+        looked += 1
+        match = head.match(buffer.data, place)
+        table = "" if match is None else folded_name(match[1], charset)
+        if table and not any(len(rows) >= most for rows in found.get(table, {}).values()):
+            first = next(segments(buffer, place, place + 1, table=None, charset=charset, backslash=backslash), None)
+            for one in () if first is None else first.rows.values():
+                rows = found.setdefault(table, {}).setdefault(one.names, [])
+                rows += [row for row in one.values[:most] if not rows or len(row) == len(rows[0])]
+        place = find_begin(buffer, place + 1)
+    return {table: max(lists.items(), key=lambda one: len(one[1])) for table, lists in found.items()}
+
+
+def value_places(record: bytes, charset: str, backslash: bool) -> tuple[tuple[str, ...] | None, list[tuple[int, int]]]:
+    """The columns that a row's statement lists (None: it lists none, or the row is not its first), and where its values
+    begin and end in its bytes."""
+    known = patterns(backslash)
+    head = known.head.match(record)
+    names, place = None, 0
+    if head is not None:
+        names = None if head[2] is None else tuple(one.casefold() for one in names_of(head[2], charset))
+        place = head.end()
+    place = record.find(b"(", place)
+    found: list[tuple[int, int]] = []
+    while place >= 0:
+        value = known.one.match(record, place + 1)
+        if value is None:
+            break
+        found.append(value.span(1))
+        place = value.end() - 1 if record[value.end() - 1] == 44 else -1
+    return names, found

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
+from cdcwb.formats.idm_event_log.events import events_of
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry, TableEntry
-from cdcwb.formats.idm_event_log.reader import events_of
-from cdcwb.formats.idm_event_log.reading import LogPart, log_parts
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.model import Kind
 

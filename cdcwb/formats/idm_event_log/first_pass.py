@@ -1,0 +1,496 @@
+"""From files to a plan: what each holds, which column is which, where it can be split, and which tables it tells of.
+
+The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this process
+for small things and for the data source on its own.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats.base import Run, RunRows
+from cdcwb.formats.files import open_source
+from cdcwb.formats.findings import detected_row, problem_row
+from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
+from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
+from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
+from cdcwb.formats.idm_event_log.decode.sql import find_begin
+from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
+from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, numbers_of, one_of, split_name
+from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL, FileEntry, Plan, SplitEntry, TableEntry
+from cdcwb.formats.tabular import (
+    EVERYTHING,
+    FileProbe,
+    Names,
+    Stretch,
+    StretchReader,
+    cut,
+    rows_of_batch,
+    scan_all,
+    text_rows,
+)
+from cdcwb.model import Kind, Problem
+from cdcwb.unique_names import unique_names
+from cdcwb.words import joined, plural
+
+__all__ = [
+    "SCANNED",
+    "Draft",
+    "Scan",
+    "ScanTask",
+    "Seen",
+    "make_plan",
+    "make_row_plan",
+    "plan_beginning",
+    "run_here",
+    "scan",
+]
+
+Ints = npt.NDArray[np.int64]
+
+SCANNED: Final = frozenset({"record_id", "event_type", "table_name", "table_key", "column_name"})
+"""The columns that the first pass looks at."""
+
+_KEYS: Final = 20  # keys of a table that are parsed in a stretch, for the names of its key columns
+_MOST_TABLES: Final = 10_000
+_MOST_COLUMNS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """A stretch of a file."""
+
+    stretch: Stretch
+    entry: FileEntry
+
+
+@dataclass(slots=True)
+class Seen:
+    """What rows say. ``columns`` and ``keys``: table as written -> names in the order in which they were met.
+    ``lowest`` and ``highest``: of the usable record_ids (0: none); ``behind``: by how much one is at most lower than
+    one before it (0: they never fall)."""
+
+    columns: dict[str, dict[str, None]] = field(default_factory=dict)
+    keys: dict[str, dict[str, None]] = field(default_factory=dict)
+    parsed: dict[str, int] = field(default_factory=dict)
+    lowest: int = 0
+    highest: int = 0
+    behind: int = 0
+
+    def take(self, log: pa.RecordBatch) -> None:
+        """More rows, which stand behind those before."""
+        if not log.num_rows:
+            return
+        self._order(log.column("record_id"))
+        tables = log.column("table_name").dictionary_encode()
+        self._columns(log, tables)
+        self._keys(log, tables)
+
+    def __add__(self, other: Seen) -> Seen:
+        """What both say; the other's rows stand behind."""
+        known = [one.lowest for one in (self, other) if one.lowest]
+        made = Seen(lowest=min(known, default=0), highest=max(self.highest, other.highest))
+        made.behind = max(self.behind, other.behind, self.highest - other.lowest if other.lowest else 0)
+        for side in ("columns", "keys"):
+            for one in (self, other):
+                for table, names in getattr(one, side).items():
+                    _table(getattr(made, side), table).update(names)
+        return made
+
+    def _order(self, texts: pa.StringArray) -> None:
+        numbers = pc.drop_null(numbers_of(texts)).to_numpy(zero_copy_only=False)
+        if not len(numbers):
+            return
+        highest = np.maximum.accumulate(np.append(self.highest, numbers))
+        self.behind = max(self.behind, int((highest[1:] - numbers).max()))
+        self.lowest = min(self.lowest or int(numbers[0]), int(numbers.min()))
+        self.highest = int(highest[-1])
+
+    def _columns(self, log: pa.RecordBatch, tables: pa.DictionaryArray) -> None:
+        per_field = pa.array(one_of(numbers_of(log.column("event_type")), PER_FIELD))
+        pairs = pa.table({"table": tables, "column": log.column("column_name")}).filter(per_field)
+        for name in tables.dictionary.to_pylist():
+            if name:
+                _table(self.columns, name)
+        found = pairs.combine_chunks().group_by(["table", "column"], use_threads=False).aggregate([])
+        for table, name in zip(found.column("table").to_pylist(), found.column("column").to_pylist(), strict=True):
+            known = _table(self.columns, table) if table else {}
+            if name and len(known) < _MOST_COLUMNS:
+                known[name] = None
+
+    def _keys(self, log: pa.RecordBatch, tables: pa.DictionaryArray) -> None:
+        codes = pc.fill_null(tables.indices, -1).to_numpy(zero_copy_only=False)
+        order = np.argsort(codes, kind="stable")
+        begins = np.searchsorted(codes[order], np.arange(len(tables.dictionary)))
+        keys = log.column("table_key")
+        for code, table in enumerate(tables.dictionary.to_pylist()):
+            left = _KEYS - self.parsed.get(table, 0)
+            if not table or left <= 0:
+                continue
+            rows = order[begins[code] : begins[code] + left]
+            for text in keys.take(pa.array(rows[codes[rows] == code])).to_pylist():
+                self._key(table, text or "")
+
+    def _key(self, table: str, text: str) -> None:
+        try:
+            pairs = parse(text)
+        except TableKeyError:
+            return
+        self.parsed[table] = self.parsed.get(table, 0) + 1
+        known = _table(self.keys, table)
+        folded = {name.casefold() for name in known}
+        known.update({name: None for name, _ in pairs if name.casefold() not in folded})
+
+
+def _table(tables: dict[str, dict[str, None]], name: str) -> dict[str, None]:
+    if name not in tables and len(tables) >= _MOST_TABLES:
+        return {}
+    return tables.setdefault(name, {})
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a stretch holds: the records that begin in it are ``[begin, end)``, ``rows`` of them (damaged ones too).
+    ``malformed``: the first segment that is no record, its place and why. ``size`` and ``problem`` are those of the
+    file."""
+
+    begin: int
+    end: int
+    rows: int = 0
+    size: int = 0
+    problem: str | None = None
+    malformed: tuple[int, str] | None = None
+    seen: Seen = field(default_factory=Seen)
+
+    def nothing(self, begin: int) -> Self:
+        """The same for a stretch in which no record begins."""
+        return type(self)(begin, begin, size=self.size, problem=self.problem)
+
+    def take(self, part: LogPart) -> None:
+        """One more part."""
+        self.rows += part.records
+        self.seen.take(part.log)
+        for gap in part.gaps:
+            if gap.kind is Kind.MALFORMED and self.malformed is None:
+                self.malformed = int(part.places[gap.index]), gap.reason
+
+
+def scan(task: ScanTask) -> Scan:
+    """The first pass over a stretch."""
+    if task.entry.probe.kind == SQL:
+        return _scan_dump(task)
+    reader = StretchReader(task.stretch)
+    found = Scan(0, 0)
+    for part in reader.parts():
+        found.take(log_part(task.entry, part, found.rows, only=SCANNED))
+    found.begin, found.end, found.problem, found.size = reader.begin, reader.end, reader.problem, reader.size
+    return found
+
+
+def _scan_dump(task: ScanTask) -> Scan:
+    source = open_source(task.entry.probe.path, "binary")
+    try:
+        stretch = task.stretch
+        begin = stretch.begin
+        if begin is None:
+            begin = find_begin(source.read(0, source.length), stretch.start)
+        found = Scan(begin, begin, size=source.length, problem=source.problem)
+        for part, _ in sql_segments(source, task.entry, begin, stretch.stop, SCANNED):
+            made = log_part(task.entry, part, found.rows, only=SCANNED)
+            found.take(made)
+            found.end = made.end
+        return found
+    finally:
+        source.close()
+
+
+# --- a plan from what was found ---------------------------------------------------------------------------------------
+
+_NAMED: Final = 3  # files that a sentence names
+_FILLED: Final = {
+    "record_id": ("record_id is the number of the row", "no such column; rows are numbered from 1 in capture order"),
+    "status": ("status is N", "no such column; all rows are processed as new"),
+}
+
+
+class Draft:
+    """Puts a plan together. Raises CaptureError for a file with rows whose columns cannot be told."""
+
+    def __init__(self, options: Options, probes: Sequence[Probe]) -> None:
+        self.options = options
+        self.probes = probes
+        for one in probes:
+            if not one.labels and one.file.sample:
+                raise CaptureError(
+                    f"{one.assignment.evidence}; assign the columns with the option columns", path=one.file.path
+                )
+
+    def entries(self) -> list[FileEntry]:
+        """The files."""
+        return [
+            FileEntry(one.file.without_rows(), one.labels, one.null_text, one.file.size, None, one.file.problem)
+            for one in self.probes
+        ]
+
+    def plan(self, entries: list[FileEntry], splits: list[SplitEntry], seen: Seen) -> Plan:
+        """The plan, but for its facts."""
+        tables = self._tables(seen)
+        options = self.options
+        problems = self._problems(entries)
+        return Plan(entries, splits, tables, options.charset, options.zone, options.schema, self._detected(), problems)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _tables(self, seen: Seen) -> list[TableEntry]:
+        found: dict[tuple[str | None, str], TableEntry] = {}
+        for written in dict.fromkeys([*seen.columns, *seen.keys]):
+            schema, table = split_name(written, self.options.schema)
+            if table is None:
+                continue
+            entry = found.setdefault((schema, table), TableEntry(schema, table))
+            entry.keys = list(dict.fromkeys([*entry.keys, *seen.keys.get(written, ())]))
+            entry.columns = list(dict.fromkeys([*entry.columns, *seen.columns.get(written, ())]))
+        return list(found.values())
+
+    # --- what was detected --------------------------------------------------------------------------------------------
+
+    def _detected(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        self._add(
+            rows,
+            "columns",
+            ((_shown(one), one.assignment.evidence, one.assignment.how == "option", one) for one in self.probes),
+        )
+        for name, (value, why) in _FILLED.items():
+            lacking = [one for one in self.probes if one.labels and name not in one.labels]
+            self._add(rows, "columns", ((value, why, False, one) for one in lacking))
+        self._add(
+            rows,
+            "null_text",
+            (
+                (
+                    null_texts_of(one),
+                    one.null_from or "the default; no evidence against it",
+                    self.options.null_text is not None,
+                    one,
+                )
+                for one in self.probes
+                if one.file.kind in ("csv", "excel") or one.null_text
+            ),
+        )
+        for setting in ("delimiter", "header", "sheet", "sql_table", "backslash"):
+            told = (
+                (value, why, given, one)
+                for one in self.probes
+                for name, value, why, given in one.settings
+                if name == setting
+            )
+            self._add(rows, setting, told)
+        given = self.options.given
+        self._say(rows, "charset", self.options.charset, "the files do not give it; assumed", "charset" in given)
+        zone = "event_time has no zone; assumed for values without one"
+        self._say(rows, "time_zone", self.options.zone, zone, "time_zone" in given)
+        schema = "tables without a schema in their name have none"
+        self._say(rows, "schema", self.options.schema or "none", schema, "schema" in given)
+        return rows
+
+    @staticmethod
+    def _say(rows: list[dict[str, Any]], setting: str, value: str, why: str, given: bool) -> None:
+        rows.append(detected_row(setting, value, "given as an option" if given else why, given))
+
+    @staticmethod
+    def _add(rows: list[dict[str, Any]], setting: str, told: Iterable[tuple[str, str, bool, Probe]]) -> None:
+        """One row for all files of which the same was concluded."""
+        found: dict[tuple[str, str, bool], list[str]] = {}
+        for value, why, given, one in told:
+            found.setdefault((value, why, given), []).append(one.file.path)
+        for (value, why, given), paths in found.items():
+            rows.append(detected_row(setting, value, f"{why} ({_files(paths)})", given))
+
+    # --- problems -----------------------------------------------------------------------------------------------------
+
+    def _problems(self, entries: Sequence[FileEntry]) -> list[dict[str, Any]]:
+        rows = []
+        for entry in entries:
+            path = entry.probe.path
+            if entry.problem:
+                code = Problem.MALFORMED if entry.probe.kind == "broken" else Problem.TRUNCATED
+                rows.append(problem_row(code, entry.problem, file=path))
+            if entry.labels:
+                rows += [problem_row(code, sentence, file=path) for code, sentence in missing(entry.absent)]
+        return rows
+
+
+def _shown(one: Probe) -> str:
+    """Which column is which, in the order of the source."""
+    if not one.labels:
+        return "none"
+    back = {label: name for name, label in one.labels.items()}
+    if one.assignment.how == "names" and all(name == label.casefold() for label, name in back.items()):
+        return joined(list(back.values()))
+    columns = [label for label in one.file.columns if label in back]
+    return ", ".join(f"{back[label]}={label}" for label in columns or back)
+
+
+def _files(paths: Sequence[str]) -> str:
+    names = joined([Path(path).name for path in paths[:_NAMED]])
+    return names if len(paths) <= _NAMED else f"{names} and {plural(len(paths) - _NAMED, 'more file')}"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+_SAMPLE: Final = 200
+_CUT: Final = ("csv", SQL)  # kinds of files that are cut between records, wherever these begin
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+    """Runs the tasks one after the other in this process."""
+    return [function(task) for task in tasks]
+
+
+def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order.
+
+    Raises CaptureError for files that cannot be read or whose columns cannot be told, and in mode FAILFAST for the
+    first bytes that are no row.
+    """
+    probes: list[Probe] = run(probe, [(path, options, False) for path in paths])
+    draft = Draft(options, probes)
+    entries = draft.entries()
+    stretches = _stretches(entries, options, run)
+    scans = scan_all(stretches, partial(_scan_of, entries=list(entries)), run, _CUT)
+    seen = Seen()
+    before = 0
+    splits: list[SplitEntry] = []
+    rows: dict[int, int] = {}
+    for stretch, found in zip(stretches, scans, strict=True):
+        entry = entries[stretch.index]
+        entry.size = found.size or entry.size
+        entry.problem = entry.problem or found.problem
+        is_cut = stretch.file.kind in _CUT and stretch.start > 0
+        start = found.begin if is_cut else stretch.start
+        if start < stretch.stop and (stretch.stop < EVERYTHING or entry.size or entry.probe.compression):
+            splits.append(SplitEntry(stretch.index, start, stretch.stop, before, found.seen.highest))
+        rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
+        before += found.rows
+        seen = seen + found.seen
+    for index, number in rows.items():
+        entries[index].rows = number
+    plan = draft.plan(entries, splits, seen)
+    plan.facts = {"bytes": sum(entry.size for entry in entries), "records": before, "behind": seen.behind}
+    if options.mode == "FAILFAST":
+        _fail_fast(plan, stretches, scans)
+    return plan
+
+
+def plan_beginning(path: str, options: Options) -> Plan:
+    """A plan of one file of which only the beginning was looked at, for looking at single rows."""
+    draft = Draft(options, [probe((path, options, False))])
+    return draft.plan(draft.entries(), [], Seen())
+
+
+def _fail_fast(plan: Plan, stretches: Sequence[Stretch], scans: Sequence[Scan]) -> None:
+    found = [(one.index, *each.malformed) for one, each in zip(stretches, scans, strict=True) if each.malformed]
+    if found:
+        index, offset, reason = min(found)
+        raise MalformedRecordError(reason, path=plan.files[index].probe.path, offset=offset)
+
+
+# --- stretches --------------------------------------------------------------------------------------------------------
+
+
+def _stretches(entries: Sequence[FileEntry], options: Options, run: Run) -> list[Stretch]:
+    """The stretches of all files; plain dumps of statements are cut as delimited text is."""
+    stretches = []
+    for one in cut([entry.probe for entry in entries], options.split_size, run):
+        file = one.file
+        if file.kind != SQL or file.compression is not None or file.size <= options.split_size:
+            stretches.append(one)
+            continue
+        for start in range(0, file.size, options.split_size):
+            stop = min(start + options.split_size, file.size)
+            stretches.append(replace(one, start=start, stop=stop, begin=None if start else 0, alone=False))
+    return stretches
+
+
+def _scan_of(stretch: Stretch, entries: Sequence[FileEntry]) -> Scan:
+    return scan(ScanTask(stretch, entries[stretch.index]))
+
+
+# --- tables of rows ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Look:
+    """What the rows of one partition say."""
+
+    rows: int = 0
+    seen: Seen = field(default_factory=Seen)
+    sample: list[tuple[str | None, ...]] = field(default_factory=list)
+
+
+def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
+    """The plan of a table of rows that is called ``name``. Raises CaptureError for one whose columns cannot be told."""
+    names = [one.name for one in schema if one.name != ROW]
+    labels = unique_names(names)
+    file = FileProbe(name, ROWS, labels, len(labels))
+    found = assign(labels, True, (), options) if options.sorted_by is None else _NOTHING
+    if found.how == "nothing" and labels:
+        samples = [pickle.loads(one).sample for one in run(partial(_sampled, names=labels))]
+        found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
+    places = {one: labels[place] for one, place in found.places.items()}
+    null_text = options.null_text or ""
+    said = Probe(file, found, places, null_text, "given as an option" if null_text else "")
+    draft = Draft(options, [said])
+    entries = draft.entries()
+    if not places:
+        raise CaptureError(f"{found.evidence}; assign the columns with the option columns", path=name)
+    looks: list[_Look] = [pickle.loads(one) for one in run(partial(_looked, entry=entries[0]))]
+    seen = Seen()
+    for one in looks:
+        seen = seen + one.seen
+    entries[0].rows = sum(one.rows for one in looks)
+    plan = draft.plan(entries, [], seen)
+    plan.facts = {"records": entries[0].rows, "behind": seen.behind}
+    return plan
+
+
+_NOTHING: Final = Assignment({}, "nothing", "", 0.0)
+
+
+def _sampled(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> bytes:
+    found = _Look()
+    for batch in batches:
+        rows = batch.drop_columns([ROW]) if ROW in batch.schema.names else batch
+        some = rows.slice(0, _SAMPLE)
+        part = rows_of_batch(some, np.arange(len(some)), Names(tuple(names)))
+        texts = text_rows(part, names)
+        if texts is not None:
+            found.sample += list(zip(*(column.to_pylist() for column in texts.columns), strict=True))
+        if len(found.sample) >= _SAMPLE:
+            break
+    return pickle.dumps(found)
+
+
+def _looked(batches: Iterator[pa.RecordBatch], entry: FileEntry) -> bytes:
+    found = _Look()
+    for batch in batches:
+        place = batch.schema.get_field_index(ROW)
+        numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
+        part = rows_of_batch(batch.remove_column(place), numbers, Names(entry.probe.columns))
+        found.seen.take(log_part(entry, part, 0, only=SCANNED).log)
+        found.rows += batch.num_rows
+    return pickle.dumps(found)
