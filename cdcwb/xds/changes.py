@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.idm_event_log.events import xml_unfit
+from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.model import Operation, Outcome
 from cdcwb.xds.columns import association, empty, quoted, truth
 from cdcwb.xds.event import ATTRIBUTE, EVENT, Verb

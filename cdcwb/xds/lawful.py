@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.events import xml_unfit
+from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.xds.columns import empty, truth
 from cdcwb.xds.event import TYPES, Verb
 from cdcwb.xds.markup import Attributes

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.events import xml_unfit
+from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.formats.tabular import is_binary, plain, texts_of
 from cdcwb.xds.vectors import Bools, Ints, coded, numbers
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from cdcwb.formats.idm_event_log import events as sentences
 from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, padded, parse
-from cdcwb.formats.idm_event_log.decode.values import FORMS, Printed, read_time, zone_of
+from cdcwb.formats.idm_event_log.decode.values import FORMS, _zone_of
 from cdcwb.formats.idm_event_log.events import VALUES, Source, split_name
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
 from cdcwb.formats.zones import to_utc
 from cdcwb.model import Kind, Operation, Problem
+from tests.reference.idm_times import Printed, read_time
 
 __all__ = ["Broken", "Moment", "Row", "event", "event_type", "is_written", "moment_of", "rules", "whole_number"]
 
@@ -76,7 +77,7 @@ def moment_of(text: str | None, zone: str) -> Moment | None:
 
 
 def _in_utc(printed: Printed, zone: str) -> tuple[int, bool]:
-    where = zone_of(zone)
+    where = _zone_of(zone)
     if printed.offset is not None:
         return printed.local - printed.offset, False
     moment, doubtful = to_utc(np.array([printed.local]), where)

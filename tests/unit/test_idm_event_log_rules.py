@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.idm_event_log.decode.keys import parse_column
-from cdcwb.formats.idm_event_log.events import check, fatal, missing, numbers_of, typed, xml_unfit
+from cdcwb.formats.idm_event_log.decode.values import numbers_of, xml_unfit
+from cdcwb.formats.idm_event_log.events import check, fatal, missing, typed
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, numbers
 from cdcwb.model import Operation, Problem
 from tests.reference.idm_rows import whole_number

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.decode.values import FORMS, parse_times, read_time
+from cdcwb.formats.idm_event_log.decode.values import FORMS, parse_times
+from tests.reference.idm_times import read_time
 
 EPOCH = dt.datetime(1970, 1, 1)
 FIRST = dt.datetime(1, 1, 1)
@@ -85,7 +86,6 @@ def test_null_is_no_time_and_nothing_is_said_of_it() -> None:
     found = parse_times(pa.array([None, "2024-01-02 03:04:05"], pa.string()))
     assert found.us.null_count == 1
     assert found.form.tolist() == [-1, 0]
-    assert found.counts() == {"odbc": 1}
     assert len(parse_times(pa.array([], pa.string())).us) == 0
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.events import xml_unfit
+from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.xds import EVENT, document, document_batches, documents, documents_plainly, validate
 from cdcwb.xds.columns import association, quoted
 from cdcwb.xds.event import TYPES

@@ -19,8 +19,8 @@ from cdcwb import model
 from cdcwb.formats.arrays.maps import MapBuilder, TextPool
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.idm_event_log.decode import LogPart, log_parts
-from cdcwb.formats.idm_event_log.decode.keys import BLANKS, KeyColumn, TableKeyError, correct, padded, parse_column
-from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, laid, parse_times, ranges, rows_of
+from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, correct, parse_column
+from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUBLISHER_NEEDS, STATUSES, Finding, numbers
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
 from cdcwb.formats.moments import MICROSECONDS
@@ -53,7 +53,6 @@ __all__ = [
     "no_record_id",
     "no_status",
     "no_time",
-    "numbers_of",
     "one_of",
     "padded_key",
     "read_events",
@@ -64,7 +63,6 @@ __all__ = [
     "typed",
     "unfit",
     "written",
-    "xml_unfit",
 ]
 
 PER_FIELD: Final = numbers(per_field=True)
@@ -73,9 +71,6 @@ WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
 
 _NAMES: Final = ("table_key", "table_name", "column_name")
 _STATUSES: Final = tuple(STATUSES)
-_GREATEST: Final = str(2**63 - 1)
-_WHOLE: Final = r"^[ \t\n\r\f]*\+?(\d+)(\.0*)?[ \t\n\r\f]*$"
-_PADDED: Final = rf"(^|\+)[{BLANKS}]|[{BLANKS}]=|=\"?[{BLANKS}]|[{BLANKS}]\"?(\+|$)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,45 +96,12 @@ def typed(log: pa.RecordBatch, zone: str | Zone | None = None) -> Typed:
     return Typed(record_id, pc.if_else(known, event_type, none).cast(pa.int32()), times.us, times)
 
 
-def numbers_of(texts: pa.StringArray) -> pa.Int64Array:
-    """Texts as whole numbers from 1 to 2^63 - 1, null for all else. Blanks around a number, zeros before it and a
-    fraction of zeros (as decimal columns are printed) do not matter."""
-    digits = texts
-    usual = pc.and_(pc.ascii_is_decimal(texts), pc.less(pc.binary_length(texts), len(_GREATEST)))
-    if not pc.all(pc.fill_null(usual, True)).as_py():
-        digits = pc.replace_substring_regex(texts, _WHOLE, r"\1")
-        digits = pc.ascii_ltrim(digits, characters="0")
-        size = pc.binary_length(digits)
-        fits = pc.or_(
-            pc.less(size, len(_GREATEST)),
-            pc.and_(pc.equal(size, len(_GREATEST)), pc.less_equal(digits, _GREATEST)),
-        )
-        digits = pc.if_else(pc.and_(pc.ascii_is_decimal(digits), fits), digits, pa.scalar(None, pa.string()))
-    found = digits.cast(pa.int64())
-    return pc.if_else(pc.greater(found, 0), found, pa.scalar(None, pa.int64()))
-
-
 def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:
     """What is wrong with a source that lacks columns, in the order of the columns."""
     return [(Problem.LOG_RULE, absent_column(name)) for name in COLUMNS if name in absent]
 
 
 # --- which rows -------------------------------------------------------------------------------------------------------
-
-
-def xml_unfit(texts: pa.StringArray) -> Bools:
-    """Rows with a character that XML 1.0 cannot hold: a control character but tab and line ends, U+FFFE or U+FFFF."""
-    data, offsets = laid(texts)
-    found = np.zeros(len(texts), np.bool_)
-    low = np.flatnonzero(data < 0x20)
-    if len(low):
-        low = low[~np.isin(data[low], (0x09, 0x0A, 0x0D))]
-        found[rows_of(low, offsets)] = True
-    high = np.flatnonzero(data[:-2] == 0xEF)
-    if len(high):
-        high = high[(data[high + 1] == 0xBF) & (data[high + 2] >= 0xBE)]
-        found[rows_of(high, offsets)] = True
-    return found
 
 
 def one_of(types: pa.Int32Array, wanted: tuple[int, ...]) -> Bools:
@@ -246,10 +208,9 @@ def _check_keys(findings: _Findings, keys: KeyColumn, lost: bool) -> None:
         if text not in told:
             told[text] = broken_key(text, keys.errors.get(row), lost)
         findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, told[text], True))
-    maybe = pc.fill_null(pc.match_substring_regex(findings.log.column("table_key"), _PADDED), False)
-    for row, text in findings.texts("table_key", maybe.to_numpy(zero_copy_only=False)):
-        if text is not None and padded(text):
-            findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, padded_key(text), False))
+    for row, text in findings.texts("table_key", keys.padded):
+        sentence = padded_key(text or "")
+        findings.found.append(Finding(row, "table_key", Problem.TABLE_KEY, sentence, False))
 
 
 def _check_columns(findings: _Findings, types: pa.Int32Array, lost: bool) -> None:

@@ -26,8 +26,9 @@ from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
 from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
 from cdcwb.formats.idm_event_log.decode.sql import find_begin
+from cdcwb.formats.idm_event_log.decode.values import numbers_of
 from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
-from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, numbers_of, one_of, split_name
+from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
 from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL, FileEntry, Plan, SplitEntry, TableEntry
 from cdcwb.formats.tabular import (
     EVERYTHING,

@@ -1,42 +1,40 @@
-r"""The grammar of ``table_key``, one key at a time (docs/formats/idm-event-log.md §2.1, §2.2).
+r"""Keys of changed rows, ``table_key`` (docs/formats/idm-event-log.md §2).
 
     table key  = identifier {"+" identifier}
     identifier = column name "=" value
 
-A value that has one of the nine special characters stands in double quotes, in which ``\"`` and ``\\`` stand for a
-quote and a backslash. Where the vendor is silent: a name has none of the nine and is not blank; blanks belong to the
-name or value beside them, so ``idu= 1`` is a key, of another object than ``idu=1``; a value without quotes has at least
-one character, the empty text is ``""``; no column stands twice.
+A value that has one of the nine special characters is in double quotes, in which ``\"`` and ``\\`` mean a quote and a
+backslash. Where the vendor is silent: a name has none of the nine and is not blank; blanks belong to the name or value
+beside them, so ``idu= 1`` is a key, of another object than ``idu=1``; a value without quotes has at least one
+character, the empty text is ``""``; no column is in a key twice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.texts import as_text, slices
-from cdcwb.formats.idm_event_log.decode.values import Bools, Bytes, Ints, distinct, laid, ranges, rows_of
+from cdcwb.formats.idm_event_log.decode.values import Bools, Bytes, Ints, bytes_of_texts
+from cdcwb.formats.kernels import interpreted, kernel
 
 __all__ = [
     "BLANKS",
     "SPECIAL",
     "KeyColumn",
-    "Part",
     "TableKeyError",
     "correct",
     "escape_value",
-    "format_key",
     "padded",
     "parse",
     "parse_column",
     "parts",
-    "same_object",
     "same_objects",
 ]
 
@@ -45,13 +43,22 @@ SPECIAL: Final = ",;'+\"=\\<>"
 
 BLANKS: Final = " \t\r\n"
 
-_PLAIN: Final = "[^" + re.escape(SPECIAL) + "]"
-_PART: Final = re.compile(rf'({_PLAIN}+)=({_PLAIN}+|"(?:[^"\\]++|\\["\\])*+")(\+|\Z)')
-_ESCAPED: Final = re.compile(r'\\(["\\])')
-_NINE: Final = ", ; ' + \" = \\ < >"
-
-Part = tuple[str, str]
-"""A column's name, and its value as it is written, quotes and all."""
+_IS_SPECIAL: Final = np.isin(np.arange(256), list(SPECIAL.encode()))
+_IS_BLANK: Final = np.isin(np.arange(256), list(BLANKS.encode()))
+_EXPECTED: Final = (
+    "",
+    "a column name",
+    "=",
+    "a column name",
+    "a column that is not in the key yet",
+    "a value, in double quotes if it has a special character",
+    "+ or the end, because the value is not in double quotes,",
+    "a double quote or \\ after \\",
+    "a closing double quote",
+    "+ or the end",
+)
+_BLANK_NAME, _REPEATED_NAME = 3, 4
+_ESCAPED: Final = r'\\(["\\])'
 
 
 class TableKeyError(ValueError):
@@ -67,108 +74,245 @@ class TableKeyError(ValueError):
         return f"expected {self.expected} at character {self.position}, found {self.found}"
 
 
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """The keys of many rows. ``pairs``: the columns of each with their values, null where the key is NULL or none.
+    ``errors``: what is wrong with a key, by row. ``padded``: keys with blanks around a name or a number."""
+
+    pairs: pa.MapArray
+    errors: dict[int, TableKeyError]
+    padded: Bools
+
+
+@dataclass(slots=True)
+class _Cut:
+    """Keys cut into their identifiers, one after the other. ``counts``: how many each row has, up to its error.
+    ``spans``: where name and value begin and end, the value with its quotes. ``error``: 0, or an index of _EXPECTED,
+    ``position``: its byte in the data. ``escaped``: values with escapes."""
+
+    data: Bytes
+    offsets: Ints
+    counts: Ints
+    spans: Ints
+    escaped: Bools
+    error: Ints
+    position: Ints
+    padded: Bools
+    total: int = field(init=False)
+
+    def __init__(self, keys: pa.StringArray) -> None:
+        self.data, self.offsets = bytes_of_texts(keys)
+        most, rows = int(np.count_nonzero(self.data == ord("="))), len(keys)
+        self.counts, self.error, self.position = (np.zeros(rows, np.int64) for _ in range(3))
+        self.spans, self.escaped, self.padded = (
+            np.empty((4, most), np.int64),
+            np.zeros(most, bool),
+            np.zeros(rows, bool),
+        )
+        given = pc.is_valid(keys).to_numpy(zero_copy_only=False)
+        names, name_ends, values, value_ends = self.spans
+        self.total = int(
+            _cut(
+                self.data, self.offsets, given, _IS_SPECIAL, _IS_BLANK, names, name_ends, values, value_ends,
+                self.escaped, self.counts, self.error, self.position, self.padded,
+            )
+        )  # fmt: skip
+
+    def failure(self, row: int, text: str) -> TableKeyError | None:
+        """What is wrong with a row, whose text is given."""
+        code = int(self.error[row])
+        if not code:
+            return None
+        raw = text.encode()
+        at = len(raw[: self.position[row] - self.offsets[row]].decode(errors="replace"))
+        found = repr(text[at]) if at < len(text) else "the end"
+        if code == _BLANK_NAME:
+            found = "blanks alone"
+        elif code == _REPEATED_NAME:
+            found = f"{text[at : text.index('=', at)]!r} again"
+        return TableKeyError(at, _EXPECTED[code], found)
+
+
+@kernel
+def _cut(
+    b: Bytes,
+    offsets: Ints,
+    given: Bools,
+    special: Bools,
+    blank: Bools,
+    names: Ints,
+    name_ends: Ints,
+    values: Ints,
+    value_ends: Ints,
+    escaped: Bools,
+    counts: Ints,
+    errors: Ints,
+    positions: Ints,
+    padded: Bools,
+) -> Any:
+    """Cuts each row by the grammar; how many identifiers there are."""
+    found = 0
+    for row in range(len(counts)):
+        first, at, stop = found, offsets[row], offsets[row + 1]
+        error, position, more = 0, at, given[row]
+        while more:
+            equals = at
+            while equals < stop and not special[b[equals]]:
+                equals += 1
+            begin, end = at, equals
+            while begin < end and blank[b[begin]]:
+                begin += 1
+            while end > begin and blank[b[end - 1]]:
+                end -= 1
+            if equals == at:
+                error, position = 1, at
+            elif equals == stop or b[equals] != 61:
+                error, position = 2, equals
+            elif begin == end:
+                error, position = 3, at
+            for other in range(first, found):
+                if error == 0 and name_ends[other] - names[other] == equals - at:
+                    same = True
+                    for step in range(equals - at):
+                        same &= b[names[other] + step] == b[at + step]
+                    if same:
+                        error, position = 4, at
+            if error:
+                break
+            value = behind = equals + 1
+            inner, inner_end, escape = value, value, False
+            if value < stop and b[value] == 34:
+                behind += 1
+                while behind < stop and b[behind] != 34:
+                    if b[behind] == 92:
+                        escape = True
+                        if behind + 1 >= stop or (b[behind + 1] != 34 and b[behind + 1] != 92):
+                            error, position = 7, behind + 1
+                            break
+                        behind += 1
+                    behind += 1
+                if error:
+                    break
+                inner, inner_end = value + 1, behind
+                behind += 1
+                if behind > stop:
+                    error, position = 8, stop
+                elif behind < stop and b[behind] != 43:
+                    error, position = 9, behind
+            else:
+                while behind < stop and not special[b[behind]]:
+                    behind += 1
+                inner_end = behind
+                if behind == value:
+                    error, position = 5, behind
+                elif behind < stop and b[behind] != 43:
+                    error, position = 6, behind
+            if error:
+                break
+            names[found], name_ends[found], values[found], value_ends[found] = at, equals, value, behind
+            escaped[found] = escape
+            found += 1
+            if begin > at or end < equals or _padded_number(b, inner, inner_end, blank):
+                padded[row] = True
+            more = behind < stop
+            at = behind + 1
+        counts[row], errors[row], positions[row] = found - first, error, position
+        if error:
+            padded[row] = False
+    return found
+
+
+@kernel
+def _padded_number(b: Bytes, at: Any, stop: Any, blank: Bools) -> Any:
+    """Is this a number with blanks around it?"""
+    begin, end = at, stop
+    while begin < end and blank[b[begin]]:
+        begin += 1
+    while end > begin and blank[b[end - 1]]:
+        end -= 1
+    if begin == at and end == stop:
+        return False
+    if begin < end and (b[begin] == 43 or b[begin] == 45):
+        begin += 1
+    digits = 0
+    while begin < end and 48 <= b[begin] <= 57:
+        begin += 1
+        digits += 1
+    if digits and begin < end and b[begin] == 46:
+        begin += 1
+        while begin < end and 48 <= b[begin] <= 57:
+            begin += 1
+    return digits > 0 and begin == end
+
+
+def parse_column(keys: pa.StringArray) -> KeyColumn:
+    """The columns of each key with their values, quotes and escapes undone."""
+    cut = _Cut(keys)
+    broken = np.flatnonzero(cut.error)
+    spans, escaped = cut.spans[:, : cut.total], cut.escaped[: cut.total]
+    errors: dict[int, TableKeyError] = {}
+    if len(broken):
+        for row, text in zip(broken.tolist(), keys.take(pa.array(broken)).to_pylist(), strict=True):
+            error = cut.failure(row, text)
+            if error is not None:
+                errors[row] = error
+        fine = np.repeat(cut.error == 0, cut.counts)
+        spans, escaped = spans[:, fine], escaped[fine]
+        cut.counts[broken] = 0
+    begin, end, value, stop = spans
+    quoted = np.zeros(len(value), np.int64)
+    if len(value):
+        quoted[cut.data[value] == ord('"')] = 1
+    names, values = as_text(slices(cut.data, begin, end)), as_text(slices(cut.data, value + quoted, stop - quoted))
+    if escaped.any():
+        mask = pa.array(escaped)
+        values = pc.replace_with_mask(values, mask, pc.replace_substring_regex(values.filter(mask), _ESCAPED, r"\1"))
+    null = (cut.error != 0) | pc.is_null(keys).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.append(0, np.cumsum(cut.counts)).astype(np.int32), mask=np.append(null, False))
+    return KeyColumn(pa.MapArray.from_arrays(offsets, names, values), errors, cut.padded)
+
+
 def parse(text: str) -> tuple[tuple[str, str], ...]:
     """The columns of a key with their values, quotes and escapes undone, in the order written. Raises TableKeyError."""
-    return tuple((name, _undone(value)) for name, value in parts(text))
+    with interpreted():
+        found = parse_column(pa.array([text], pa.string()))
+    if found.errors:
+        raise found.errors[0]
+    return tuple(found.pairs[0].as_py())
 
 
-def parts(text: str) -> Iterator[Part]:
-    """The columns of a key with their values as written. Raises TableKeyError when it comes to what is wrong."""
-    at = 0
-    seen: set[str] = set()
-    while True:
-        match = _PART.match(text, at)
-        if match is None:
-            raise _wrong(text, at, seen)
-        name, value, sign = match.groups()
-        unfit = _wrong_name(name, at, seen)
-        if unfit is not None:
-            raise unfit
-        yield name, value
-        if not sign:
-            return
-        seen.add(name)
-        at = match.end()
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """The columns of a key with their values as written, with quotes. Raises TableKeyError after what precedes it."""
+    with interpreted():
+        cut = _Cut(pa.array([text], pa.string()))
+    raw = text.encode()
+    for begin, end, value, stop in cut.spans[:, : cut.total].T.tolist():
+        yield raw[begin:end].decode(), raw[value:stop].decode()
+    error = cut.failure(0, text)
+    if error is not None:
+        raise error
 
 
-def _undone(value: str) -> str:
-    if not value.startswith('"'):
-        return value
-    inner = value[1:-1]
-    return _ESCAPED.sub(r"\1", inner) if "\\" in inner else inner
-
-
-def _wrong_name(name: str, at: int, seen: Container[str]) -> TableKeyError | None:
-    if not name.strip(BLANKS):
-        return TableKeyError(at, "a column name", "blanks alone")
-    return TableKeyError(at, "a column that is not in the key yet", f"{name!r} again") if name in seen else None
-
-
-def _wrong(text: str, at: int, seen: Container[str]) -> TableKeyError:
-    """What is wrong with the identifier that begins at a place."""
-    equals = _behind_plain(text, at)
-    if equals == at:
-        return _error(text, at, "a column name")
-    if text[equals : equals + 1] != "=":
-        return _error(text, equals, "=")
-    unfit = _wrong_name(text[at:equals], at, seen)
-    if unfit is not None:
-        return unfit
-    value = equals + 1
-    if text[value : value + 1] == '"':
-        return _wrong_in_quotes(text, value + 1)
-    end = _behind_plain(text, value)
-    if end == value:
-        return _error(text, value, "a value, in double quotes if it has a special character")
-    return _error(text, end, "+ or the end, because the value is not in double quotes,")
-
-
-def _wrong_in_quotes(text: str, at: int) -> TableKeyError:
-    while at < len(text) and text[at] != '"':
-        if text[at] == "\\" and text[at + 1 : at + 2] not in ('"', "\\"):
-            return _error(text, at + 1, "a double quote or \\ after \\")
-        at += 2 if text[at] == "\\" else 1
-    if at == len(text):
-        return _error(text, at, "a closing double quote")
-    return _error(text, at + 1, "+ or the end")
-
-
-def _behind_plain(text: str, at: int) -> int:
-    while at < len(text) and text[at] not in SPECIAL:
-        at += 1
-    return at
-
-
-def _error(text: str, at: int, expected: str) -> TableKeyError:
-    return TableKeyError(at, expected, repr(text[at]) if at < len(text) else "the end")
+def padded(text: str) -> bool:
+    """Does a key have blanks around a name or a number? False for what is no key."""
+    with interpreted():
+        return bool(_Cut(pa.array([text], pa.string())).padded[0])
 
 
 def escape_value(text: str) -> str:
-    """A value as it is written in a key: in quotes where it has a special character or is empty."""
+    """A value as a key has it: in quotes where it has a special character or is empty."""
     if text and not any(character in SPECIAL for character in text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def format_key(pairs: Iterable[tuple[str, str]]) -> str:
-    """The key of these columns and values, which :func:`parse` reads as the same. Raises ValueError where there is no
-    column, one that stands twice, or a name that has no place in the grammar."""
-    given = list(pairs)
-    names = [name for name, _ in given]
-    for name in names:
-        if not name.strip(BLANKS) or any(character in SPECIAL for character in name):
-            raise ValueError(f"expected a column name without any of {_NINE}, found {name!r}")
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"expected columns of a key, each once, found {names}")
-    return "+".join(f"{name}={escape_value(value)}" for name, value in given)
-
+# --- repairs and spellings -----
 
 _LEAD: Final = re.compile(rf"[{BLANKS}]*([^{re.escape(SPECIAL)}]+)=[{BLANKS}]*")
 _QUOTED: Final = re.compile(rf'("(?:[^"\\]++|\\["\\])*+")[{BLANKS}]*(\+|\Z)')
 _NEXT: Final = re.compile(rf"\+[{BLANKS}]*[^\W\d][\w$#]*[{BLANKS}]*=[{BLANKS}]*(=|\Z)?")
 _PAIR: Final = re.compile(r'\\["\\]')
-_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
 
 
 def correct(text: str) -> str | None:
@@ -241,169 +385,24 @@ def _meant(raw: str) -> str | None:
     return escape_value(inner)
 
 
-def padded(text: str) -> bool:
-    """Does a key have blanks around a name or a number? False for what is no key."""
-    try:
-        pairs = parse(text)
-    except TableKeyError:
-        return False
-    return any(
-        name != name.strip(BLANKS) or (value != (bare := value.strip(BLANKS)) and _NUMBER.fullmatch(bare) is not None)
-        for name, value in pairs
-    )
+def same_objects(keys: pa.StringArray) -> pa.StringArray:
+    """Each key in a form that all its spellings share: names folded, blanks trimmed, only the quotes that are needed,
+    columns in the order of their names. A text that is no key and cannot be repaired keeps its form, but for blanks.
+    Null stays null."""
+    coded = keys.dictionary_encode()
+    texts = coded.dictionary
+    made = [
+        _same_object(text, pairs)
+        for text, pairs in zip(texts.to_pylist(), parse_column(texts).pairs.to_pylist(), strict=True)
+    ]
+    return pa.array(made, pa.string()).take(coded.indices)
 
 
-def same_object(text: str) -> str:
-    """A key in a form that all spellings of it share: names folded, blanks trimmed, only the quotes that are needed,
-    columns in the order of their names. A text that is no key and cannot be repaired keeps its form, but for blanks."""
-    try:
-        pairs = parse(text)
-    except TableKeyError:
+def _same_object(text: str, pairs: list[tuple[str, str]] | None) -> str:
+    if pairs is None:
         repaired = correct(text)
         if repaired is None:
             return text.strip(BLANKS)
-        pairs = parse(repaired)
+        pairs = list(parse(repaired))
     normal = sorted((name.strip(BLANKS).casefold(), value.strip(BLANKS)) for name, value in pairs)
     return "+".join(f"{name}={escape_value(value)}" for name, value in normal)
-
-
-_EQUALS: Final = 1
-_PLUS: Final = 2
-_OTHER: Final = 3
-_CLASS: Final = np.zeros(256, np.uint8)
-_CLASS[list(SPECIAL.encode())] = _OTHER
-_CLASS[ord("=")] = _EQUALS
-_CLASS[ord("+")] = _PLUS
-_BLANK: Final = np.zeros(256, np.bool_)
-_BLANK[list(BLANKS.encode())] = True
-
-
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
-    """The keys of many rows. ``pairs``: the columns of each with their values, null where the key is NULL or none.
-    ``position``: the character of its error, from 0; -1 where there is none. ``errors``: by row."""
-
-    pairs: pa.MapArray
-    position: Ints
-    errors: dict[int, TableKeyError]
-
-
-@dataclass(frozen=True, slots=True)
-class _Simple:
-    """Keys that are cut without a parser: ``cut`` says which these are, ``counts`` how many columns each row has (0 for
-    the others), ``name`` and ``value`` where these begin and end in ``data``, in row order."""
-
-    data: Bytes
-    cut: Bools
-    counts: Ints
-    name: tuple[Ints, Ints]
-    value: tuple[Ints, Ints]
-
-    def texts(self, which: tuple[Ints, Ints]) -> pa.StringArray:
-        return as_text(slices(self.data, *which))
-
-
-def parse_column(keys: pa.StringArray) -> KeyColumn:
-    """What :func:`parse` says of each key."""
-    given = pc.is_valid(keys).to_numpy(zero_copy_only=False)
-    simple = _simple(keys, given)
-    names, values = simple.texts(simple.name), simple.texts(simple.value)
-    position = np.full(len(keys), -1, np.int64)
-    rest = np.flatnonzero(given & ~simple.cut)
-    if not len(rest):
-        return KeyColumn(_maps(simple.counts, given, names, values), position, {})
-    texts, which = distinct(keys.take(pa.array(rest)))
-    parsed = [_tried(text) for text in texts]
-    errors: dict[int, TableKeyError] = {}
-    broken = np.array([isinstance(one, TableKeyError) for one in parsed])[which]
-    for row, at in zip(rest[broken].tolist(), which[broken].tolist(), strict=True):
-        error = parsed[at]
-        if isinstance(error, TableKeyError):
-            errors[row] = error
-            position[row] = error.position
-    pairs = [() if isinstance(one, TableKeyError) else one for one in parsed]
-    sizes = np.array([len(one) for one in pairs], np.int64)
-    counts = simple.counts.copy()
-    counts[rest] = sizes[which]
-    first = np.cumsum(simple.counts) - simple.counts
-    first[rest] = (len(names) + np.cumsum(sizes) - sizes)[which]
-    places = pa.array(ranges(first, counts))
-    added = [pa.array([pair[side] for one in pairs for pair in one], pa.string()) for side in (0, 1)]
-    names, values = (
-        pa.concat_arrays([one, more]).take(places) for one, more in zip((names, values), added, strict=True)
-    )
-    given[rest[broken]] = False
-    return KeyColumn(_maps(counts, given, names, values), position, errors)
-
-
-def _tried(text: str) -> tuple[tuple[str, str], ...] | TableKeyError:
-    try:
-        return parse(text)
-    except TableKeyError as error:
-        return error
-
-
-def _maps(counts: Ints, given: Bools, names: pa.StringArray, values: pa.StringArray) -> pa.MapArray:
-    offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
-    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(~given, False)), names, values)
-
-
-def _simple(keys: pa.StringArray, given: Bools) -> _Simple:
-    """The keys in which ``=`` and ``+`` take turns, every piece between them has characters, and no other special
-    character stands; keys whose names begin with a blank or repeat are left to the parser."""
-    data, offsets = laid(keys)
-    kind = _CLASS[data]
-    places = np.flatnonzero(kind)
-    kind = kind[places]
-    row = rows_of(places, offsets)
-    number = np.bincount(row, minlength=len(keys))
-    ordinal = np.arange(len(places)) - (np.cumsum(number) - number)[row]
-    begin = np.where(ordinal == 0, offsets[:-1][row], np.append(0, places[:-1] + 1))
-    last = ordinal == number[row] - 1
-    end = np.where(last, offsets[1:][row], np.append(places[1:], 0))
-    odd = (kind != np.where(ordinal % 2, _PLUS, _EQUALS)) | (begin == places) | (places + 1 == end)
-    cut = given & (number % 2 == 1)
-    cut[row[odd]] = False
-    keep = cut[row] & (ordinal % 2 == 0)
-    row, begin, place, end = row[keep], begin[keep], places[keep], end[keep]
-    doubtful = np.zeros(len(keys), np.bool_)
-    doubtful[row[_BLANK[data[begin]]]] = True
-    several = np.flatnonzero(number[row] > 1)
-    if len(several):
-        names = as_text(slices(data, begin[several], place[several]))
-        code = names.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        named = np.sort(row[several] * (int(code.max()) + 1) + code)
-        doubtful[named[1:][named[1:] == named[:-1]] // (int(code.max()) + 1)] = True
-    if doubtful.any():
-        cut &= ~doubtful
-        stay = ~doubtful[row]
-        row, begin, place, end = row[stay], begin[stay], place[stay], end[stay]
-    return _Simple(data, cut, np.where(cut, (number + 1) // 2, 0), (begin, place), (place + 1, end))
-
-
-def same_objects(keys: pa.StringArray) -> pa.StringArray:
-    """What :func:`same_object` makes of each key; null stays null."""
-    given = pc.is_valid(keys).to_numpy(zero_copy_only=False)
-    simple = _simple(keys, given)
-    one = simple.counts == 1
-    chosen = one[np.repeat(np.arange(len(keys)), simple.counts)]
-    name, value = ((first[chosen], last[chosen]) for first, last in (simple.name, simple.value))
-    names = as_text(slices(simple.data, *name))
-    bare = pc.ascii_trim(as_text(slices(simple.data, *value)), characters=BLANKS)
-    plain = pc.and_(pc.string_is_ascii(names), pc.greater(pc.binary_length(bare), 0)).to_numpy(zero_copy_only=False)
-    normal = pc.ascii_lower(pc.ascii_rtrim(names, characters=BLANKS))
-    joined = pc.binary_join_element_wise(normal, bare, "=")
-    rows = np.flatnonzero(one)
-    done = rows[plain]
-    others = given.copy()
-    others[done] = False
-    rest = np.flatnonzero(others)
-    if not len(rest) and len(done) == len(keys):
-        return joined
-    texts, which = distinct(keys.take(pa.array(rest)))
-    made: Sequence[str] = [same_object(text) for text in texts]
-    where = np.full(len(keys), -1, np.int64)
-    where[done] = np.flatnonzero(plain)
-    where[rest] = len(joined) + which
-    both = pa.concat_arrays([joined, pa.array(made, pa.string())])
-    return both.take(pa.array(where, mask=where < 0))

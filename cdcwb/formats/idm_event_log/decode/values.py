@@ -1,19 +1,22 @@
-"""Text columns as the bytes they lie in."""
+"""Numbers, times and characters of text columns (docs/formats/idm-event-log.md §1.2, §1.4, §5.9).
+
+A column is read as the bytes of all its texts, each value in one loop with state. Digits that follow the microsecond
+are cut off, never rounded.
+"""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import as_text, bytes_of, slices
+from cdcwb.formats.kernels import kernel
 from cdcwb.formats.zones import Zone, parse_zone, to_utc
 
 __all__ = [
@@ -21,25 +24,33 @@ __all__ = [
     "Bools",
     "Bytes",
     "Ints",
-    "Printed",
     "Times",
-    "distinct",
-    "laid",
+    "bytes_of_texts",
+    "numbers_of",
     "parse_times",
     "ranges",
-    "read_time",
-    "rows_of",
-    "zone_of",
+    "xml_unfit",
 ]
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+FORMS: Final = ("odbc", "iso", "db2", "sybase", "oracle")
+"""``yyyy-mm-dd hh:mm:ss[.f…]``; the same with ``T`` or a zone; ``yyyy-mm-dd-hh.mm.ss[.f…]``;
+``Mon dd yyyy hh:mm:ss:mmmAM``; ``DD-MON-RR HH.MI.SS.FF AM``."""
+
+_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS: Final = tuple(int.from_bytes(name.encode(), "big") for name in _NAMES)
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_SECOND: Final = 1_000_000
+_DAY: Final = 86_400 * _SECOND
+_EARLIEST: Final = (1 - _EPOCH) * _DAY
+_LATEST: Final = (date.max.toordinal() - _EPOCH + 1) * _DAY - 1
 
 
-def laid(texts: pa.StringArray) -> tuple[Bytes, Ints]:
-    """The UTF-8 bytes of the texts one behind the other, and where each begins, with the end as one more place. A null
-    has no bytes."""
+def bytes_of_texts(texts: pa.StringArray) -> tuple[Bytes, Ints]:
+    """The UTF-8 bytes of all texts, and the offset of each, with the end as one more. A null has no bytes."""
     given = pc.fill_null(texts, "") if texts.null_count else texts
     count = len(given)
     data = given.buffers()[2]
@@ -49,84 +60,83 @@ def laid(texts: pa.StringArray) -> tuple[Bytes, Ints]:
     return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
-def rows_of(places: Ints, offsets: Ints) -> Ints:
-    """The text in which each place of the bytes lies."""
-    found: Ints = np.searchsorted(offsets[1:], places, side="right")
-    return found
-
-
 def ranges(first: Ints, counts: Ints) -> Ints:
-    """``first[0], first[0] + 1, …`` (``counts[0]`` of them), ``first[1], …``, one behind the other."""
+    """``first[0], first[0] + 1, …`` (``counts[0]`` of them), then ``first[1], …``."""
     ends = np.cumsum(counts)
     found: Ints = np.repeat(first - (ends - counts), counts) + np.arange(int(ends[-1]) if len(ends) else 0)
     return found
 
 
-def distinct(texts: pa.StringArray) -> tuple[list[str], Ints]:
-    """The different texts, and for each text which of them it is; there must be no null."""
-    encoded = texts.dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+# --- numbers and characters -------------------------------------------------------------------------------------------
 
 
-FORMS: Final = ("odbc", "iso", "db2", "sybase", "oracle")
-"""``yyyy-mm-dd hh:mm:ss[.f…]``; the same with ``T`` or a zone; ``yyyy-mm-dd-hh.mm.ss[.f…]``;
-``Mon dd yyyy hh:mm:ss:mmmAM``; ``DD-MON-RR HH.MI.SS.FF AM``."""
-
-_ODBC, _ISO, _DB2, _SYBASE, _ORACLE = range(len(FORMS))
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_ZONE: Final = r"(?P<zone>\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
-_NUMERIC: Final = re.compile(
-    rf"(\d{{4}})-(\d\d)-(\d\d)(?:(?P<part>[T ])(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{{1,12}}))?)?{_ZONE})?",
-    re.ASCII | re.IGNORECASE,
-)
-_DB2_FORM: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)-(\d\d)\.(\d\d)\.(\d\d)(?:[.,](\d{1,12}))?", re.ASCII)
-_SYBASE_FORM: Final = re.compile(
-    r"([A-Z]{3}) +(\d{1,2}),? +(\d{4})"
-    r"(?: +(\d{1,2}):(\d\d)(?::(\d\d)(?:(?P<sign>[:.])(\d{1,9}))?)? ?(?P<half>[AP]M)?)?",
-    re.ASCII | re.IGNORECASE,
-)
-_ORACLE_FORM: Final = re.compile(
-    r"(\d{1,2})-([A-Z]{3})-(\d{4}|\d\d)"
-    rf"(?:[ :T](\d{{1,2}})[.:](\d\d)[.:](\d\d)(?:[.,](\d{{1,12}}))?(?: ?(?P<half>[AP]M))?{_ZONE})?",
-    re.ASCII | re.IGNORECASE,
-)
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_SECOND: Final = 1_000_000
-_DAY: Final = 86_400 * _SECOND
-_EARLIEST: Final = (1 - _EPOCH) * _DAY
-_LATEST: Final = (date.max.toordinal() - _EPOCH + 1) * _DAY - 1
-_PLAIN: Final = len("yyyy-mm-dd hh:mm:ss")
-_DIGITS: Final = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
-_MOST: Final = 12
+def numbers_of(texts: pa.StringArray) -> pa.Int64Array:
+    """Texts as whole numbers from 1 to 2^63 - 1, null for all else. Blanks around a number, leading zeros and a
+    fraction of zeros (as decimal columns are printed) do not matter."""
+    data, offsets = bytes_of_texts(texts)
+    found = np.empty(len(texts), np.int64)
+    _numbers(data, offsets, found)
+    return pa.array(found, mask=found == 0)
 
 
-class Printed(NamedTuple):
-    """One printed time: microseconds since 1970 as if in UTC, the place of its form in FORMS, and the offset that it
-    bears (microseconds; None: none)."""
+@kernel
+def _numbers(b: Bytes, offsets: Ints, found: Any) -> None:
+    for row in range(len(found)):
+        at, stop, number = offsets[row], offsets[row + 1], np.int64(0)
+        while at < stop and (b[at] == 32 or b[at] == 9 or b[at] == 10 or b[at] == 12 or b[at] == 13):
+            at += 1
+        if at < stop and b[at] == 43:
+            at += 1
+        while at < stop and 48 <= b[at] <= 57:
+            digit = np.int64(b[at]) - 48
+            if number > 922337203685477580 or (number == 922337203685477580 and digit > 7):
+                break
+            number = number * 10 + digit
+            at += 1
+        if at < stop and b[at] == 46 and at > offsets[row] and 48 <= b[at - 1] <= 57:
+            at += 1
+            while at < stop and b[at] == 48:
+                at += 1
+        while at < stop and (b[at] == 32 or b[at] == 9 or b[at] == 10 or b[at] == 12 or b[at] == 13):
+            at += 1
+        found[row] = number if at == stop else 0
 
-    local: int
-    form: int
-    offset: int | None
+
+def xml_unfit(texts: pa.StringArray) -> Bools:
+    """Rows with a character that XML 1.0 cannot hold: a control character but tab and line ends, U+FFFE or U+FFFF."""
+    data, offsets = bytes_of_texts(texts)
+    found = np.zeros(len(texts), np.bool_)
+    _unfit(data, offsets, found)
+    return found
+
+
+@kernel
+def _unfit(b: Bytes, offsets: Ints, found: Bools) -> None:
+    for row in range(len(found)):
+        for at in range(offsets[row], offsets[row + 1]):
+            if b[at] < 32:
+                if b[at] != 9 and b[at] != 10 and b[at] != 13:
+                    found[row] = True
+            elif b[at] == 0xEF and b[at + 1] == 0xBF and b[at + 2] >= 0xBE:
+                found[row] = True
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
     """The times of many rows. ``us``: microseconds since 1970 in UTC, null where the text is NULL or no time. ``form``:
-    the place of each one's form in FORMS, -1 where there is none. ``doubtful``: times that the zone has twice or not at
+    the index of each one's form in FORMS, -1 where there is none. ``doubtful``: times that the zone has twice or not at
     all; the earlier one is used."""
 
     us: pa.Int64Array
     form: npt.NDArray[np.int8]
     doubtful: Bools
 
-    def counts(self) -> dict[str, int]:
-        """How many rows are of each form, where there are any."""
-        numbers = np.bincount(self.form[self.form >= 0], minlength=len(FORMS)).tolist()
-        return {form: number for form, number in zip(FORMS, numbers, strict=True) if number}
-
 
 @lru_cache(maxsize=64)
-def zone_of(zone: str | Zone | None) -> Zone:
+def _zone_of(zone: str | Zone | None) -> Zone:
     """A zone by its name or offset; UTC for None. Raises OptionError."""
     if zone is None or (isinstance(zone, str) and zone.upper() in ("UTC", "Z", "GMT")):
         return timedelta(0)
@@ -134,201 +144,212 @@ def zone_of(zone: str | Zone | None) -> Zone:
 
 
 def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> Times:
-    """The moments of printed times, which are in ``zone`` (UTC if None) unless they bear an offset themselves."""
-    given = pc.is_valid(texts).to_numpy(zero_copy_only=False)
-    local, form, behind = _placed(texts, given)
-    offset = np.zeros(len(texts), np.int64)
-    bears = np.zeros(len(texts), np.bool_)
-    _suffixes(behind, local, form, offset, bears)
-    rest = np.flatnonzero(given & (form < 0))
-    if len(rest):
-        different, which = distinct(texts.take(pa.array(rest)))
-        read = [read_time(text) for text in different]
-        found = np.array([(-1, 0, 0, 0) if one is None else (one.form, *_flat(one)) for one in read], np.int64)[which]
-        form[rest] = found[:, 0]
-        local[rest], offset[rest], bears[rest] = found[:, 1], found[:, 2], found[:, 3] == 1
-    utc = local - offset
-    doubtful = np.zeros(len(texts), np.bool_)
-    where = zone_of(zone)
+    """The moments of printed times, which are in ``zone`` (UTC if None) unless they have an offset themselves."""
+    count = len(texts)
+    utc, form, zoned = np.zeros(count, np.int64), np.full(count, -1, np.int8), np.zeros(count, np.bool_)
+    _times(*bytes_of_texts(texts), utc, form, zoned)
+    doubtful = np.zeros(count, np.bool_)
+    where = _zone_of(zone)
     if where != timedelta(0):
-        bare = np.flatnonzero((form >= 0) & ~bears)
-        utc[bare], doubtful[bare] = to_utc(local[bare], where)
+        bare = np.flatnonzero((form >= 0) & ~zoned)
+        utc[bare], doubtful[bare] = to_utc(utc[bare], where)
     form[(utc < _EARLIEST) | (utc > _LATEST)] = -1
     return Times(pa.array(utc, mask=form < 0), form, doubtful & (form >= 0))
 
 
-def _flat(one: Printed) -> tuple[int, int, int]:
-    return one.local, one.offset or 0, int(one.offset is not None)
+@kernel
+def _times(b: Bytes, offsets: Ints, utc: Ints, form: Any, zoned: Bools) -> None:
+    """Reads each text as one of FORMS; ``utc`` is without the zone's offset where the text has none (not ``zoned``)."""
+    for row in range(len(form)):
+        at, stop = offsets[row], offsets[row + 1]
+        while at < stop and (b[at] == 32 or b[at] == 9):
+            at += 1
+        while at < stop and (b[stop - 1] == 32 or b[stop - 1] == 9):
+            stop -= 1
+        kind, days, at = _date(b, at, stop)
+        if kind < 0:
+            continue
+        if at == stop:
+            utc[row], form[row] = days * 86_400_000_000, kind
+            continue
+        hour, minute, second, micros, at = _clock(b, at, stop, kind)
+        if at >= 0 and (kind == 3 or kind == 4):
+            hour, at = _half_day(b, at, stop, hour)
+        if at < 0 or hour > 23 or minute > 59 or second > 59:
+            continue
+        local = days * 86_400_000_000 + (hour * 3600 + minute * 60 + second) * 1_000_000 + micros
+        if at < stop and (kind == 2 or kind == 3):
+            continue
+        if at < stop:
+            offset, at = _offset(b, at, stop)
+            if at != stop:
+                continue
+            local -= offset * 60_000_000
+            zoned[row] = True
+            kind = 1 if kind == 0 else kind
+        utc[row], form[row] = local, kind
 
 
-# --- by places --------------------------------------------------------------------------------------------------------
+@kernel
+def _digits(b: Bytes, at: Any, stop: Any, least: Any, most: Any) -> Any:
+    """The number that begins at ``at``, and where it ends; -1 where it has fewer than ``least`` digits."""
+    number, end = np.int64(0), at
+    while end < stop and end - at < most and 48 <= b[end] <= 57:
+        number = number * 10 + np.int64(b[end]) - 48
+        end += 1
+    return number, end if end - at >= least else np.int64(-1)
 
 
-class _Behind(NamedTuple):
-    """What stands behind the digits of some rows: from ``start`` to ``stop`` of ``data``."""
-
-    data: Bytes
-    rows: Ints
-    start: Ints
-    stop: Ints
-
-
-def _placed(texts: pa.StringArray, given: Bools) -> tuple[Ints, npt.NDArray[np.int8], _Behind]:
-    """Times whose parts stand at the same places in all: their microseconds as if in UTC, their forms (-1: none such),
-    and those behind which something stands."""
-    data, offsets = laid(texts)
-    local = np.zeros(len(texts), np.int64)
-    form = np.full(len(texts), -1, np.int8)
-    rows = np.flatnonzero(given & (np.diff(offsets) >= _PLAIN))
-    start, stop = offsets[:-1][rows], offsets[1:][rows]
-    lines = np.ascontiguousarray(bytes_of(data, start, _PLAIN).T)
-    digits = lines[_DIGITS] - ord("0")
-    part, sign = lines[10], np.where(lines[10] == ord("-"), ord("."), ord(":"))
-    good = (digits <= 9).all(axis=0) & (lines[4] == ord("-")) & (lines[7] == ord("-"))
-    good &= (part == ord(" ")) | (part == ord("T")) | (part == ord("-"))
-    good &= (lines[13] == sign) & (lines[16] == sign)
-    parts = digits.astype(np.int32)
-    tens = [parts[at] * 10 + parts[at + 1] for at in range(0, len(_DIGITS), 2)]
-    year, month, day, hour, minute, second = tens[0] * 100 + tens[1], *tens[2:]
-    days, exists = _days(year, month, day)
-    good &= exists & (hour < 24) & (minute < 60) & (second < 60)
-    seconds = days * 86_400 + (hour * 3600 + minute * 60 + second)
-    rows, start, stop, part, seconds = (one[good] for one in (rows, start, stop, part, seconds))
-    micros, behind = _fractions(data, start + _PLAIN, stop)
-    local[rows] = seconds * _SECOND + micros
-    form[rows] = np.where(part == ord("-"), _DB2, np.where(part == ord("T"), _ISO, _ODBC))
-    more = behind < stop
-    return local, form, _Behind(data, rows[more], behind[more], stop[more])
+@kernel
+def _month(b: Bytes, at: Any, stop: Any) -> Any:
+    """The month of an English name of three letters, 0 for none."""
+    if at + 3 > stop:
+        return np.int64(0)
+    one, two, three = np.int64(b[at]) | 32, np.int64(b[at + 1]) | 32, np.int64(b[at + 2]) | 32
+    name = (one << 16) | (two << 8) | three
+    for month in range(12):
+        if name == _MONTHS[month]:
+            return np.int64(month + 1)
+    return np.int64(0)
 
 
-def _days(year: npt.NDArray[np.int32], month: npt.NDArray[np.int32], day: npt.NDArray[np.int32]) -> tuple[Ints, Bools]:
-    """Days since 1970, and which dates there are."""
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    known = np.clip(month, 1, 12)
-    last = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[known - 1] + (leap & (known == 2))
-    exists = (year > 0) & (month == known) & (day >= 1) & (day <= last)
-    shifted = year.astype(np.int64) - (known <= 2)
-    from_march = (known + 9) % 12
-    found = shifted * 365 + shifted // 4 - shifted // 100 + shifted // 400 + (153 * from_march + 2) // 5 + day - 719_469
-    return found, exists
+@kernel
+def _date(b: Bytes, at: Any, stop: Any) -> Any:
+    """The form that a date begins (the clock decides between ODBC, ISO 8601 and DB2), its days since 1970, and where it
+    ends; form -1 for no date."""
+    year, month, day, form, end = np.int64(0), np.int64(0), np.int64(0), np.int64(-1), np.int64(-1)
+    if at < stop and b[at] >= 65:
+        month = _month(b, at, stop)
+        at += 3
+        space = at
+        while at < stop and b[at] == 32:
+            at += 1
+        if month == 0 or at == space:
+            return form, day, end
+        day, at = _digits(b, at, stop, 1, 2)
+        if at >= 0 and at < stop and b[at] == 44:
+            at += 1
+        space = at
+        while 0 <= at < stop and b[at] == 32:
+            at += 1
+        if at < 0 or at == space:
+            return form, day, end
+        year, end = _digits(b, at, stop, 4, 4)
+        form = np.int64(3)
+    else:
+        year, behind = _digits(b, at, stop, 1, 4)
+        if behind < 0 or behind >= stop or b[behind] != 45:
+            return form, day, end
+        if behind - at == 4:
+            month, at = _digits(b, behind + 1, stop, 2, 2)
+            if at < 0 or at >= stop or b[at] != 45:
+                return form, day, end
+            day, end = _digits(b, at + 1, stop, 2, 2)
+            form = np.int64(0)
+            if end >= 0 and end < stop:
+                form = np.int64(1) if b[end] | 32 == 116 else np.int64(2) if b[end] == 45 else np.int64(0)
+        elif behind - at <= 2:
+            day, month, at = year, _month(b, behind + 1, stop), behind + 4
+            if month == 0 or at >= stop or b[at] != 45:
+                return form, day, end
+            year, end = _digits(b, at + 1, stop, 2, 4)
+            if end - at == 4:
+                return form, day, end
+            if end - at == 3:
+                year += 2000 if year < 50 else 1900
+            form = np.int64(4)
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    last = 31 - (month - 1) % 7 % 2 if month != 2 else 29 if leap else 28
+    if end < 0 or year < 1 or month < 1 or month > 12 or day < 1 or day > last:
+        return np.int64(-1), day, end
+    if month <= 2:
+        year -= 1
+    march = (month + 9) % 12
+    days = year * 365 + year // 4 - year // 100 + year // 400 + (153 * march + 2) // 5 + day - 719_469
+    return form, days, end
 
 
-def _fractions(data: Bytes, at: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Microseconds of the fractions that begin at ``at``, and the places behind them (``at`` where none does)."""
-    micros = np.zeros(len(at), np.int64)
-    behind = at.copy()
-    sign = data[np.minimum(at, len(data) - 1)] if len(data) else np.zeros(0, np.uint8)
-    inside = np.flatnonzero((at < stop) & ((sign == ord(".")) | (sign == ord(","))))
-    for place in range(1, _MOST + 1):
-        inside = inside[at[inside] + place < stop[inside]]
-        digit = data[at[inside] + place] - ord("0")
-        inside, digit = inside[digit <= 9], digit[digit <= 9]
-        if not len(inside):
-            break
-        if place <= 6:
-            micros[inside] += digit.astype(np.int64) * 10 ** (6 - place)
-        behind[inside] = at[inside] + place + 1
-    return micros, behind
+@kernel
+def _clock(b: Bytes, at: Any, stop: Any, form: Any) -> Any:
+    """Hour, minute, second, microseconds, and where they end (-1: this is no clock of that form)."""
+    zero, none = np.int64(0), np.int64(-1)
+    least, colon, dot = np.int64(2), 58, 58
+    if b[at] != 32 and (form == 0 or form == 3 or (form == 4 and b[at] != 58 and b[at] | 32 != 116)):
+        return zero, zero, zero, zero, none
+    at += 1
+    if form == 3:
+        while at < stop and b[at] == 32:
+            at += 1
+    if form == 3 or form == 4:
+        least = np.int64(1)
+    if form == 2 or form == 4:
+        dot = 46
+    if form == 2:
+        colon = 46
+    hour, at = _digits(b, at, stop, least, 2)
+    if at < 0 or at >= stop or (b[at] != colon and b[at] != dot):
+        return zero, zero, zero, zero, none
+    minute, at = _digits(b, at + 1, stop, 2, 2)
+    if at < 0:
+        return zero, zero, zero, zero, none
+    if at >= stop or (b[at] != colon and b[at] != dot):
+        return hour, minute, zero, zero, none if form == 2 or form == 4 else at
+    second, at = _digits(b, at + 1, stop, 2, 2)
+    if at < 0 or at >= stop:
+        return hour, minute, second, zero, at
+    sign = b[at]
+    if sign != 46 and (form == 3 or sign != 44) and (form != 3 or sign != 58):
+        return hour, minute, second, zero, at
+    start = at + 1
+    micros, end = _digits(b, start, stop, 1, 6)
+    if end < 0:
+        return zero, zero, zero, zero, none
+    digits = end - start
+    while end < stop and end - start < (9 if form == 3 else 12) and 48 <= b[end] <= 57:
+        end += 1
+    if sign == 58:  # thousandths of a second, without leading zeros
+        return hour, minute, second, micros * 1000 if digits <= 3 else zero, end
+    while digits < 6:
+        micros *= 10
+        digits += 1
+    return hour, minute, second, micros, end
 
 
-def _suffixes(behind: _Behind, local: Ints, form: npt.NDArray[np.int8], offset: Ints, bears: Bools) -> None:
-    """Reads what stands behind the digits: an offset, or blanks; all else makes the text no time of these forms."""
-    if not len(behind.rows):
-        return
-    endings, which = distinct(as_text(_binary_ascii(behind)))
-    read = [_suffix(text) for text in endings]
-    good = np.array([one is not None for one in read])[which]
-    shown = np.array([one is not None and one[0] for one in read], np.bool_)[which]
-    amount = np.array([0 if one is None else one[1] for one in read], np.int64)[which]
-    rows = behind.rows
-    good &= ~(shown & (form[rows] == _DB2))
-    form[rows[~good]] = -1
-    zoned = rows[good & shown]
-    offset[zoned], bears[zoned] = amount[good & shown], True
-    form[zoned] = _ISO
+@kernel
+def _half_day(b: Bytes, at: Any, stop: Any, hour: Any) -> Any:
+    """The hour of 24 where AM or PM follows (99: a clock of 12 hours does not have it), and where that ends."""
+    begin = at + 1 if at < stop and b[at] == 32 else at
+    if begin + 2 > stop or b[begin + 1] | 32 != 109 or (b[begin] | 32 != 97 and b[begin] | 32 != 112):
+        return hour, at
+    if hour < 1 or hour > 12:
+        return np.int64(99), begin + 2
+    return hour % 12 + (12 if b[begin] | 32 == 112 else 0), begin + 2
 
 
-def _binary_ascii(behind: _Behind) -> pa.BinaryArray:
-    """The endings, which may be anything; bytes that are no ASCII are shown as ``?``."""
-    data = np.where(behind.data < 0x80, behind.data, ord("?")).astype(np.uint8)
-    return slices(data, behind.start, behind.stop)
-
-
-def _suffix(text: str) -> tuple[bool, int] | None:
-    """Does an ending bear an offset, and which one (microseconds)? None: it is no ending of a time."""
-    if not text.strip(" \t"):
-        return False, 0
-    match = re.fullmatch(_ZONE, text.rstrip(" \t"), re.ASCII | re.IGNORECASE)
-    if match is None:
-        return None
-    found = _offset(match["zone"])
-    return None if found is None else (True, found)
-
-
-# --- one by one -------------------------------------------------------------------------------------------------------
-
-
-def read_time(text: str) -> Printed | None:
-    """One printed time; None for a text that is none. Blanks around it do not matter."""
-    bare = text.strip(" \t")
-    match = _NUMERIC.fullmatch(bare)
-    if match is not None:
-        year, month, day, _, hour, minute, second, fraction, zone = match.groups()
-        form = _ISO if zone or (match["part"] or "").upper() == "T" else _ODBC
-        return _made((year, month, day, hour, minute, second), fraction, form, zone)
-    match = _DB2_FORM.fullmatch(bare)
-    if match is not None:
-        return _made(match.groups()[:6], match[7], _DB2, None)
-    match = _SYBASE_FORM.fullmatch(bare)
-    if match is not None:
-        fraction = match[8]
-        if match["sign"] == ":" and fraction is not None:
-            fraction = fraction.rjust(3, "0") if len(fraction) <= 3 else None
-        parts = (match[3], _month(match[1]), match[2], _hour(match[4], match["half"]), match[5], match[6])
-        return _made(parts, fraction, _SYBASE, None)
-    match = _ORACLE_FORM.fullmatch(bare)
-    if match is not None:
-        year = match[3] if len(match[3]) == 4 else f"{20 if int(match[3]) < 50 else 19}{match[3]}"
-        parts = (year, _month(match[2]), match[1], _hour(match[4], match["half"]), match[5], match[6])
-        return _made(parts, match[7], _ORACLE, match["zone"])
-    return None
-
-
-def _month(name: str) -> str:
-    lower = name.lower()
-    return str(_MONTHS.index(lower) + 1) if lower in _MONTHS else "0"
-
-
-def _hour(hour: str | None, half: str | None) -> str | None:
-    """The hour of 24; 99 for one that a clock of 12 hours does not have."""
-    if hour is None or half is None:
-        return hour
-    if not 1 <= int(hour) <= 12:
-        return "99"
-    return str(int(hour) % 12 + (12 if half.upper() == "PM" else 0))
-
-
-def _made(parts: tuple[str | None, ...], fraction: str | None, form: int, zone: str | None) -> Printed | None:
-    year, month, day, hour, minute, second = (int(part or 0) for part in parts)
-    try:
-        days = date(year, month, day).toordinal() - _EPOCH
-    except ValueError:
-        return None
-    if hour > 23 or minute > 59 or second > 59:
-        return None
-    offset = None if zone is None else _offset(zone)
-    if zone is not None and offset is None:
-        return None
-    micros = int((fraction or "0")[:6].ljust(6, "0"))
-    return Printed(days * _DAY + (hour * 3600 + minute * 60 + second) * _SECOND + micros, form, offset)
-
-
-def _offset(zone: str) -> int | None:
-    """An offset in microseconds; None where no zone has it."""
-    text = zone.strip()
-    if text[0] not in "+-":
-        return 0
-    hours, minutes = int(text[1:3]), int(text[-2:]) if len(text) > 3 else 0
-    if hours > 26 or minutes > 59:
-        return None
-    return (hours * 60 + minutes) * 60 * _SECOND * (-1 if text[0] == "-" else 1)
+@kernel
+def _offset(b: Bytes, at: Any, stop: Any) -> Any:
+    """The minutes of a zone's offset, and where it ends (-1: it is none)."""
+    zero, none = np.int64(0), np.int64(-1)
+    while at < stop and (b[at] == 32 or 9 <= b[at] <= 13):
+        at += 1
+    if at >= stop:
+        return zero, none
+    if b[at] | 32 == 122:
+        return zero, at + 1
+    if at + 3 <= stop:
+        utc = b[at] | 32 == 117 and b[at + 1] | 32 == 116 and b[at + 2] | 32 == 99
+        gmt = b[at] | 32 == 103 and b[at + 1] | 32 == 109 and b[at + 2] | 32 == 116
+        if utc or gmt:
+            return zero, at + 3
+    sign = np.int64(b[at])
+    if sign != 43 and sign != 45:
+        return zero, none
+    hours, at = _digits(b, at + 1, stop, 2, 2)
+    if at < 0:
+        return zero, none
+    minutes = np.int64(0)
+    if at < stop:
+        minutes, at = _digits(b, at + 1 if b[at] == 58 else at, stop, 2, 2)
+    if at < 0 or hours > 26 or minutes > 59:
+        return zero, none
+    return (hours * 60 + minutes) * (-1 if sign == 45 else 1), at
