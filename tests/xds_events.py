@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds.event import EVENT, TYPES
+from cdcwb.xds.document import EVENT, TYPES
 
 SPECIAL = ("\r", "\n", "\t", " ", '"', "'", "&", "<", ">", "]]>", "&amp;", "\\", "+", "=", ",", ";", "\U0001f600", "é")
 SPECIAL += ("\x7f", "\x85", "\u2028", "\ufffd", "\U0001fffe", "", "a", "Z", "0", "-->", "<!DOCTYPE", "<?xml ?>")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cdcwb.analysis.xds_changes import PublishedChanges
     from cdcwb.capture import Capture, Reading
     from cdcwb.xds import Settings, Snapshot
-    from cdcwb.xds.snapshot_table import TableNow
+    from cdcwb.xds.snapshot import TableNow
 
 __all__ = ["xds"]
 

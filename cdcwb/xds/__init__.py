@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from cdcwb.xds.changes import NO_KEY, events_of_changes
-from cdcwb.xds.document import document_batches, documents
-from cdcwb.xds.event import EVENT
-from cdcwb.xds.grouping import START, Carry, Span, number_events, span_of, with_cycles
-from cdcwb.xds.parse import parse_documents, to_rows
-from cdcwb.xds.plain import documents_plainly
-from cdcwb.xds.precedence import between_rows
-from cdcwb.xds.publish import Publication, publish, to_decisions
-from cdcwb.xds.rendering import to_event_table
+from cdcwb.xds.decisions import between_rows, own_decisions
+from cdcwb.xds.document import EVENT, document_batches, documents
+from cdcwb.xds.parse import parse_documents, to_rows, validate
+from cdcwb.xds.publisher import (
+    START,
+    Carry,
+    Publication,
+    Span,
+    number_events,
+    publish,
+    span_of,
+    to_decisions,
+    to_event_table,
+    with_cycles,
+)
 from cdcwb.xds.rows import DECISIONS, ROWS, Decision
-from cdcwb.xds.selection import own_decisions
 from cdcwb.xds.settings import SETTINGS, Settings
 from cdcwb.xds.snapshot import Snapshot, with_snapshot
-from cdcwb.xds.validate import validate
 
 __all__ = [
     "DECISIONS",
@@ -33,7 +38,6 @@ __all__ = [
     "between_rows",
     "document_batches",
     "documents",
-    "documents_plainly",
     "events_of_changes",
     "number_events",
     "own_decisions",

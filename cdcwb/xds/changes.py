@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.model import Operation, Outcome
-from cdcwb.xds.columns import association, empty, quoted, truth
-from cdcwb.xds.event import ATTRIBUTE, EVENT, Verb
+from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted, truth
 from cdcwb.xds.settings import Settings
 
 __all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
@@ -54,7 +53,7 @@ class Rendered(NamedTuple):
 
 
 def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *, event: int = 1) -> Rendered:
-    """Rows of :data:`cdcwb.model.CHANGES`, in their order, as rows of :data:`~cdcwb.xds.event.EVENT`.
+    """Rows of :data:`cdcwb.model.CHANGES`, in their order, as rows of :data:`~cdcwb.xds.document.EVENT`.
 
     Events are numbered from ``event`` on, ``settings.batch_size`` to a document, with document 1 holding event 1. Left
     out are changes of other operations, without a key or an image, of work that was not committed, and those with a

@@ -1,15 +1,16 @@
 """Events as XDS documents, written column by column (docs/formats/idm-event-log.md §5).
 
-The texts of all attributes lie behind each other in one buffer, in the order of their events; so the text of an event's
-attributes is a stretch of it. Joined with what stands around them they are the events, and, as the first and the last
-event of a document bring the envelope along, a document is a stretch of those.
+The texts of all attributes are in one buffer, in the order of their events; so the text of an event's attributes is a
+stretch of it. Joined with what surrounds them they are the events, and, as the first and the last event of a document
+bring the envelope along, a document is a stretch of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from importlib.metadata import version
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +18,343 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.xds.columns import as_attribute, as_content, empty, offsets_of, truth
-from cdcwb.xds.event import Verb
-from cdcwb.xds.lawful import require_lawful
-from cdcwb.xds.markup import Attributes, attributes_of, texts_of
+from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 
-__all__ = ["DOCUMENT", "Events", "document_batches", "documents"]
+__all__ = [
+    "ATTRIBUTE",
+    "DOCUMENT",
+    "EVENT",
+    "TYPES",
+    "Attributes",
+    "Events",
+    "Verb",
+    "as_attribute",
+    "as_content",
+    "association",
+    "attributes_of",
+    "document_batches",
+    "documents",
+    "empty",
+    "offsets_of",
+    "quoted",
+    "require_lawful",
+    "texts_of",
+    "truth",
+]
 
-Ints = npt.NDArray[np.int64]
+
+class Verb(StrEnum):
+    """What an event does to its object; the name of its element (§5.3 to §5.5)."""
+
+    ADD = "add"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+TYPES: Final = (
+    "string",
+    "octet",
+    "dn",
+    "state",
+    "int",
+    "teleNumber",
+    "className",
+    "counter",
+    "time",
+    "interval",
+    "count",
+)
+"""The types of a value that is one text (§5.6). ``structured`` is not among them: its value consists of components."""
+
+ATTRIBUTE: Final = pa.struct(
+    [
+        ("name", pa.string()),  # never null nor empty
+        ("type", pa.string()),  # one of TYPES; null: the element names none, or there is no value
+        ("remove_all", pa.bool_()),  # every value it has is taken away first; modify only, and never beside remove
+        ("remove", pa.string()),  # the value that is taken away; modify only; null: none
+        ("add", pa.string()),  # the value that it gets; null: none, in a modify alone
+    ]
+)
+"""One attribute of an event. The same name may stand in an event several times; order matters (§5.4)."""
+
+EVENT: Final = pa.schema(
+    [
+        ("document", pa.int64()),  # number of the document, from 1; rows are in the order of documents
+        ("event", pa.int64()),  # number of the event, from 1
+        ("verb", pa.string()),  # a value of Verb
+        ("class_name", pa.string()),  # never null nor empty
+        ("association", pa.string()),  # which object (§5.1); null: the event names none
+        ("attrs", pa.list_(ATTRIBUTE)),  # add: any number; modify: at least one; delete: none; null is as empty
+    ]
+)
+"""One row per event, in publication order."""
+
+
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+_AMPERSAND: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
+_CONTENT: Final = _AMPERSAND
+_ATTRIBUTE: Final = (*_AMPERSAND, ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;"))
+_QUOTED: Final = (("\\", "\\\\"), ('"', '\\"'))
+
+
+def _table(characters: bytes) -> npt.NDArray[np.bool_]:
+    found = np.zeros(256, dtype=np.bool_)
+    found[list(characters)] = True
+    return found
+
+
+_OF_CONTENT: Final = _table("".join(mark for mark, _ in _CONTENT).encode())
+_OF_ATTRIBUTE: Final = _table("".join(mark for mark, _ in _ATTRIBUTE).encode())
+_SPECIAL: Final = _table(b",;'+\"=\\<>")
+
+
+def as_content(texts: pa.StringArray) -> pa.StringArray:
+    """Texts as they stand between two tags; null stays null (§5.9)."""
+    return _replaced(texts, _having(texts, _OF_CONTENT), _CONTENT)
+
+
+def as_attribute(texts: pa.StringArray) -> pa.StringArray:
+    """Texts as they stand between the double quotes of an XML attribute; null stays null (§5.9)."""
+    return _replaced(texts, _having(texts, _OF_ATTRIBUTE), _ATTRIBUTE)
+
+
+def quoted(texts: pa.StringArray) -> pa.StringArray:
+    r"""Values of a table_key: in double quotes where they are empty or one of ``, ; ' + " = \ < >`` stands in them
+    (§2.2); null stays null."""
+    special, nothing = _having(texts, _SPECIAL), np.flatnonzero(empty(texts))
+    if special is None and not len(nothing):
+        return texts
+    rows = nothing if special is None else np.union1d(special, nothing)
+    within = texts.take(pa.array(rows))
+    for mark, written in _QUOTED:
+        within = pc.replace_substring(within, mark, written)
+    return _with(texts, rows, pc.binary_join_element_wise('"', within, '"', ""))
+
+
+def association(keys: pa.StringArray, tables: pa.StringArray, schemas: pa.StringArray) -> pa.StringArray:
+    """Associations: the key as it stands, then table and schema, quoted where they must be (§5.1).
+
+    A schema that is null is left out; a null key or table makes a null association.
+    """
+    named = pc.binary_join_element_wise(keys, ",table=", quoted(tables), "")
+    with_schema = pc.binary_join_element_wise(named, ",schema=", quoted(schemas), "")
+    return pc.if_else(pc.is_valid(schemas), with_schema, named)
+
+
+def empty(texts: pa.StringArray) -> Bools:
+    """True for the empty text; False for null."""
+    same = pc.fill_null(pc.equal(pc.binary_length(texts), 0), False)
+    found: Bools = same.to_numpy(zero_copy_only=False)
+    return found
+
+
+def offsets_of(texts: pa.StringArray) -> npt.NDArray[np.int32]:
+    """Where each text begins in the data of its array, and where the last one ends."""
+    if len(texts) == 0:
+        return np.zeros(1, dtype=np.int32)
+    whole = np.frombuffer(texts.buffers()[1], dtype=np.int32)
+    return whole[texts.offset : texts.offset + len(texts) + 1]
+
+
+def _data(texts: pa.StringArray) -> bytes:
+    """The bytes of all texts, one behind the other."""
+    buffer = texts.buffers()[2]
+    if len(texts) == 0 or buffer is None:
+        return b""
+    offsets = offsets_of(texts)
+    found: bytes = buffer.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
+    return found
+
+
+def _having(texts: pa.StringArray, wanted: npt.NDArray[np.bool_]) -> Ints | None:
+    """The rows whose text holds one of the wanted bytes, in ascending order; None where there is none."""
+    buffer = texts.buffers()[2]
+    if len(texts) == 0 or buffer is None or buffer.size == 0:
+        return None
+    offsets = offsets_of(texts)
+    places = np.flatnonzero(wanted[np.frombuffer(buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]])
+    if not len(places):
+        return None
+    rows: Ints = np.searchsorted(offsets, places + offsets[0], side="right") - 1
+    found: Ints = rows[np.append(True, rows[1:] != rows[:-1])]
+    return found
+
+
+def _replaced(texts: pa.StringArray, rows: Ints | None, marks: tuple[tuple[str, str], ...]) -> pa.StringArray:
+    if rows is None:
+        return texts
+    within = texts.take(pa.array(rows))
+    data = _data(within)
+    for mark, written in marks:
+        if mark.encode() in data:
+            within = pc.replace_substring(within, mark, written)
+    return _with(texts, rows, within)
+
+
+def _with(texts: pa.StringArray, rows: Ints, others: pa.StringArray) -> pa.StringArray:
+    """The texts, with others in some of the rows (ascending)."""
+    mask = np.zeros(len(texts), dtype=np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(texts, pa.array(mask), others)
+
+
+def truth(flags: pa.BooleanArray) -> Bools:
+    """Flags as a numpy array; null is False."""
+    found: Bools = (pc.fill_null(flags, False) if flags.null_count else flags).to_numpy(zero_copy_only=False)
+    return found
+
+
+_NO_TYPE: Final = len(TYPES)
+
+_NOTHING, _EMPTY, _TEXT, _ALL = range(4)
+"""What is removed, and (but for the last) what is added. The form of an attribute is its verb and these two."""
+
+
+class Attributes(NamedTuple):
+    """The attributes of a batch of events, one behind the other."""
+
+    first: npt.NDArray[np.int32]  # of each event, where its attributes begin; and where the last one's end
+    event: Ints  # the event of each, from 0
+    name: pa.StringArray
+    type: pa.StringArray
+    remove_all: Bools
+    remove: pa.StringArray
+    add: pa.StringArray
+
+
+def attributes_of(column: pa.ListArray) -> Attributes:
+    """The column ``attrs`` of a batch of :data:`~cdcwb.xds.document.EVENT`; a null list is an empty one."""
+    counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    first = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(counts, out=first[1:])
+    name, kind, remove_all, remove, add = pc.list_flatten(column).flatten()
+    event = np.repeat(np.arange(len(column)), counts)
+    return Attributes(first, event, name, kind, truth(remove_all), remove, add)
+
+
+def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
+    """Each attribute as its lines in a document; ``modifies`` says of each whether its event is a modify."""
+    removed = np.where(attributes.remove_all, _ALL, _value_forms(attributes.remove))
+    forms = (modifies * 4 + removed) * 4 + _value_forms(attributes.add)
+    names = attributes.name.dictionary_encode()
+    types = pc.fill_null(pc.index_in(attributes.type, pa.array(TYPES)), _NO_TYPE).to_numpy(zero_copy_only=False)
+    codes = (names.indices.to_numpy().astype(np.int64) * (_NO_TYPE + 1) + types) * 32 + forms
+    kinds = pa.array(codes).dictionary_encode()
+    written = as_attribute(names.dictionary).to_pylist()
+    frames = []
+    for code in kinds.dictionary.to_pylist():
+        rest, form = divmod(code, 32)
+        name, kind = divmod(rest, _NO_TYPE + 1)
+        frames.append(_attribute_frame(written[name], kind, form))
+    pieces = [pa.array([frame[place] for frame in frames], pa.string()).take(kinds.indices) for place in range(3)]
+    return pc.binary_join_element_wise(
+        pieces[0],
+        as_content(attributes.remove),
+        pieces[1],
+        as_content(attributes.add),
+        pieces[2],
+        "",
+        null_handling="replace",
+        null_replacement="",
+    )
+
+
+def _value_forms(texts: pa.StringArray) -> Ints:
+    there = truth(texts.is_valid())
+    return np.where(there, np.where(empty(texts), _EMPTY, _TEXT), _NOTHING)
+
+
+def _attribute_frame(name: str, kind: int, form: int) -> tuple[str, str, str]:
+    """What stands before, between and behind the removed and the added value."""
+    modifies, removed, added = form // 16, form // 4 % 4, form % 4
+    verb = Verb.MODIFY if modifies else Verb.ADD
+    value = "<value" if kind == _NO_TYPE else f'<value type="{TYPES[kind]}"'
+    opening, closing = f'      <{verb}-attr attr-name="{name}">\n', f"      </{verb}-attr>\n"
+    if not modifies:
+        before, behind = _around(value, added, 8)
+        return opening + before, "", behind + closing
+    between = ""
+    if removed == _ALL:
+        opening += "        <remove-all-values/>\n"
+    elif removed != _NOTHING:
+        before, behind = _around(value, removed, 10)
+        opening += f"        <remove-value>\n{before}"
+        between = f"{behind}        </remove-value>\n"
+    if added != _NOTHING:
+        before, behind = _around(value, added, 10)
+        between += f"        <add-value>\n{before}"
+        closing = f"{behind}        </add-value>\n{closing}"
+    return opening, between, closing
+
+
+def _around(value: str, form: int, indent: int) -> tuple[str, str]:
+    """What stands before and behind the text of a value."""
+    if form == _EMPTY:
+        return f"{' ' * indent}{value}/>\n", ""
+    return f"{' ' * indent}{value}>", "</value>\n"
+
+
+def require_lawful(events: pa.RecordBatch, attributes: Attributes) -> None:
+    """Raises CaptureError, naming the event, for rows that no valid document can be made of.
+
+    These are: a verb, class name or attribute name that is missing, and a verb or value type that XDS does not have; an
+    attribute whose form is not that of its event's verb; and a character that XML 1.0 cannot hold.
+    """
+    for wrong, sentence in _of_events(events, attributes):
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise CaptureError(f"event {_number(events, row)} {sentence}")
+    for wrong, sentence in _of_attributes(events, attributes):
+        if wrong.any():
+            row = int(wrong.argmax())
+            name, number = attributes.name[row].as_py() or "", _number(events, int(attributes.event[row]))
+            raise CaptureError(f"event {number}, attribute {name!r}: {sentence}")
+
+
+def _of_events(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple[Bools, str]]:
+    verbs = events["verb"]
+    yield ~_in(verbs, list(Verb)), f"has a verb that is not one of {', '.join(Verb)}"
+    yield _null(events["class_name"]) | empty(events["class_name"]), "has no class name"
+    for column in ("class_name", "association"):
+        yield xml_unfit(events[column]), f"has a character in its {column} that XML 1.0 cannot hold"
+    counts = np.diff(attributes.first)
+    yield _in(verbs, [Verb.MODIFY]) & (counts == 0), "is a modify without attributes"
+    yield _in(verbs, [Verb.DELETE]) & (counts != 0), "is a delete with attributes"
+
+
+def _of_attributes(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple[Bools, str]]:
+    yield _null(attributes.name) | empty(attributes.name), "its name must not be missing or empty"
+    types = ", ".join(TYPES)
+    yield ~(_null(attributes.type) | _in(attributes.type, list(TYPES))), f"its type is not one of {types}"
+    removes, adds = ~_null(attributes.remove), ~_null(attributes.add)
+    in_add = _in(events["verb"], [Verb.ADD])[attributes.event]
+    yield in_add & ~adds, "an add needs a value"
+    yield in_add & (removes | attributes.remove_all), "an add takes no value away"
+    yield ~(removes | adds | attributes.remove_all), "a modify needs a value to remove or to add, or to remove all"
+    yield removes & attributes.remove_all, "it takes away one value and all values"
+    for column in (attributes.name, attributes.remove, attributes.add):
+        yield xml_unfit(column), "it has a character that XML 1.0 does not allow"
+
+
+def _number(events: pa.RecordBatch, row: int) -> Any:
+    number = events["event"][row].as_py()
+    return f"in row {row + 1}" if number is None else number
+
+
+def _null(column: pa.Array) -> Bools:
+    if column.null_count == 0:
+        return np.zeros(len(column), dtype=np.bool_)
+    return truth(column.is_null())
+
+
+def _in(texts: pa.StringArray, wanted: list[str]) -> Bools:
+    return truth(pc.is_in(texts, pa.array(wanted, pa.string())))
+
 
 Events: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
-"""Rows of :data:`~cdcwb.xds.event.EVENT`, in the order of their documents."""
+"""Rows of :data:`~cdcwb.xds.document.EVENT`, in the order of their documents."""
 
 DOCUMENT: Final = pa.schema(
     [
@@ -51,7 +377,7 @@ def documents(events: Events, *, product_version: str | None = None) -> Iterator
 
     ``product_version`` is that of cdcwb unless given. At any time some ten thousand events are held, or one document
     where it is larger. Raises CaptureError for rows whose documents do not follow each other in ascending order, and
-    for what no valid document can hold (:func:`cdcwb.xds.lawful.require_lawful`).
+    for what no valid document can hold (:func:`cdcwb.xds.document.require_lawful`).
     """
     for batch in document_batches(events, product_version=product_version):
         texts = batch["xml"].cast(pa.binary())

@@ -8,6 +8,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,10 +20,9 @@ from lxml import etree
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds.event import ATTRIBUTE, EVENT, TYPES, Verb
-from cdcwb.xds.markup import attributes_of
+from cdcwb.xds.document import ATTRIBUTE, EVENT, TYPES, Verb, attributes_of
 
-__all__ = ["Parsed", "parse_documents", "roots", "to_rows"]
+__all__ = ["Parsed", "parse_documents", "roots", "to_rows", "validate"]
 
 _ROWS = 50_000  # events a batch
 _BLOCK = 1 << 16  # bytes that the parser gets at once
@@ -34,7 +36,7 @@ _ASSOCIATION: Final = rf"(?s)^(?P<key>.*),table=(?P<table>{_VALUE})(?:,schema=(?
 
 
 class Parsed(NamedTuple):
-    """What stands in documents: a table of :data:`~cdcwb.xds.event.EVENT`, and a sentence for what is no such event."""
+    """What documents hold: a table of :data:`~cdcwb.xds.document.EVENT`, and a sentence for what is no such event."""
 
     events: pa.Table
     others: list[str]
@@ -317,3 +319,37 @@ def _unquoted(values: pa.StringArray) -> pa.StringArray:
     """Values of a table_key as they are meant (§2.2)."""
     inside = pc.replace_substring_regex(pc.utf8_slice_codeunits(values, 1, -1), r"(?s)\\(.)", r"\1")
     return pc.if_else(pc.starts_with(values, '"'), inside, values)
+
+
+_ONE_AT_A_TIME = Lock()  # the grammar keeps the faults of its last document
+
+
+def validate(xml: bytes) -> list[str]:
+    """A sentence for each fault of one or several documents that stand behind each other; empty where all is well.
+
+    ``add``, ``modify``, ``delete``, ``instance`` and ``status`` are valid without their envelope as well. What is no
+    XML is one fault, and the last one.
+    """
+    faults: list[str] = []
+    number = 0
+    try:
+        for number, root in enumerate(roots(xml), 1):
+            faults += [f"document {number}, {fault}" for fault in _faults(root)]
+    except MalformedRecordError as error:
+        faults.append(error.sentence)
+    if not number and not faults:
+        faults.append("no document: nothing but blanks was found")
+    return faults
+
+
+def _faults(root: etree._Element) -> list[str]:
+    with _ONE_AT_A_TIME:
+        grammar = _grammar()
+        if grammar.validate(root):
+            return []
+        return list(dict.fromkeys(f"line {fault.line}: {fault.message}" for fault in grammar.error_log if fault.line))
+
+
+@cache
+def _grammar() -> etree.RelaxNG:
+    return etree.RelaxNG(etree.fromstring(files("cdcwb.xds").joinpath("xds.rng").read_bytes()))

@@ -15,7 +15,7 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.formats.moments import moment
 from cdcwb.words import visible
-from cdcwb.xds.event import TYPES, Verb
+from cdcwb.xds.document import TYPES, Verb
 
 __all__ = ["SETTINGS", "Settings", "split_table"]
 
@@ -45,7 +45,7 @@ class Settings:
     """Settings, checked where they come from :meth:`parse`.
 
     ``driver_user`` None: not known, so no row is taken for the driver's own. ``as_of``: a time with an offset; None:
-    nothing waits. ``types``: ``column`` or ``table.column`` in lower case -> one of :data:`cdcwb.xds.event.TYPES`.
+    nothing waits. ``types``: ``column`` or ``table.column`` in lower case -> one of :data:`cdcwb.xds.document.TYPES`.
     ``binary``: ``table.column`` in lower case of columns that a snapshot holds as bytes.
     """
 

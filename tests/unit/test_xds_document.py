@@ -15,9 +15,9 @@ from lxml import etree
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
-from cdcwb.xds import EVENT, document, document_batches, documents, documents_plainly, validate
-from cdcwb.xds.columns import association, quoted
-from cdcwb.xds.event import TYPES
+from cdcwb.xds import EVENT, document, document_batches, documents, validate
+from cdcwb.xds.document import TYPES, association, quoted
+from tests.reference.xds_documents import documents_plainly
 from tests.xds_events import SPECIAL, made
 
 

@@ -86,7 +86,7 @@ def test_nothing_is_made_up_where_the_snapshot_is_forgotten() -> None:
 def test_large_parts_do_not_cut_events(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(1, new_value=str(n), table_key=f"idu={n // 5}") for n in range(40)]
     whole = published(*rows).events
-    monkeypatch.setattr("cdcwb.xds.rendering._AT_ONCE", 3)
+    monkeypatch.setattr("cdcwb.xds.publisher._AT_ONCE", 3)
     assert published(*rows).events.equals(whole)
 
 

@@ -1,7 +1,5 @@
-"""Documents the plain way, one element tree each: the reference that the column-wise writer is held against.
-
-The form is that of docs/formats/idm-event-log.md.
-"""
+"""XDS documents, one element tree each: the reference that the column-wise writer is compared with
+(docs/formats/idm-event-log.md §5)."""
 
 from __future__ import annotations
 
@@ -14,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 from lxml import etree
 
-from cdcwb.xds.event import Verb
+from cdcwb.xds.document import Verb
 
 __all__ = ["document_of", "documents_plainly"]
 
 
 def documents_plainly(events: pa.Table, *, product_version: str | None = None) -> Iterator[tuple[int, bytes]]:
-    """The number and the bytes of each document of a table of :data:`~cdcwb.xds.event.EVENT`.
+    """The number and the bytes of each document of a table of :data:`~cdcwb.xds.document.EVENT`.
 
     The bytes are those of :func:`cdcwb.xds.document.documents`. Raises ValueError for a character that XML 1.0 cannot
     hold; what else no valid document can hold is not looked for.
