@@ -1,4 +1,6 @@
-"""The options of a capture of an event log."""
+"""The options of an event log, and which column of a source is which of the ten
+(docs/formats/idm-event-log.md §1.1, §1.3).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The rules of the event log's columns, for many rows at once (docs/formats/idm-event-log.md §1.2, §5.9, §6.4).
+"""Rows of an event log as Arrow batches of ``events``, and the rules of its columns
+(docs/formats/idm-event-log.md §1.2, §5.9, §6.1, §6.4).
 
-Rules that need other rows (a record_id that was there before, one object with several spellings of its key) are held
-elsewhere.
+Rules that need other rows (a record_id that an earlier row has, several spellings of one key) are in ``changes``.
 """
 
 from __future__ import annotations

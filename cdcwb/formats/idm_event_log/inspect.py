@@ -1,4 +1,9 @@
-"""One row of a log, found by its place, without reading all of the rest."""
+"""One row of a log, found by its offset without reading all of the rest, as a tree of fields with offset, bytes, value
+and meaning (docs/formats/idm-event-log.md).
+
+Children fill their node without holes, in byte order; every byte is in exactly one leaf. Where the text of a column is
+not what its bytes are (doubled quotes, another character set), its parts are leaves without bytes.
+"""
 
 from __future__ import annotations
 

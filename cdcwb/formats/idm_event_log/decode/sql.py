@@ -1,4 +1,9 @@
-"""The parts of a dump of SQL statements as regular expressions (docs/formats/idm-event-log.md §1.5)."""
+"""Where the rows of a dump of SQL statements begin and end (docs/formats/idm-event-log.md §1.5).
+
+A row owns its bytes: the first of a statement from the statement's first byte on, each up to the comma that follows
+it, the last up to the semicolon and the end of its line. Comments, blanks and other statements are filler. Damage goes
+up to the next offset where a row or a statement may begin.
+"""
 
 from __future__ import annotations
 
