@@ -28,9 +28,8 @@ from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.goldengate.body import walk_one
 from cdcwb.formats.goldengate.datatypes import GUESS
 from cdcwb.formats.goldengate.one_value import value_of
-from cdcwb.formats.goldengate.printed import split_text
 from cdcwb.formats.goldengate.records import Printed, Records
-from cdcwb.formats.goldengate.scan import boundary, scan
+from cdcwb.formats.goldengate.scan import boundary, scan, split_text
 
 __all__ = ["AWK", "PLAIN", "PROMISES", "STYLES", "difference", "make_text", "measure"]
 

@@ -14,9 +14,9 @@ from cdcwb.formats.goldengate.ddl import ddl_items
 from cdcwb.formats.goldengate.definition_text import parse_metadata
 from cdcwb.formats.goldengate.definitions import Database, Definition
 from cdcwb.formats.goldengate.file_header import file_header
-from cdcwb.formats.goldengate.printed import split_text, time_us
 from cdcwb.formats.goldengate.raw_trail import is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.records import Printed, Shape
+from cdcwb.formats.goldengate.scan import split_text, time_us
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "formats" / "goldengate.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from cdcwb.formats.goldengate.facts import (
     token_name,
 )
 from cdcwb.formats.goldengate.file_header import file_header, header_tokens, julian_iso
-from cdcwb.formats.goldengate.printed_tokens import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.printed import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.raw_trail import is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.records import HEADER
 from cdcwb.model import Kind, Operation

@@ -14,9 +14,9 @@ from cdcwb.formats.goldengate.dissect import dissect
 from cdcwb.formats.goldengate.facts import IO_TYPES, shown
 from cdcwb.formats.goldengate.file_header import file_header
 from cdcwb.formats.goldengate.inspect import inspect_record
-from cdcwb.formats.goldengate.printed import split_text, time_us
-from cdcwb.formats.goldengate.printed_tokens import Order, ghdr_time, ghdr_values
+from cdcwb.formats.goldengate.printed import Order, ghdr_time, ghdr_values
 from cdcwb.formats.goldengate.records import MISSING, Printed, Shape
+from cdcwb.formats.goldengate.scan import split_text, time_us
 from cdcwb.model import Problem
 from tests.local import read as read_events
 

@@ -27,8 +27,7 @@ from cdcwb.formats.goldengate.marks import (
     trail_order,
 )
 from cdcwb.formats.goldengate.plan import FileEntry, Named, Part, Settings, Stretch
-from cdcwb.formats.goldengate.printed import parse_record
-from cdcwb.formats.goldengate.printed_checks import truncated_body, truncated_column
+from cdcwb.formats.goldengate.printed import printed_of, truncated_body, truncated_column
 from cdcwb.formats.goldengate.records import MISSING, Bytes, Ints, Records, Shape
 from cdcwb.formats.goldengate.scan import scan
 from cdcwb.formats.goldengate.scanning import in_runs, malformed_sentence
@@ -106,7 +105,7 @@ class Assigned:
         if start >= 0:
             return records.bytes[start:stop].tobytes()
         first, last = int(records.start[index]) - self.base, int(records.stop[index]) - self.base
-        return parse_record(records.text[first:last].tobytes(), 0, last - first).body or b""
+        return printed_of(records.text[first:last].tobytes()).body or b""
 
     def problem(self, index: int, code: Problem, sentence: str) -> None:
         """A problem of one record."""

@@ -62,12 +62,8 @@ class Piece:
     @property
     def column(self) -> int | None:
         """Index of the column that its large object is of, where that is printed."""
-        printed = self.source.records.extras.get(self.record)
-        if printed is not None:
-            for one in printed.columns:
-                if one.fragment is not None:
-                    return one.index
-        return None
+        index = int(self.source.records.fragment[self.record, 0])
+        return None if index < 0 else index
 
 
 @dataclass(slots=True)

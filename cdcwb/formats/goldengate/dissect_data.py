@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from cdcwb.formats.base import Field
 from cdcwb.formats.goldengate.body import UNKNOWN_ORDER, Cell, Form, Half, Order, columns_of, not_columns, odd_indicator
 from cdcwb.formats.goldengate.ddl import items_of
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.dissect_nodes import HexBytes
 from cdcwb.formats.goldengate.facts import (
     DDL_ITEMS,
     GHDR,
@@ -26,17 +25,120 @@ from cdcwb.formats.goldengate.facts import (
     token_name,
 )
 from cdcwb.formats.goldengate.file_header import header_tokens, iso_utc
-from cdcwb.formats.goldengate.printed_lines import text_of
-from cdcwb.formats.goldengate.printed_tokens import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.printed import (
+    Line,
+    ghdr_order,
+    ghdr_time,
+    ghdr_values,
+    text_of,
+    user_pairs,
+    walk_tokens,
+)
 from cdcwb.formats.goldengate.records import Printed, PrintedColumn, Shape
 from cdcwb.formats.goldengate.values import Kind, coding, nullable_value, value_of
 from cdcwb.model import Problem
 
-__all__ = ["Decoding", "column_parts", "data_fields", "ghdr_fields", "token_area", "token_value", "user_area"]
+__all__ = [
+    "Decoding",
+    "HexBytes",
+    "column_parts",
+    "data_fields",
+    "ghdr_fields",
+    "group",
+    "leaf",
+    "order_of",
+    "quiet",
+    "token_area",
+    "token_value",
+    "user_area",
+]
 
 _DDLOP: Final = 160
 _ROWS: Final = {**dict.fromkeys(LISTED, Form.COLUMNS), KEYED: Form.KEYED}
 _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
+
+
+def leaf(
+    record: bytes, name: str, start: int, stop: int, value: str | None, meaning: str, problem: str | None = None
+) -> Field:
+    """A field of the record's text."""
+    return Field(name, start, stop - start, record[start:stop], value, meaning, (), problem)
+
+
+def quiet(record: bytes, name: str, start: int, stop: int, value: str | None, meaning: str) -> Field:
+    """A field of the record's text that says nothing of the record."""
+    return Field(name, start, stop - start, record[start:stop], value, meaning, (), None, True)
+
+
+def group(
+    record: bytes,
+    name: str,
+    start: int,
+    stop: int,
+    meaning: str,
+    children: Iterable[Field],
+    value: str | None = None,
+    problem: str | None = None,
+) -> Field:
+    """A field with others in it; what they leave is filled. One that overlaps those before it is left out."""
+    filled: list[Field] = []
+    at = start
+    for child in sorted((child for child in children if child.length > 0), key=lambda one: one.offset):
+        if child.offset < at or child.offset + child.length > stop:
+            continue
+        if child.offset > at:
+            filled.append(_between(record, at, child.offset))
+        filled.append(child)
+        at = child.offset + child.length
+    if filled and at < stop:
+        filled.append(_between(record, at, stop))
+    return Field(name, start, stop - start, record[start:stop], value, meaning, tuple(filled), problem)
+
+
+def _between(record: bytes, start: int, stop: int) -> Field:
+    return quiet(record, "layout", start, stop, None, "white space, labels and text between hex digits")
+
+
+class HexBytes:
+    """Bytes that lines of a record show as hex digits, with the places of their digits."""
+
+    def __init__(self, record: bytes, lines: Sequence[Line]) -> None:
+        self.record = record
+        self.places: list[int] = []
+        for line in lines:
+            digits = [at for at in range(line.start, line.found[0]) if record[at] not in b" \t"]
+            self.places += digits[: 2 * len(line.data) : 2]
+        self.data = b"".join(line.data for line in lines)
+        self.stop = lines[-1].next if lines else 0
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Where the digits of the bytes ``[start, stop)`` begin and end in the text; an empty run has no text."""
+        start, stop = max(start, 0), min(stop, len(self))
+        if start >= stop:
+            return self.stop, self.stop
+        return self.places[start], self.places[stop - 1] + 2
+
+    def leaf(
+        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: str | None = None
+    ) -> Field:
+        """A field over some of the bytes; its raw bytes are those of the text."""
+        return leaf(self.record, name, *self.span(start, stop), value, meaning, problem)
+
+    def group(
+        self,
+        name: str,
+        start: int,
+        stop: int,
+        meaning: str,
+        children: Iterable[Field],
+        value: str | None = None,
+        problem: str | None = None,
+    ) -> Field:
+        """A field over some of the bytes, with others in it."""
+        return group(self.record, name, *self.span(start, stop), meaning, children, value, problem)
 
 
 class Decoding(NamedTuple):

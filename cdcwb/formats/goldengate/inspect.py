@@ -14,7 +14,6 @@ from cdcwb.formats.base import Field, Inspection
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.body import Order
-from cdcwb.formats.goldengate.boundary import boundary
 from cdcwb.formats.goldengate.definition_text import parse_metadata
 from cdcwb.formats.goldengate.definitions import Definition, Reference, split_name
 from cdcwb.formats.goldengate.dissect import dissect
@@ -22,10 +21,10 @@ from cdcwb.formats.goldengate.facts import io_type_of
 from cdcwb.formats.goldengate.format import export_settings
 from cdcwb.formats.goldengate.plan import Plan
 from cdcwb.formats.goldengate.planning import Options, make_plan
-from cdcwb.formats.goldengate.printed import split_text
 from cdcwb.formats.goldengate.probing import probe
 from cdcwb.formats.goldengate.reader import read_split
 from cdcwb.formats.goldengate.records import Printed, Shape
+from cdcwb.formats.goldengate.scan import boundary, split_text
 from cdcwb.model import Kind
 from cdcwb.words import plural
 

@@ -1,108 +1,483 @@
-"""Logdump text read line by line: the plain and complete way (docs/formats/goldengate.md §2).
-
-:func:`frame` says which lines are records and which are filler, :func:`parse_record` what one record says. Framing goes
-by four kinds of lines that may begin a record, each with a stage: header token G 0, rule 1, Hdr-Ind 2, record line 3.
-One of them begins a new record unless the last one before it has a lower stage and no prompt, banner or note of
-Logdump's own stands between them. A record ends with its last line that is understood and the blank lines directly
-behind it.
-"""
+"""One record of Logdump text in full: what its lines say, and what contradicts itself (docs/formats/goldengate.md §2,
+§3.3, §3.8, §5.7 and §5.8)."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
-from cdcwb.formats.goldengate import printed_lines as lines
-from cdcwb.formats.goldengate.printed_lines import BLANK, time_us
-from cdcwb.formats.goldengate.printed_reading import Reading
-from cdcwb.formats.goldengate.records import Printed, Shape
+import numpy as np
 
-__all__ = ["extent", "frame", "parse_record", "split_text", "time_us"]
+from cdcwb.formats.goldengate.facts import (
+    GHDR,
+    GHDR_FIXED,
+    GHDR_TIME,
+    IO_TYPES,
+    JULIAN_EPOCH_US,
+    io_type_of,
+    is_before_image,
+)
+from cdcwb.formats.goldengate.grammar import IO_TIME, NAMES, NOT_A_TIME, Bytes
+from cdcwb.formats.goldengate.records import HEADER, MISSING, Printed, PrintedColumn, Shape, Span, Token
+from cdcwb.formats.goldengate.text import LINE_WIDTH, PAIR_WIDTH, WIDTH, Role, read
+from cdcwb.model import Problem
+
+__all__ = [
+    "Lines",
+    "Order",
+    "ghdr_order",
+    "ghdr_time",
+    "ghdr_values",
+    "lines_of",
+    "printed_of",
+    "text_of",
+    "truncated_body",
+    "truncated_column",
+    "user_pairs",
+    "walk_tokens",
+]
+
+Order = Literal["little", "big"]
+Problems = Iterator[tuple[Problem, str]]
 
 
-def split_text(data: bytes, base: int = 0) -> list[Printed]:
-    """All of a stretch of text: records and the filler between them, in its order and without holes.
+def text_of(printed: bytes) -> str:
+    """Printed text; bytes that are not UTF-8 are replaced."""
+    return printed.decode("utf-8", "replace")
 
-    ``base`` is the place of the first byte in the decompressed file. Never raises.
-    """
-    result = []
-    trail: str | None = None
-    for start, stop, reading in _pieces(data):
-        if reading is not None:
-            printed = reading.printed()
-            trail = printed.trail or trail
-        else:
-            printed = Printed(Shape.FILLER, start, stop)
-            trail = _trail(data[start:stop]) or trail
-        printed.start, printed.stop, printed.trail = start + base, stop + base, trail
-        result.append(printed)
+
+@dataclass(slots=True)
+class Line:
+    """A line of a record: its role; ``[at, next)`` its bytes, ``[start, stop)`` without white space around it; what the
+    grammar found in it (see :mod:`.grammar`); ``data``: the bytes shown below it, or in it if it is hex."""
+
+    role: Role
+    at: int
+    next: int
+    start: int
+    stop: int
+    found: list[int]
+    data: bytes
+
+    def span(self, number: int) -> Span:
+        """Two numbers of ``found`` as a span."""
+        return self.found[number], self.found[number + 1]
+
+
+@dataclass(slots=True)
+class Pair:
+    """A field of a line of the header block: its label and where that is, where its value is, the number that counts
+    (MISSING: none), the decimal that contradicts it (MISSING: none), its time."""
+
+    line: int
+    name: str
+    at: int
+    start: int
+    stop: int
+    number: int
+    contradicted: int
+    moment: int
+
+
+@dataclass(slots=True)
+class Lines:
+    """All lines of one record; ``stop``: where it ends."""
+
+    lines: list[Line]
+    pairs: list[Pair]
+    stop: int
+
+
+def lines_of(record: bytes | Bytes) -> Lines:
+    """The lines of a text that is one record."""
+    text = np.frombuffer(record, np.uint8)
+    rows = np.empty((4, WIDTH), np.int64)
+    lines = np.empty((int(np.count_nonzero(text == 10)) + 1, LINE_WIDTH), np.int64)
+    pairs = np.empty((int(np.count_nonzero(text == 58)), PAIR_WIDTH), np.int64)
+    data = np.empty(text.size // 2 + 64, np.uint8)
+    _, size, _, count, fields = read(text, 0, text.size, False, True, rows, data, lines, pairs)
+    shown = data[:size].tobytes()
+    return Lines(
+        [Line(Role(one[0]), *one[1:5], one[5:13], shown[one[13] : one[14]]) for one in lines[:count].tolist()],
+        [Pair(one[0], NAMES[one[1]], *one[2:]) for one in pairs[:fields].tolist()],
+        int(rows[0, len(HEADER) + 1]) if count else 0,
+    )
+
+
+def printed_of(record: bytes, found: Lines | None = None) -> Printed:
+    """What the text of one record says; places count from its begin. Never raises."""
+    found = lines_of(record) if found is None else found
+    result = Printed(Shape.RECORD, 0, found.stop)
+    _header_block(result, record, found.pairs)
+    body, ghdr, ggs, user = bytearray(), bytearray(), bytearray(), bytearray()
+    groups: list[tuple[Line, list[Line]]] = []
+    tokens: list[Line] = []
+    half = ""
+    text: list[bytes] = []
+
+    def said(span: Span) -> str:
+        return text_of(record[slice(*span)])
+
+    sink = bytearray()
+    for line in found.lines:
+        role, numbers = line.role, line.found
+        if role is Role.BODY:
+            body += line.data
+        elif role is Role.HEADER_TOKEN_HEX:
+            sink += line.data
+        elif role is Role.HEADER_TOKEN:
+            letter = chr(numbers[0])
+            result.parts.setdefault(letter, numbers[4])
+            sink = ghdr if letter == "H" else bytearray()
+        elif role is Role.TRAIL:
+            result.trail = said((line.start, line.stop)).partition(":")[2].strip() or None
+        elif role is Role.RECORD:
+            result.time_at, result.operation_at = (line.start, numbers[0]), line.span(2)
+            result.line_time, result.operation = said(result.time_at), said(result.operation_at)
+            result.line_moment = numbers[1]
+            result.length, result.rba = numbers[4], numbers[5]
+        elif role is Role.NAME:
+            result.name_at = line.span(0)
+            result.name = said(result.name_at)
+            result.name_index = int(record[slice(*line.span(2))]) if numbers[2] >= 0 else MISSING
+        elif role is Role.TDR_INDEX:
+            result.name_index = numbers[0]
+        elif role is Role.IMAGE:
+            result.image = said((line.start, numbers[0]))
+            result.image_trans = numbers[4]
+            if numbers[1] >= 0:
+                result.image_partition = numbers[1]
+        elif role is Role.TRANSACTION:
+            result.transaction = said(line.span(0))
+            result.transaction_number = said(line.span(2)) if numbers[2] >= 0 else None
+        elif role is Role.TEXT:
+            text.append(record[line.start : line.stop])
+        elif role is Role.HALF:
+            half = ("", "before", "after", half)[numbers[0]]
+        elif role is Role.COLUMN:
+            result.columns.append(_column(result, record, line, half))
+        elif role is Role.GROUP:
+            groups.append((line, []))
+        elif role is Role.GROUP_TOKEN:
+            groups[-1][1].append(line)
+        elif role is Role.GGS:
+            ggs += line.data
+        elif role is Role.USER:
+            user += line.data
+        elif role is Role.TOKEN or role is Role.USER_TOKEN:
+            tokens.append(line)
+        elif role is Role.USER_PAIR:
+            result.user_tokens.append((said((line.start, numbers[0])), said((numbers[1], line.stop))))
+    result.ghdr = bytes(ghdr)
+    for name, value in ghdr_values(result.ghdr).items():
+        if name != "AuditRBA" or "TDR index" not in result.values:
+            result.values.setdefault(name, value)
+    result.body = bytes(body) or _group_bytes(groups) or None
+    side = "before" if is_before_image(result.io_type, result.side) else "after"
+    result.columns = [replace(column, half=column.half or side) for column in result.columns]
+    result.text = text_of(b"\n".join(text)) if text else None
+    result.shape = _shape(result)
+    if result.shape is Shape.MALFORMED:
+        sentence = "lines of a record without a complete header block and without its record line"
+        result.problems.append((Problem.MALFORMED, sentence))
+    _tokens(result, record, bytes(ggs), bytes(user), tokens)
+    if result.shape is not Shape.MALFORMED:
+        if result.operation is None:
+            result.problems.append((Problem.TRUNCATED, "record line is missing"))
+        result.problems += check(result)
+    for what, told in (("Name", result.name), ("definition", result.text)):
+        if told is not None and "\ufffd" in told:
+            result.problems.append((Problem.CHARSET, f"{what} is not UTF-8"))
     return result
 
 
-def _trail(filler: bytes) -> str | None:
-    """The trail file that notes of Logdump name last."""
-    found = None
-    for line in filler.split(b"\n"):
-        found = lines.named_trail(line) or found
-    return found
+def _header_block(result: Printed, record: bytes, pairs: list[Pair]) -> None:
+    values = result.values
+    for pair in pairs:
+        name, number = pair.name, pair.number
+        if name == NAMES[IO_TIME]:
+            if result.io_time is None and pair.stop > pair.start:
+                result.io_time, result.header_moment = text_of(record[pair.start : pair.stop]), pair.moment
+                result.time_at = pair.start, pair.stop
+        elif name == "DDR/TDR index":
+            if number >= 0:
+                values.setdefault("DDR index", number)
+                values.setdefault("TDR index", pair.contradicted)
+        elif number >= 0:
+            if pair.contradicted >= 0:
+                told = f"{name} is printed as {pair.contradicted} and as x{number:02x}"
+                result.problems.append(result.wrong(name, told))
+            if values.setdefault(name, number) != number:
+                told = f"{name} is printed as {values[name]}, then as {number}"
+                result.problems.append(result.wrong(name, told))
 
 
-def frame(data: bytes) -> list[tuple[int, int, bool]]:
-    """First and last+1 byte of each record (True) and run of filler (False), without holes."""
-    return [(start, stop, reading is not None) for start, stop, reading in _pieces(data)]
+def _column(result: Printed, record: bytes, line: Line, half: str) -> PrintedColumn:
+    index, length = line.found[0], line.found[3]
+    both = []
+    for what, decimal, (start, stop) in (
+        ("Column", index, line.span(1)),
+        ("length of column {}", length, line.span(4)),
+    ):
+        number = int(record[start:stop], 16) if start >= 0 else decimal
+        if number != decimal:
+            shown = record[start:stop].decode().lower()
+            sentence = f"{what.format(*both)} is printed as {decimal} and as x{shown}"
+            result.problems.append((Problem.HEADER_VALUE, sentence))
+        both.append(number)
+    fragment = line.span(6) if line.found[6] >= 0 else None
+    key = record[line.start : line.start + 1] == b"K"
+    return PrintedColumn("key" if key else half, both[0], both[1], line.data or None, fragment)
 
 
-_Piece = tuple[int, int, Reading | None]
+def _shape(result: Printed) -> Shape:
+    if result.operation == "FileHeader" or result.name == "*FileHeader*":
+        return Shape.FILE_HEADER
+    whole = bool(result.values) and not lacking(result)
+    return Shape.RECORD if whole or result.operation is not None else Shape.MALFORMED
 
 
-def _pieces(data: bytes) -> list[_Piece]:
-    """Records, read, and filler between them, without empty ones."""
-    pieces: list[_Piece] = []
-    for start, stop, is_record in _regions(data):
-        reading = Reading(data, start, stop) if is_record else None
-        end = start if reading is None else reading.end
-        if end > start:
-            pieces.append((start, end, reading))
-        if stop > end:
-            if pieces and pieces[-1][2] is None:
-                start, _, _ = pieces.pop()
-                end = start
-            pieces.append((end, stop, None))
-    return pieces
+def _group_bytes(groups: list[tuple[Line, list[Line]]]) -> bytes:
+    """A file header put together from its groups and tokens."""
+    whole = bytearray()
+
+    def head(line: Line) -> bytes:
+        return bytes([line.found[0], line.found[3] & 255]) + (line.found[4] & 0xFFFF).to_bytes(2, "big")
+
+    for group, tokens in groups:
+        whole += group.data or head(group) + b"".join(head(token) + token.data for token in tokens)
+    return bytes(whole)
 
 
-def _regions(data: bytes) -> list[tuple[int, int, bool]]:
-    """Stretches from one beginning of a record or of filler to the next."""
-    regions: list[tuple[int, int, bool]] = []
-    start, stage = 0, None
-    for at, stop in lines.split_lines(data, 0, len(data)):
-        stripped = data[at:stop].strip(BLANK)
-        if stripped[:1] not in _FIRST:
-            continue
-        found = lines.candidate(stripped)
-        if found is None:
-            if stage is not None and lines.is_ender(stripped):
-                regions.append((start, at, True))
-                start, stage = at, None
-            continue
-        if stage is None or found[1] > 0 or found[0] <= stage:
-            place = data.index(stripped, at, stop) + found[1] if found[1] > 0 else at
-            regions.append((start, at, stage is not None))
-            regions.append((at, place, False))
-            start = place
-        stage = found[0]
-    regions.append((start, len(data), stage is not None))
-    return regions
+def _tokens(result: Printed, record: bytes, area: bytes, user: bytes, lines: list[Line]) -> None:
+    if area:
+        result.tokens, missing = walk_tokens(area)
+        if missing:
+            result.problems.append((Problem.TRUNCATED, f"token area truncated: {missing} bytes are missing"))
+    result.user_tokens += user_pairs(user)
+    for line in lines:
+        number, _, _, info, length = line.found[:5]
+        value = line.data
+        printed = text_of(record[slice(*line.span(1))]) if line.found[1] >= 0 else ""
+        name = printed or f"x{number:02x}"
+        if len(value) < length:
+            sentence = f"token {name} truncated: have {len(value)} of {length} bytes"
+            result.problems.append((Problem.TRUNCATED, sentence))
+        elif len(value) > length:
+            sentence = f"token {name} has length {length}, {len(value)} bytes are shown"
+            result.problems.append((Problem.HEADER_VALUE, sentence))
+        if line.role is Role.TOKEN:
+            result.tokens.append(Token(number, printed or None, info, length, value))
+        elif b"\0" in value.rstrip(b"\0") or not printed:
+            result.user_tokens += user_pairs(value)
+        else:
+            result.user_tokens.append((printed, text_of(value.rstrip(b"\0"))))
 
 
-_FIRST: Final = frozenset(bytes([code]) for code in b"_HTLlCROEF0123456789")
-"""What lines that may begin a record, and those that end one, begin with."""
+_ORDERS: Final[tuple[Order, Order]] = ("little", "big")
+_OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
+_YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
 
 
-def extent(data: bytes, start: int, stop: int) -> int:
-    """Where the record ends that begins at ``start``, in a stretch that holds no other; ``start`` if it is none."""
-    return Reading(data, start, stop).end
+def walk_tokens(area: bytes) -> tuple[list[Token], int]:
+    """The tokens in an area of id (1 byte), info (1), length (2, either byte order) and value, and how many bytes are
+    missing at its end; 0 where it ends with a token."""
+    little, big = (_walk(area, order) for order in _ORDERS)
+    if little[1] == 0 or (big[1] != 0 and little[1] <= big[1]):
+        return little
+    return big
 
 
-def parse_record(data: bytes, start: int, stop: int) -> Printed:
-    """What the text of one record says; ``start`` and ``stop`` are places in ``data``. Never raises."""
-    return Reading(data, start, stop).printed()
+def _walk(area: bytes, order: Order) -> tuple[list[Token], int]:
+    tokens = []
+    at = 0
+    while at + 4 <= len(area):
+        length = int.from_bytes(area[at + 2 : at + 4], order)
+        tokens.append(Token(area[at], None, area[at + 1], length, area[at + 4 : at + 4 + length]))
+        at += 4 + length
+    return tokens, at - len(area) if at >= len(area) else at + 4 - len(area)
+
+
+def user_pairs(area: bytes) -> list[tuple[str, str]]:
+    """Names and values of user tokens, each ended by a NUL."""
+    parts = area.split(b"\0")
+    if parts and not parts[-1]:
+        parts.pop()
+    texts = [text_of(part) for part in parts]
+    return [(texts[at], texts[at + 1] if at + 1 < len(texts) else "") for at in range(0, len(texts), 2)]
+
+
+def ghdr_order(ghdr: bytes) -> Order | None:
+    """The byte order of a header token; None for one that is too short or holds no time.
+
+    That in which its time is of our days, else is one at all; where both are, that in which RecLength is less.
+    """
+    at, size = GHDR_TIME
+    if len(ghdr) < GHDR_FIXED:
+        return None
+    for low, high in (_OUR_DAYS, _YEARS):
+        good = [order for order in _ORDERS if low <= int.from_bytes(ghdr[at : at + size], order) < high]
+        if good:
+            return min(good, key=lambda order: int.from_bytes(ghdr[4:6], order))
+    return None
+
+
+def ghdr_time(ghdr: bytes) -> int | None:
+    """IO Time of a header token as microseconds since 1970 UTC; None where it holds none."""
+    order = ghdr_order(ghdr)
+    at, size = GHDR_TIME
+    return None if order is None else int.from_bytes(ghdr[at : at + size], order) - JULIAN_EPOCH_US
+
+
+def ghdr_values(ghdr: bytes) -> dict[str, int]:
+    """The numbers of a header token by their names; empty where it is too short or its byte order is not known."""
+    order = ghdr_order(ghdr)
+    if order is None:
+        return {}
+    metadata = ghdr[6] == 170
+    return {
+        name: int.from_bytes(ghdr[at : at + size], order)
+        for name, at, size in GHDR
+        if name not in (("AuditRBA",) if metadata else ("DDR index", "TDR index"))
+    }
+
+
+BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
+"""What a whole header block has, besides AuditRBA or the indexes of definitions."""
+
+_QUARTER_HOUR_US: Final = 15 * 60 * 10**6
+_ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
+
+
+def lacking(printed: Printed) -> list[str]:
+    """The fields that its header block should have and has not."""
+    missing = [name for name in BLOCK if name not in printed.values]
+    if "AuditRBA" not in printed.values and "TDR index" not in printed.values:
+        missing.append("AuditRBA")
+    return missing
+
+
+def check(printed: Printed) -> Problems:
+    """The problems of a record that is not malformed, in the order: header, times, header token, data."""
+    if printed.values:
+        yield from _header(printed)
+    yield from _times(printed)
+    if printed.ghdr:
+        yield from _ghdr(printed)
+    if printed.parts:
+        yield from _parts(printed)
+    yield from _body(printed)
+
+
+def _header(printed: Printed) -> Problems:
+    values, operation = printed.values, printed.operation
+    missing = lacking(printed)
+    if missing:
+        yield Problem.TRUNCATED, f"header block lacks {', '.join(missing)}"
+    indicator = values.get("Hdr-Ind", 0x45)
+    if indicator != 0x45:
+        yield printed.wrong("Hdr-Ind", f"Hdr-Ind should be E (x45), it is x{indicator:02x}")
+    length = values.get("RecLength", MISSING)
+    if MISSING not in (length, printed.length) and length != printed.length:
+        yield printed.wrong("RecLength", f"RecLength is {length}, Len of the record line is {printed.length}")
+    number = values.get("IOType")
+    if number is None or operation is None or not _disagree(number, operation):
+        return
+    known = IO_TYPES.get(number)
+    meaning = known.name if known else "another operation"
+    yield printed.wrong("IOType", f"IOType {number} is {meaning}, the record line has {operation}")
+
+
+def _disagree(number: int, operation: str) -> bool:
+    """Do a record type's number and its printed name contradict what is known for certain?"""
+    named = io_type_of(operation)
+    if named == number:
+        return False
+    known = IO_TYPES.get(number)
+    return (known is not None and known.certain) or (named is not None and IO_TYPES[named].certain)
+
+
+def _times(printed: Printed) -> Problems:
+    header, line = printed.header_moment, printed.line_moment
+    for name, text, moment in (
+        ("IO Time", printed.io_time, header),
+        ("time of the record line", printed.line_time, line),
+    ):
+        if text is not None and moment == NOT_A_TIME:
+            yield printed.wrong(name, f"{name} is not a time: {text}")
+    if NOT_A_TIME not in (header, line) and header != line:
+        yield printed.wrong("IO Time", f"IO Time is {printed.io_time}, the record line has {printed.line_time}")
+
+
+def _ghdr(printed: Printed) -> Problems:
+    told = ghdr_values(printed.ghdr)
+    for name, value in told.items():
+        there = printed.values.get(name, value)
+        if there != value and not (name == "AuditPos" and there & 0xFFFFFFFF == value):
+            yield printed.wrong(name, f"{name} is printed as {there}, the header token has {value}")
+    text = printed.io_time if printed.io_time is not None else printed.line_time
+    utc, shown = ghdr_time(printed.ghdr), printed.line_moment if printed.io_time is None else printed.header_moment
+    if utc is None or shown == NOT_A_TIME:
+        return
+    zone = shown - utc
+    if zone % _QUARTER_HOUR_US or abs(zone) > _ZONES_US:
+        seconds = zone / 10**6
+        yield (
+            Problem.HEADER_VALUE,
+            f"the printed time {text} is {seconds:.6f} s after that of the header token, not the offset of any zone",
+        )
+
+
+def _parts(printed: Printed) -> Problems:
+    parts = printed.parts
+    whole, trailer = parts.get("G"), parts.get("Z")
+    if whole is None or "H" not in parts:
+        return
+    inner = sum(4 + parts[letter] for letter in "HDTU" if letter in parts)
+    if whole != inner + 8:
+        yield Problem.HEADER_VALUE, f"header token G has length {whole}, its parts make {inner + 8}"
+    if trailer is not None and trailer != whole:
+        yield Problem.HEADER_VALUE, f"record trailer Z has length {trailer}, header token G {whole}"
+    data = parts.get("D", 0)
+    if printed.length != MISSING and data != printed.length:
+        yield Problem.HEADER_VALUE, f"Len is {printed.length}, header token D has length {data}"
+
+
+def _body(printed: Printed) -> Problems:
+    length = printed.length if printed.length != MISSING else printed.values.get("RecLength", MISSING)
+    if length == MISSING or printed.text is not None or printed.values.get("IOType") == 170:
+        return
+    if printed.operation == "Metadata":
+        return
+    have = len(printed.body or b"")
+    if have > length:
+        yield Problem.HEADER_VALUE, f"Len is {length}, {have} bytes of data are shown"
+    if have >= length or (printed.body is None and _told_by_columns(printed, length)):
+        return
+    yield truncated_body(have, length)
+    for column in printed.columns:
+        if column.data is not None and len(column.data) < column.length:
+            yield truncated_column(column.index, len(column.data), column.length)
+
+
+def truncated_body(have: int, length: int) -> tuple[Problem, str]:
+    """The problem of a record whose data are shown only in part."""
+    return Problem.TRUNCATED, f"body truncated: have {have} of {length} bytes"
+
+
+def truncated_column(index: int, have: int, length: int) -> tuple[Problem, str]:
+    """The problem of a column whose own hex is shown only in part."""
+    return Problem.TRUNCATED, f"column {index} truncated: have {have} of {length} bytes"
+
+
+def _told_by_columns(printed: Printed, length: int) -> bool:
+    """Are the record's data all shown below its columns? Prefixes of images and system keys are shown nowhere."""
+    if printed.shape is not Shape.RECORD or not printed.columns:
+        return False
+    if any(column.data is None or len(column.data) != column.length for column in printed.columns):
+        return False
+    prefix = length - sum(4 + column.length for column in printed.columns)
+    halves = len({"after" if column.half == "after" else "before" for column in printed.columns}) > 1
+    allowed = {0, 2, 4} if halves or any(column.half == "key" for column in printed.columns) else {0}
+    return prefix - max(printed.values.get("SyskeyLen", 0), 0) in allowed

@@ -11,13 +11,11 @@ import numpy.typing as npt
 from cdcwb.errors import CaptureError
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.boundary import boundary
 from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Part, cut
-from cdcwb.formats.goldengate.printed_lines import BLANK, RECORD
 from cdcwb.formats.goldengate.raw_trail import is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.reader_options import Options
 from cdcwb.formats.goldengate.records import MISSING, Shape
-from cdcwb.formats.goldengate.scan import scan
+from cdcwb.formats.goldengate.scan import boundary, scan
 from cdcwb.words import plural
 
 __all__ = ["HEAD", "is_logdump", "parts_of", "probe", "refusal"]
@@ -78,17 +76,18 @@ def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
     first: the images of one update, printed as two records, stay together."""
     place = boundary(text, at)
     while place < text.size:
-        before = _record_lines(text[max(place - HEAD, 0) : place].tobytes())[-1:]
-        if not before or before != _record_lines(text[place : place + HEAD].tobytes())[:1]:
+        before = _times_and_rbas(text[max(place - HEAD, 0) : place])[-1:]
+        if not before or before != _times_and_rbas(text[place : place + HEAD])[:1]:
             break
         place = boundary(text, place + 1)
     return place
 
 
-def _record_lines(text: bytes) -> list[tuple[bytes, bytes]]:
-    """Time and RBA of the record lines of a text."""
-    lines = (RECORD.match(line.strip(BLANK)) for line in text.split(b"\n"))
-    return [(found[1], found[4]) for found in lines if found is not None]
+def _times_and_rbas(text: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
+    """Time and RBA of the records of a text."""
+    records = scan(text, 0, bodies=False)
+    told = records.operation_at[:, 0] >= 0
+    return list(zip(records.moment[told].tolist(), records.rba[told].tolist(), strict=True))
 
 
 def parts_of(entry: FileEntry, index: int, split_size: int) -> list[Part]:

@@ -16,13 +16,17 @@ import numpy.typing as npt
 from cdcwb.formats.goldengate.facts import io_type_of
 from cdcwb.model import Problem
 
-__all__ = ["HEADER", "MISSING", "Ints", "Printed", "PrintedColumn", "Records", "Shape", "System", "Token"]
+__all__ = ["HEADER", "MISSING", "Ints", "Printed", "PrintedColumn", "Records", "Shape", "Span", "System", "Token"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Span = tuple[int, int]
 
 MISSING: Final = -1
 """A number that is not printed."""
+
+NOT_A_TIME: Final = -(1 << 62)
+"""A time that is not printed, or has the form of a time only."""
 
 HEADER: Final = (
     "Hdr-Ind",
@@ -111,6 +115,8 @@ class Printed:
     ``transaction_number`` are the id of a TRANSID line (NonStop) and the number behind it. ``body``: the bytes shown of
     the record's data, None where none are shown. ``text``: the lines of a Metadata record. ``trail``: the trail file in
     force, where the text names one. ``wrong_fields``: the first problem of each header field that has one.
+    ``line_moment`` and ``header_moment``: ``line_time`` and ``io_time`` as microseconds since 1970 as if their
+    zone were UTC. ``operation_at``, ``name_at``, ``time_at``: where these are in the record's text.
     """
 
     shape: Shape
@@ -139,6 +145,11 @@ class Printed:
     trail: str | None = None
     problems: list[tuple[Problem, str]] = field(default_factory=list)
     wrong_fields: dict[str, str] = field(default_factory=dict)
+    line_moment: int = field(default=NOT_A_TIME, compare=False)
+    header_moment: int = field(default=NOT_A_TIME, compare=False)
+    operation_at: Span = field(default=(MISSING, MISSING), compare=False)
+    name_at: Span = field(default=(MISSING, MISSING), compare=False)
+    time_at: Span = field(default=(MISSING, MISSING), compare=False)
 
     def wrong(self, name: str, sentence: str) -> tuple[Problem, str]:
         """The problem that a header field has, which is noted in ``wrong_fields``."""
@@ -181,7 +192,9 @@ class Records:
     * ``trail``: the trail files named in the text, as (index of the first record it is in force for, path)
     * ``cut`` bool [n]: the body is shown only in part and the record is otherwise usual, so that it is not among the
       extras; ``cut_column`` int64 [n, 3]: the column of it whose own hex is shown only in part, as (index, bytes shown,
-      length), MISSING where there is none. False and MISSING for all records where bodies are not decoded
+      length), MISSING where there is none
+    * ``fragment`` int64 [n, 3]: the first LOB fragment among the columns, as (column index, number, number of all);
+      MISSING where there is none
     """
 
     shape: npt.NDArray[np.int8]
@@ -210,6 +223,7 @@ class Records:
     trail: list[tuple[int, str]]
     cut: npt.NDArray[np.bool_]
     cut_column: Ints
+    fragment: Ints
 
     def __len__(self) -> int:
         return len(self.start)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from cdcwb.formats.goldengate.facts import GHDR, GHDR_FIXED, GHDR_TIME, JULIAN_EPOCH_US
-from cdcwb.formats.goldengate.printed_lines import text_of
 from cdcwb.formats.goldengate.records import Token
+from tests.reference.logdump.printed_lines import text_of
 
 __all__ = ["Order", "ghdr_order", "ghdr_time", "ghdr_values", "user_pairs", "walk_tokens"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdcwb.formats.goldengate.facts import IO_TYPES, io_type_of
-from cdcwb.formats.goldengate.printed_lines import time_us
-from cdcwb.formats.goldengate.printed_tokens import ghdr_time, ghdr_values
 from cdcwb.formats.goldengate.records import HEADER, MISSING, Printed, Shape
 from cdcwb.model import Problem
+from tests.reference.logdump.printed_lines import time_us
+from tests.reference.logdump.printed_tokens import ghdr_time, ghdr_values
 
 __all__ = ["BLOCK", "check", "lacking", "truncated_body", "truncated_column"]
 

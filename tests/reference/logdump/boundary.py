@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.goldengate.printed_lines import BLANK, candidate, is_ender
+from tests.reference.logdump.printed_lines import BLANK, candidate, is_ender
 
 __all__ = ["boundary"]
 

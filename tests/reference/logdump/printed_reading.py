@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from cdcwb.formats.goldengate import printed_lines as lines
 from cdcwb.formats.goldengate.facts import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
-from cdcwb.formats.goldengate.printed_checks import check, lacking
-from cdcwb.formats.goldengate.printed_tokens import ghdr_values, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.records import MISSING, Printed, PrintedColumn, Shape, Token
 from cdcwb.model import Problem
+from tests.reference.logdump import printed_lines as lines
+from tests.reference.logdump.printed_checks import check, lacking
+from tests.reference.logdump.printed_tokens import ghdr_values, user_pairs, walk_tokens
 
 __all__ = ["Reading", "Role"]
 
