@@ -1,8 +1,8 @@
-"""Logdump text read column-wise against the same line by line, and against awk.
+"""Logdump text read by the compiled loop against the same line by line, and against awk.
 
 Two texts: one with all switches on (GHDR, DETAIL DATA, GGSTOKEN DETAIL, HEADERTOKEN DETAIL) and one with GHDR alone.
-The plain way parses line by line and decodes every body to column texts, record by record; it is cdcwb's own second
-reader, against which the first is tested. awk prints one line for each record: either all that its header block, record
+The plain way parses line by line and decodes every body to column texts, record by record; it is the
+reference reader of the tests. awk prints one line for each record: either all that its header block, record
 line and name say, as the reader of headers does, or only time, operation, table, length, RBA and place in its
 transaction. Files are read anew in every run of the readers, as awk does.
 """
@@ -29,7 +29,8 @@ from cdcwb.formats.goldengate.body import walk_one
 from cdcwb.formats.goldengate.datatypes import GUESS
 from cdcwb.formats.goldengate.one_value import value_of
 from cdcwb.formats.goldengate.records import Printed, Records
-from cdcwb.formats.goldengate.scan import boundary, scan, split_text
+from cdcwb.formats.goldengate.scan import boundary, scan
+from tests.reference.logdump.printed import split_text
 
 __all__ = ["AWK", "PLAIN", "PROMISES", "STYLES", "difference", "make_text", "measure"]
 

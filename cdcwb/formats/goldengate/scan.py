@@ -52,7 +52,8 @@ def _readable(text: Bytes) -> Bytes:
 def _rows(text: Bytes, bodies: bool) -> tuple[Ints, Bytes]:
     """The rows of a text (see :mod:`.text`) and the bytes that are shown in it as hex."""
     data = np.empty(text.size // 2 + 64, np.uint8)
-    found, at, size = [], 0, 0
+    found: list[Ints] = []
+    at = size = 0
     while at < text.size:
         rows = np.empty(((text.size - at) // _ROOM + 64, t.WIDTH), np.int64)
         count, shown, at, _, _ = t.read(text, at, text.size, True, bodies, rows, data[size:], _NO_LINES, _NO_PAIRS)
@@ -71,7 +72,8 @@ def split_text(data: bytes, base: int = 0) -> list[Printed]:
     ``base`` is the offset of its first byte in the decompressed file. Never raises.
     """
     rows, _ = _rows(_readable(np.frombuffer(data, np.uint8)), False)
-    out, trail = [], None
+    out: list[Printed] = []
+    trail: str | None = None
     for shape, start, stop in rows[:, [t.SHAPE, t.START, t.STOP]].tolist():
         one = _printed(data[start:stop], shape)
         trail = one.trail or trail
