@@ -7,7 +7,7 @@ what they say as integers; -1 is "not there". White space may be collapsed every
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +47,13 @@ __all__ = [
     "transaction_line",
     "trimmed",
     "value_of_field",
+    "wide",
     "word",
 ]
 
 Bytes = npt.NDArray[np.uint8]
+wide: Final[Any] = np.int64
+"""Makes a number of a byte that does not overflow."""
 
 NAMES: Final = (*(name for name in HEADER if not name.endswith(" index")), "IO Time", "DDR/TDR index")
 """Labels of the header block."""
@@ -148,7 +151,7 @@ def folded(b: Bytes, i: int, e: int, what: Bytes) -> bool:
     if e - i < what.size:
         return False
     for k in range(what.size):
-        if lower(np.int64(b[i + k])) != what[k]:
+        if lower(wide(b[i + k])) != what[k]:
             return False
     return True
 
@@ -158,7 +161,7 @@ def in_table(b: Bytes, i: int, e: int, table: Bytes, row: int) -> int:
     """Where a word of a table ends that is at ``i`` in any case; -1: it is not there."""
     k = 0
     while table[row, k] != 0:
-        if i + k >= e or lower(np.int64(b[i + k])) != table[row, k]:
+        if i + k >= e or lower(wide(b[i + k])) != table[row, k]:
             return -1
         k += 1
     return i + k
@@ -170,7 +173,7 @@ def decimal(b: Bytes, i: int, e: int) -> tuple[int, int]:
     k, value = i, 0
     while k < e and is_digit(b[k]):
         if k - i < 18:
-            value = value * 10 + np.int64(b[k]) - 48
+            value = value * 10 + wide(b[k]) - 48
         k += 1
     return (value, k) if k - i <= 18 else (0, i)
 
@@ -181,7 +184,7 @@ def hexadecimal(b: Bytes, i: int, e: int, most: int) -> tuple[int, int]:
     k, value = i, 0
     while k < e and HEX[b[k]] < 16:
         if k - i < most:
-            value = value << 4 | np.int64(HEX[b[k]])
+            value = value << 4 | wide(HEX[b[k]])
         k += 1
     return (value, k) if k - i <= most else (0, i)
 
@@ -190,7 +193,8 @@ def hexadecimal(b: Bytes, i: int, e: int, most: int) -> tuple[int, int]:
 def two(b: Bytes, i: int) -> int:
     """A number of two digits; -1: there is none."""
     if is_digit(b[i]) and is_digit(b[i + 1]):
-        return 10 * (np.int64(b[i]) - 48) + np.int64(b[i + 1]) - 48
+        value: int = 10 * (wide(b[i]) - 48) + wide(b[i + 1]) - 48
+        return value
     return -1
 
 
@@ -215,14 +219,14 @@ def clock(b: Bytes, i: int, e: int) -> tuple[int, int]:
         k += 1
         first = k
         while k < e and k < first + 3 and is_digit(b[k]):
-            fraction += unit * (np.int64(b[k]) - 48)
+            fraction += unit * (wide(b[k]) - 48)
             unit //= 10
             k += 1
         at = k + 1 if k + 1 < e and b[k] == 46 and is_digit(b[k + 1]) else k
         if at < e and is_digit(b[at]):
             unit, k = 100, at
             while k < e and k < at + 3 and is_digit(b[k]):
-                fraction += unit * (np.int64(b[k]) - 48)
+                fraction += unit * (wide(b[k]) - 48)
                 unit //= 10
                 k += 1
     year = 100 * century + of_century
@@ -417,7 +421,7 @@ def header_name(b: Bytes, i: int, e: int) -> tuple[int, int]:
     if i >= e or not _HAS_NAME[b[i]]:
         return -1, i
     for row in range(_NAMES.shape[0]):
-        if lower(np.int64(b[i])) == _NAMES[row, 0]:
+        if lower(wide(b[i])) == _NAMES[row, 0]:
             k = in_table(b, i, e, _NAMES, row)
             if k >= 0:
                 k = skip(b, k, e)
@@ -462,7 +466,7 @@ def value_of_field(b: Bytes, name: int, i: int, e: int) -> tuple[int, int]:
     if _IS_CHARACTER[name] and i < e and b[i] != 46 and b[i] != 40:
         if name == _CONTINUED:
             return 1 if b[i] == 89 else 0 if b[i] == 78 else -1, -1
-        return np.int64(b[i]), -1
+        return wide(b[i]), -1
     return -1, -1
 
 
@@ -533,13 +537,13 @@ def image_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int, int]:
             last = first
             value = 0
             while last < e and last < first + 15 and HEX[b[last]] < 16:
-                value = value << 4 | np.int64(HEX[b[last]])
+                value = value << 4 | wide(HEX[b[last]])
                 last += 1
         elif k < e and is_digit(b[k]):
             first = last = k
             value = 0
             while last < e and last < first + 18 and is_digit(b[last]):
-                value = 10 * value + np.int64(b[last]) - 48
+                value = 10 * value + wide(b[last]) - 48
                 last += 1
         if last == first:
             value, first, last = -1, -1, -1
@@ -692,7 +696,7 @@ def token_line(b: Bytes, i: int, e: int) -> tuple[int, int, int, int, int]:
                     ok = ok and b[at] != 39
             if ok:
                 return hexadecimal(b, k + 1, k + 3, 2)[0], name, name_end, hexadecimal(b, digits, end, 2)[0], length
-    number = np.int64(b[k])
+    number = wide(b[k])
     j = skip(b, k + 1, e)
     if j < e and b[j] == 40:
         if j + 4 >= e or b[j + 1] != 120 or HEX[b[j + 2]] > 15 or HEX[b[j + 3]] > 15 or b[j + 4] != 41:

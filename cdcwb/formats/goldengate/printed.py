@@ -99,7 +99,10 @@ def lines_of(record: bytes | Bytes) -> Lines:
     _, size, _, count, fields = read(text, 0, text.size, False, True, rows, data, lines, pairs)
     shown = data[:size].tobytes()
     return Lines(
-        [Line(Role(one[0]), *one[1:5], one[5:13], shown[one[13] : one[14]]) for one in lines[:count].tolist()],
+        [
+            Line(Role(one[0]), one[1], one[2], one[3], one[4], one[5:13], shown[one[13] : one[14]])
+            for one in lines[:count].tolist()
+        ],
         [Pair(one[0], NAMES[one[1]], *one[2:]) for one in pairs[:fields].tolist()],
         int(rows[0, len(HEADER) + 1]) if count else 0,
     )
@@ -215,7 +218,7 @@ def _header_block(result: Printed, record: bytes, pairs: list[Pair]) -> None:
 
 def _column(result: Printed, record: bytes, line: Line, half: str) -> PrintedColumn:
     index, length = line.found[0], line.found[3]
-    both = []
+    both: list[int] = []
     for what, decimal, (start, stop) in (
         ("Column", index, line.span(1)),
         ("length of column {}", length, line.span(4)),

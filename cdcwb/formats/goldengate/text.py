@@ -48,6 +48,7 @@ from cdcwb.formats.goldengate.grammar import (
     transaction_line,
     trimmed,
     value_of_field,
+    wide,
     word,
 )
 from cdcwb.formats.goldengate.records import HEADER, MISSING, Shape
@@ -200,7 +201,7 @@ def header_line(b: Bytes, i: int, e: int, rows: Table, r: int, pairs: Table, p: 
 def number_in(data: Bytes, at: int, size: int, is_little: bool) -> int:
     value = 0
     for k in range(size):
-        value = value << 8 | np.int64(data[at + size - 1 - k] if is_little else data[at + k])
+        value = value << 8 | wide(data[at + size - 1 - k] if is_little else data[at + k])
     return value
 
 
@@ -227,7 +228,7 @@ def header_token(data: Bytes, rows: Table, r: int) -> bool:
     if moment == NOT_A_TIME:
         return True
     zone = moment - rows[r, JULIAN]
-    return zone % 900000000 == 0 and abs(zone) <= 54000000000
+    return bool(zone % 900000000 == 0 and abs(zone) <= 54000000000)
 
 
 @kernel
@@ -301,12 +302,12 @@ def finish(b: Bytes, data: Bytes, rows: Table, r: int) -> bool:
         return False
     if io == 170 or rows[r, HAVE] == length:
         rows[r, CUT_COLUMN] = rows[r, CUT_COLUMN + 1] = rows[r, CUT_COLUMN + 2] = MISSING
-        return io != 170
+        return bool(io != 170)
     if rows[r, HAVE] > length:
         return False
     rows[r, CUT] = 1
     told, prefix = rows[r, IN_COLUMNS], 4 if 0 <= io < 256 and _KEYED[io] else 0
-    return rows[r, SHORT] < 2 and (told == 0 or told + prefix <= rows[r, HAVE])
+    return bool(rows[r, SHORT] < 2 and (told == 0 or told + prefix <= rows[r, HAVE]))
 
 
 @kernel
@@ -445,7 +446,7 @@ def read(
                 o += count if keeps else 0
             else:
                 hex_before = False
-                c = np.int64(b[s])
+                c = wide(b[s])
                 is_token = c == 84 and word(b, s, e, _TOKEN_ID)
                 if is_token:
                     n0, n1, n2, n3, n4 = token_line(b, s, e)
