@@ -1,4 +1,5 @@
-"""Logdump text to records: one loop over the lines, with the state of the record that is being read (§2, §3.8).
+"""Logdump text to records: one loop over the lines, with the state of the record that is being read
+(docs/formats/goldengate.md §2 and §3.8).
 
 Which lines begin a record is decided by their *stage*: header token G 0, rule 1, Hdr-Ind 2, record line 3. One of them
 begins a new record unless the last one before it has a lower stage and no prompt, banner or note of Logdump's own is
