@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class When(Panel):
             answer.figure = charts.done_over_time(rows, found.width_us, found.axis)
             answer.figure.update_layout(height=220)
             answer.numbers = (rows, {"began_at": "from", "operation": "operation", "changes": "changes"})
-            show_times(answer.figure, bench)
+            show_times(answer.figure, bench, replace(state, brushed=True))
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:

@@ -62,8 +62,7 @@ class ChangedOverTime(Panel):
             answer.figure = charts.changed_over_time(mine, width, axis)
             answer.numbers = (mine, {"began_at": "from", "column": "column", "changed": "updates"})
             answer.notes = _others(names)
-            if state.brushed:
-                show_times(answer.figure, bench)
+            show_times(answer.figure, bench, state)
         return answer
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:

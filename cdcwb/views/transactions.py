@@ -100,8 +100,8 @@ class Timeline(Panel):
             rows, answer.figure = _bars(bench.changes, numbers, state.live)
         answer.numbers = (rows, _columns(bench))
         told = answer.figure.layout.meta
-        if state.brushed and told["on_time"]:
-            show_times(answer.figure, bench)
+        if told["on_time"]:
+            show_times(answer.figure, bench, state)
         if state.window is not None and told["on_time"]:
             answer.figure.layout.xaxis.range = [local(one).isoformat(sep=" ") for one in state.window]
             if len(numbers) > len(rows):
@@ -137,8 +137,7 @@ class OpenAtOnce(Panel):
             answer.headline = f"At most {plural(once.most, 'transaction')} at once, from {to_the_second(once.at)} on"
             answer.numbers = (once.steps, {"at": "from", "open": "open transactions"})
             answer.figure = charts.concurrency(once.steps, once.most, once.at, exact=once.exact)
-            if state.brushed:
-                show_times(answer.figure, bench)
+            show_times(answer.figure, bench, state)
         return answer
 
 

@@ -140,11 +140,14 @@ def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
     return shown.changes, shown.mask(TIME if state.brushed else ())
 
 
-def show_times(figure: go.Figure, bench: Bench) -> None:
-    """Gives a figure the axis of time of all charts of its page, with the selected times as a box, where it has none or
-    that of an earlier step."""
-    limit_time(figure, bench.overview.changes.axis, "time")
+def show_times(figure: go.Figure, bench: Bench, state: State) -> None:
+    """Gives a figure the axis of time of all charts of its page, where it shows all times; the selected ones are a box
+    in it, in the place of that of an earlier step."""
     figure.update_layout(margin=_ALIGNED)
+    is_narrowed = bench.selection.time_from is not None or bench.selection.time_to is not None
+    if is_narrowed and not state.brushed:
+        return
+    limit_time(figure, bench.overview.changes.axis, "time")
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != _SELECTED]
     selection, span = bench.selection, bench.overview.changes.span
     if span is None or (selection.time_from is None and selection.time_to is None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.places import find
 from cdcwb.index.build import build_index
+from cdcwb.index.cache import cached
 from cdcwb.index.places import Index, open_index
 from cdcwb.index.source import Source, open_source
 from tests.explore_captures import DATA, saved
@@ -68,6 +70,19 @@ def test_the_index_is_made_once_and_again_when_the_capture_is_another(tmp_path: 
     about.write_text(json.dumps(json.loads(about.read_text()), indent=2))
     assert (open_source(folder).index.folder / "numbers.arrow").stat().st_mtime_ns != made
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_indexes_that_were_not_used_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDCWB_CACHE", str(tmp_path))
+    places = [cached(name) for name in ("first", "second", "third")]
+    for age, place in zip((30, 10, 20), places, strict=True):
+        assert place is not None
+        assert place.stat().st_mode & 0o777 == 0o700
+        (place / "numbers.arrow").write_bytes(bytes(1000))
+        os.utime(place, (1_000_000 - age, 1_000_000 - age))
+    monkeypatch.setattr("cdcwb.index.cache.MOST_BYTES", 2500)
+    assert cached("second") == places[1]
+    assert [place.exists() for place in places if place is not None] == [False, True, True]
 
 
 def test_an_index_that_is_damaged_or_of_another_version_is_made_again(tmp_path: Path) -> None:

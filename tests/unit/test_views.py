@@ -146,6 +146,15 @@ def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> Non
     assert live.controls["count"] == live.controls["total"] == 1500
 
 
+def test_the_charts_of_a_live_page_have_one_axis_of_time(views: Views) -> None:
+    live = [Page(views.transactions()), Page(views.masks())]
+    layouts = [page.figures[name]["layout"] for page in live for name in page.figures]
+    dated = [one for one in layouts if one["xaxis"].get("type") == "date"]
+    assert len(dated) >= 4
+    assert len({tuple(one["xaxis"]["range"]) for one in dated}) == 1
+    assert len({(one["margin"]["l"], one["margin"]["r"]) for one in dated}) == 1
+
+
 def test_a_zoom_draws_the_transactions_of_that_time_and_selects_nothing(views: Views) -> None:
     live = Page(views.transactions())
     began = views.bench.changes.transactions.began
