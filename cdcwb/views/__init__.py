@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb.views.bench import Bench
 from cdcwb.views.changes import Problems, Tables, When
 from cdcwb.views.masks import ChangedColumns, ChangedOverTime, Together
-from cdcwb.views.transactions import OpenAtOnce, Timeline, TransactionTable, Unfinished
+from cdcwb.views.transactions import Concurrent, Timeline, TransactionTable, Unfinished
 from cdcwb.views.view import Panel, View
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
     "capture": ("Capture", (When, Tables, Problems), "capture:CapturePage"),
     "transactions": (
         "Transactions",
-        (Timeline, When, OpenAtOnce, TransactionTable, Unfinished, Problems),
+        (Timeline, When, Concurrent, TransactionTable, Unfinished, Problems),
         "transactions:Transactions",
     ),
     "masks": ("Change masks", (ChangedOverTime, When, ChangedColumns, Together), "masks:Masks"),

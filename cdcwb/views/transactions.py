@@ -24,7 +24,7 @@ from cdcwb.words import count, local, plural, to_the_second
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["OpenAtOnce", "Timeline", "TransactionTable", "Unfinished"]
+__all__ = ["Concurrent", "Timeline", "TransactionTable", "Unfinished"]
 
 _COLUMNS: Final = {
     "transaction_id": "transaction",
@@ -119,10 +119,10 @@ class Timeline(Panel):
         return int(transactions.record[place]) if place >= 0 and transactions.record[place] >= 0 else None
 
 
-class OpenAtOnce(Panel):
+class Concurrent(Panel):
     """How many transactions are open at once."""
 
-    name = "open_at_once"
+    name = "concurrency"
     title = "Concurrent transactions"
     help = "A transaction is open from its begin until just before its end."
     brush = True

@@ -34,7 +34,7 @@ def sheet(panel: Any) -> Sheet:
 
 def test_the_history_of_a_row_has_its_changes_values_and_states(capture: Capture) -> None:
     page = History.of(capture, table="shop.orders")
-    facts = sheet(page.in_short()).facts
+    facts = sheet(page.overview()).facts
     name, _, value = facts["history_key"].partition("=")
     truth = capture.history("shop.orders", {name: value}).collect()
     assert len(truth) == facts["history_changes"] > 2
@@ -50,7 +50,7 @@ def test_the_history_of_a_row_has_its_changes_values_and_states(capture: Capture
     assert {column: last[column] for column in state} == {column: value_text(state[column]) for column in state}
     said = headline("history", facts)
     assert said.startswith(f"shop.orders {name}={value}: {len(truth)} changes, inserted at 2026-02-03 08:0")
-    again = capture.view.history.in_short(table="orders", key={name: value})
+    again = capture.view.history.overview(table="orders", key={name: value})
     assert sheet(again).facts["history_changes"] == len(truth)
 
 
@@ -84,10 +84,10 @@ def test_a_page_with_nothing_to_show_says_why_once_and_its_panels_are_empty(capt
     pages = [Replay.of(nothing), History.of(nothing), EventLog.of(nothing)]
     shown = []
     for page in pages:
-        named = [name for name in page.panels() if name not in ("in_short", "reading", "problems", "publishing")]
+        named = [name for name in page.panels() if name not in ("overview", "reading", "problems", "publishing")]
         shown.append([name for name in named if not sheet(getattr(page, name)()).is_empty])
-        assert not sheet(page.in_short()).is_empty
-        assert next(iter(page.panels())) == "in_short"
+        assert not sheet(page.overview()).is_empty
+        assert next(iter(page.panels())) == "overview"
     # of one capture, what a second one would have to be is said where it would be
     assert shown == [["side_by_side"], [], []]
 

@@ -281,11 +281,11 @@ def test_rows_are_ordered_and_more_are_shown(views: Views) -> None:
 
 def test_only_what_is_in_sight_is_drawn_again(views: Views) -> None:
     live = Page(views.transactions())
-    live.do("seen", panel="open_at_once", on=False)
+    live.do("seen", panel="concurrency", on=False)
     live.do("toggle", field="operations", value="UPDATE")
-    assert "open_at_once" not in {one.get("panel") for one in live.heard}
-    live.do("seen", panel="open_at_once", on=True)
-    assert live.panel("open_at_once")["figure"]
+    assert "concurrency" not in {one.get("panel") for one in live.heard}
+    live.do("seen", panel="concurrency", on=True)
+    assert live.panel("concurrency")["figure"]
 
 
 def test_a_dark_page_has_dark_figures(views: Views) -> None:

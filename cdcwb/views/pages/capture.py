@@ -52,7 +52,7 @@ class CapturePage(Page):
         return ask.done(self.capture, self.first, self.last)
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """What is in the capture, whether it is healthy, and what limits the page."""
         summary, captures = self.summary, self.opened.captures
         named = ask.captures(summary, captures) if len(captures) > 1 else []

@@ -77,7 +77,7 @@ class Drift(Page):
         return {"versions": versions, "rows_without_version": without}
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """How many versions and findings there are, and what limits the page."""
         versions, found, without = self.drift.versions, self.found, self.drift.without_version
         several = Counter(version.table for version in versions)

@@ -78,7 +78,7 @@ class EventLog(Page):
         return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """What became of the rows, and what the decisions rest on."""
         self.begin(sheet, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
         if self.nothing:

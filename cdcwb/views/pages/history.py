@@ -73,7 +73,7 @@ class History(Page):
         return self.wanted.table.table if self.wanted.table else ""
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """Which row it is; why none, where rows have no key."""
         life = self.life
         self.begin(sheet, {"history_table": self.table or None, **ask.life_facts(life), **ask.ends_facts(life)})

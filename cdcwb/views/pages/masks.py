@@ -76,7 +76,7 @@ class Masks(Page):
         return {"mask_disagreements": len(self.wrong)}
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """How many updates there are, and what tells which columns they change."""
         known, totals = self.updates, self.totals
         told = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}

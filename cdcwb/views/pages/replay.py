@@ -119,7 +119,7 @@ class Replay(Page):
         return self.state_facts | ask.life_facts(self.life) | self.compared_facts
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """Which tables there are; why nothing can be replayed, where rows have no key."""
         wanted = self.wanted
         self.begin(sheet, {"replay_table": wanted.table.table if wanted.table else None})

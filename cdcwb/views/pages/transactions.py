@@ -15,7 +15,7 @@ from cdcwb.analysis.contents import short_names
 from cdcwb.report import show
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.views.pages.sheet import Sheet
-from cdcwb.views.transactions import OpenAtOnce, Timeline
+from cdcwb.views.transactions import Concurrent, Timeline
 from cdcwb.words import count, duration, joined, moment, plural, tally
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Transactions(Page):
         return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
 
     @panel("Summary")
-    def in_short(self, sheet: Sheet) -> None:
+    def overview(self, sheet: Sheet) -> None:
         """What became of the transactions, and what limits the page."""
         facts, summary = self.facts, self.summary
         self.begin(sheet, {**facts, "changes_by_outcome": summary["changes_by_outcome"], "filters": self.wanted.limits})
@@ -165,8 +165,8 @@ class Transactions(Page):
             sheet.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
         sheet.record({"histogram_transactions": begun})
 
-    @panel("Concurrent transactions", OpenAtOnce)
-    def open_at_once(self, sheet: Sheet) -> None:
+    @panel("Concurrent transactions", Concurrent)
+    def concurrency(self, sheet: Sheet) -> None:
         """How many transactions were open at once."""
         once = concurrency.over_time(self.capture, self.first, self.last, least_us=self.tick_us, axis=self.axis)
         if once.steps:
