@@ -222,7 +222,8 @@ class Changes(Headers):
 
     @property
     def _known_times(self) -> Ints:
-        times = [self.at[self.timed], self.last_at[self.timed], self.transactions.began, self.transactions.ended]
+        times = [self.at[self.timed], self.transactions.began, self.transactions.ended]
+        times += [self.last_at[self.timed]] if self.width_us else []
         return np.concatenate([part[part != NO_TIME] for part in times])
 
     @cached_property
