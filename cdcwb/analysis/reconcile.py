@@ -20,9 +20,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb.analysis.alike import Change, Matched, Rules, canonical, match
 from cdcwb.analysis.frames import table_name
-from cdcwb.analysis.reconcile_losses import Losses, losses_of
 from cdcwb.analysis.reconcile_names import borrowed, check_names, told
-from cdcwb.analysis.reconcile_reasons import Reason, Span, changed_columns, reasons
+from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reasons
 from cdcwb.analysis.reconciled import DIFFERENCES, PLACE, TIME, Reconciled
 from cdcwb.errors import OptionError
 from cdcwb.model import Operation

@@ -1,24 +1,81 @@
-"""The facts of :func:`cdcwb.analysis.summary.summarize` as a page of text; captured text in it is made visible and
-harmless."""
+"""The facts of :func:`cdcwb.analysis.summary.summarize` in words: a page of text, and the health of a capture in two
+sentences. Captured text in the page is made visible and harmless."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.model import Completeness, Kind, OffsetUnit, Severity
-from cdcwb.words import count, duration, joined, moment, plural, size, tally, visible
+from cdcwb.model import SEVERAL, Completeness, Kind, OffsetUnit, Operation, Severity
+from cdcwb.words import count, duration, joined, moment, plural, size, tally, to_the_second, visible
 
-__all__ = ["health", "is_table", "summary_lines"]
+__all__ = ["Health", "Tone", "health", "is_table", "summary_lines", "verdict"]
+
+
+class Tone(StrEnum):
+    """How the verdict is meant."""
+
+    GOOD = "good"
+    WARNING = "warning"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``what`` says what the capture is, ``verdict`` whether it is healthy and, if not, why not."""
+
+    tone: Tone
+    what: str
+    verdict: str
+
+
+def health(facts: Mapping[str, Any]) -> Health:
+    """The two sentences about the facts of :func:`cdcwb.analysis.summary.summarize`.
+
+    BAD: bytes that cannot be read, an error, or bytes unaccounted for. WARNING: everything is read, but
+    something is missing or contradicts itself. GOOD: neither. File names in the sentences are not ours: escape them.
+    """
+    unread = facts["malformed_bytes"] or facts["malformed_rows"] or facts["ledger"] not in ("closes", None)
+    if unread or facts["problems_by_severity"].get(Severity.ERROR):
+        tone = Tone.BAD
+    else:
+        tone = Tone.GOOD if facts["healthy"] else Tone.WARNING
+    return Health(tone, _what(facts), verdict(dict(facts)))
+
+
+def _what(facts: Mapping[str, Any]) -> str:
+    article = "An" if facts["format"][0] in "aeiou" else "A"
+    text = "Captures of " if facts["format"] == SEVERAL else f"{article} {facts['format']} capture of "
+    if is_table(facts["files"]):
+        text += f"{plural(facts['events'], 'row')} with "
+    else:
+        text += f"{plural(len(facts['files']), 'file')} ({size(facts['bytes'])}) with "
+    loaded = facts["changes_by_operation"].get(Operation.REFRESH, 0)
+    text += plural(facts["changes"] - loaded, "change")
+    if facts["tables"]:
+        text += f" to {plural(len(facts['tables']), 'table')}"
+    if facts["transactions"] or not facts["changes"]:
+        text += f" in {plural(facts['transactions'], 'transaction')}"
+    if loaded:
+        text += f" and {plural(loaded, 'row')} of a full load"
+    first, last = facts["first_time"], facts["last_time"]
+    if first is not None and last is not None:
+        begin, end = (to_the_second(datetime.fromisoformat(time)) for time in (first, last))
+        zone = end.rpartition(" ")[2]
+        text += f", from {begin.removesuffix(f' {zone}')} to {end}" if begin != end else f", at {begin}"
+    return text + "."
+
 
 _MOST_FILES: Final = 12
 _MOST_TABLES: Final = 20
 
 
-def health(facts: dict[str, Any]) -> str:
+def verdict(facts: dict[str, Any]) -> str:
     """One sentence: whether the capture is healthy and, if not, what is wrong with it."""
     severities = facts["problems_by_severity"]
     found = [
@@ -97,7 +154,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
         ("highest commit", facts["highest_commit"]),
     ]
     width = max(len(name) for name, _ in rows)
-    lines = [health(facts), ""]
+    lines = [verdict(facts), ""]
     lines += [f"{name:<{width}}  {text}" for name, text in rows if text is not None]
     lines += _section("tables read" if is_table(facts["files"]) else "files", _file_lines(facts["files"]))
     lines += _section(f"tables ({count(len(facts['tables']))})", _table_lines(facts["tables"]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks
 from cdcwb.errors import OptionError
@@ -21,7 +22,6 @@ from cdcwb.explore.copying import COPIES, Change, change_of
 from cdcwb.explore.filters import IMAGES, Filter, parse, quoted
 from cdcwb.explore.follow import ROW, Rows
 from cdcwb.explore.halves import halves, of_changes
-from cdcwb.explore.outcomes import LATE, Late
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search
 from cdcwb.explore.suggest import clause, hint, values_of, with_clause
@@ -29,7 +29,7 @@ from cdcwb.explore.terms import Term, image_of, term_of_field, term_of_value
 from cdcwb.explore.values import value_kinds
 from cdcwb.explore.views import record_view, row_view
 from cdcwb.formats.options import nearest
-from cdcwb.index.columns import Bools, Column, mask_of_texts
+from cdcwb.index.columns import Bools, Codes, Column, mask_of_texts
 from cdcwb.index.places import Index
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
@@ -40,7 +40,49 @@ if TYPE_CHECKING:
 
     from cdcwb.formats import Paths
 
-__all__ = ["CHOICES", "MARK", "Explorer"]
+__all__ = ["CHOICES", "LATE", "MARK", "Explorer", "Late"]
+
+LATE: Final = ("outcome", "user")
+"""The columns that the index of changes knows."""
+
+Ints = npt.NDArray[np.int64]
+
+
+class Late:
+    """A column of records made from the index of changes: a record has what its transaction has; one that is a change,
+    the outcome of the change."""
+
+    kind = "text"
+
+    def __init__(self, source: Source, name: str) -> None:
+        self._source = source
+        self._name = name
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The column."""
+        places, changes = self._source.index, self._source.changes
+        transactions, named = changes.transactions, places.texts("transaction")
+        ids = transactions.rows["transaction_id"].cast(pa.large_string())
+        number = pc.fill_null(pc.index_in(named.texts, value_set=ids), -1).to_numpy(zero_copy_only=False)
+        texts = list(dict.fromkeys([*transactions.texts[self._name], *changes.texts.get(self._name, ())]))
+        own = np.array([*map(texts.index, transactions.texts[self._name]), -1], np.int64)
+        of_transaction = np.append(own[np.append(transactions.codes[self._name], -1)][number], -1)
+        codes: Ints = of_transaction[named.codes]
+        if self._name in changes.codes:
+            mine = np.array([*map(texts.index, changes.texts[self._name]), -1], np.int64)
+            there = changes.record >= 0
+            codes[changes.record[there]] = mine[changes.codes[self._name][there]]
+        return Codes(codes.astype(np.int32), pa.array(texts, pa.large_string()))
+
+    def value(self, row: int) -> str | None:
+        """See :class:`cdcwb.index.columns.Column`."""
+        return self.codes.value(row)
+
+    def compare(self, sign: str, value: Any) -> Bools:
+        """See :class:`cdcwb.index.columns.Column`."""
+        return self.codes.compare(sign, value)
+
 
 CHOICES: Final = ("table", "operation", "kind", "problem", "outcome")
 """The columns whose values are offered as a list."""
@@ -51,8 +93,6 @@ MARK: Final = "mark"
 _KEPT: Final = 8  # filters whose records are remembered
 _MOST: Final = 500  # records of a page
 _CHANGING: Final = frozenset({MARK, ROW})
-
-Ints = npt.NDArray[np.int64]
 
 
 class Explorer:

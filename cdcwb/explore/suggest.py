@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.explore.filters import IMAGES, Filter, FilterError, column_name, quoted, value_name
-from cdcwb.explore.tokens import END, Token, tokens
+from cdcwb.explore.filters import END, IMAGES, Filter, FilterError, Token, column_name, quoted, tokens, value_name
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Codes, Column
 from cdcwb.words import visible

@@ -1,7 +1,15 @@
-"""What the explorer works on: the index of a capture, made where it is not there yet, and where its notes are kept."""
+"""What views and explorer work on: the index of a capture, made where it does not exist yet, and where its notes are
+kept.
+
+Indexes of files are kept between sessions in the user's cache directory, or where the environment variable
+``CDCWB_CACHE`` says, in a folder for each capture, named by what it was made from. They hold what was captured (times,
+names, transaction ids), so only their user may read them. The least recently used ones are removed when all of them are
+larger than :data:`MOST_BYTES`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,6 +25,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from platformdirs import user_cache_path
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
@@ -25,7 +34,6 @@ from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.index.build import HEADERS, build_index
-from cdcwb.index.cache import cached
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import Index, open_index
 from cdcwb.model import PROBLEMS
@@ -37,7 +45,41 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["Source", "open_source", "source_of"]
+__all__ = ["MOST_BYTES", "Source", "cached", "open_source", "source_of"]
+
+MOST_BYTES: Final = 10_000_000_000
+
+
+def cached(origin: Any) -> Path | None:
+    """The folder for the index of what ``origin`` names, with any value that JSON holds; it counts as used now. None
+    where the cache cannot be written."""
+    given = os.environ.get("CDCWB_CACHE")
+    cache = Path(given).expanduser() if given else user_cache_path("cdcwb")
+    name = hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:32]
+    place = cache / "index" / name
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (place, place.parent):
+            folder.chmod(0o700)
+        os.utime(place)
+        _evict(place.parent, keep=place)
+    except OSError:
+        return None
+    return place
+
+
+def _evict(cache: Path, keep: Path) -> None:
+    """Remove what was not used for longest until the rest is small enough."""
+    folders = sorted((one for one in cache.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime)
+    sizes = {one: sum(file.stat().st_size for file in one.rglob("*") if file.is_file()) for one in folders}
+    total = sum(sizes.values())
+    for folder in folders:
+        if total <= MOST_BYTES:
+            return
+        if folder != keep:
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= sizes[folder]
+
 
 _INDEX: Final = "explorer"
 _CHANGES: Final = "explorer-changes"
@@ -141,7 +183,7 @@ class Source:
 
 def source_of(capture: Capture) -> Source:
     """The index of a capture that is open. That of a saved capture stands in its folder, that of files in the user's
-    cache (:mod:`cdcwb.index.cache`); where a part is looked at, or a table of rows, it goes with the process."""
+    cache (:mod:`cdcwb.index.source`); where a part is looked at, or a table of rows, it goes with the process."""
     if capture.saved_in is not None:
         return _of_saved(capture.saved_in, None, {})
     files = capture.origin

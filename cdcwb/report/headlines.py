@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from cdcwb.analysis.health import Tone
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.model import Operation, Severity
 from cdcwb.words import count, joined, plural, rounded, to_the_second, visible
 
@@ -32,9 +32,9 @@ def is_answered(notebook: str, facts: Facts) -> bool:
 
 
 def tone(notebook: str, facts: Facts) -> str:
-    """How the headline is meant (:class:`cdcwb.analysis.health.Tone`): BAD where something is wrong, WARNING where
-    something is incomplete, not known or has changed. Of a notebook without an answer of its own, what it says of the
-    capture's health."""
+    """How the headline is meant (:class:`~cdcwb.analysis.summary_text.Tone`): BAD where something is wrong, WARNING
+    where something is incomplete, not known or has changed. Of a notebook without an answer of its own, what it says of
+    the capture's health."""
     judge = _TONES.get(_name(notebook))
     try:
         if judge is not None:

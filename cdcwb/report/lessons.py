@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.analysis.expected import FILE, actual, compare, read_expected, words
-from cdcwb.analysis.health import Health, Tone
 from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, open_lesson
 from cdcwb.analysis.lesson_terms import delivery, positions, row_to_target
 from cdcwb.analysis.lesson_traps import traps
+from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.charts.log import log
 from cdcwb.charts.masks import bits
 from cdcwb.errors import CaptureError

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.analysis.health import Health, health
+from cdcwb.analysis.summary_text import Health, health
 from cdcwb.report import show
 from cdcwb.report.parameters import Parameters
 from cdcwb.unique_names import unique_names

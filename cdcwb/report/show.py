@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from cdcwb.analysis.contents import Readers
-    from cdcwb.analysis.health import Health
+    from cdcwb.analysis.summary_text import Health
     from cdcwb.report.parameters import Parameters
 
 __all__ = [

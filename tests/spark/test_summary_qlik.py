@@ -10,9 +10,8 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.analysis.health import health
 from cdcwb.analysis.summary import summarize
-from cdcwb.analysis.summary_text import summary_lines
+from cdcwb.analysis.summary_text import health, summary_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.charts.lanes import assign_lanes
+from cdcwb.charts.spans import assign_lanes
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)).map(lambda s: (s[0], s[0] + s[1])), max_size=60)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdcwb.analysis.expected import compare, read_expected, words
-from cdcwb.analysis.health import Tone
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.errors import CaptureError
 from cdcwb.report.lessons import Checked
 

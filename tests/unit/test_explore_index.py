@@ -18,9 +18,8 @@ from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.places import find
 from cdcwb.index.build import build_index
-from cdcwb.index.cache import cached
 from cdcwb.index.places import Index, open_index
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import Source, cached, open_source
 from tests.explore_captures import DATA, saved
 
 SEQUENCE = "20260203080013070000000000000000024"
@@ -80,7 +79,7 @@ def test_indexes_that_were_not_used_for_longest_go_first(tmp_path: Path, monkeyp
         assert place.stat().st_mode & 0o777 == 0o700
         (place / "numbers.arrow").write_bytes(bytes(1000))
         os.utime(place, (1_000_000 - age, 1_000_000 - age))
-    monkeypatch.setattr("cdcwb.index.cache.MOST_BYTES", 2500)
+    monkeypatch.setattr("cdcwb.index.source.MOST_BYTES", 2500)
     assert cached("second") == places[1]
     assert [place.exists() for place in places if place is not None] == [False, True, True]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.health import Tone, health
+from cdcwb.analysis.summary_text import Tone, health
 
 HEALTHY: dict[str, Any] = {
     "format": "gbase8s",

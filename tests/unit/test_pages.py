@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cdcwb.analysis.health import Health, Tone
+from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.report.facts import MIME
 from cdcwb.views.pages.page import Page
 from cdcwb.views.pages.sheet import Sheet

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from cdcwb.analysis.alike import Change, Rules, match
-from cdcwb.analysis.reconcile_losses import NOTHING, Losses, Unreadable
-from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, changed_columns, reason_words, reasons, tally_words
+from cdcwb.analysis.reconcile_reasons import (
+    ABOUT,
+    NOTHING,
+    Losses,
+    Reason,
+    Unreadable,
+    changed_columns,
+    reason_words,
+    reasons,
+    tally_words,
+)
 
 T = "shop.orders"
 SPANS = ((0, 1_000), (0, 1_000))

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pytest
 
-from cdcwb.analysis.health import Health, Tone
+from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.charts import theme
 from cdcwb.report import show
 from cdcwb.words import show_times_in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.summary_text import health, summary_lines
+from cdcwb.analysis.summary_text import summary_lines, verdict
 
 
 def facts(**changed: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
     ],
 )
 def test_one_sentence_says_whether_it_is_healthy_and_why_not(changed: dict[str, Any], sentence: str) -> None:
-    assert health(facts(**changed)).endswith(sentence)
+    assert verdict(facts(**changed)).endswith(sentence)
 
 
 def test_files_that_are_mostly_malformed_are_what_is_wrong_first() -> None:
@@ -124,15 +124,15 @@ def test_files_that_are_mostly_malformed_are_what_is_wrong_first() -> None:
     dump = {**file(1, "/in/b\x1b.txt", 2_000), "malformed": 1_500}
     wrong = {"healthy": False, "malformed_bytes": 1_500, "bytes": 3_200}
     said = r"b\x1b.txt is mostly malformed (75.0 % of its bytes) and 1,500 bytes (46.9 %) that are not a record."
-    assert health(facts(files=[{**whole, "malformed": 600}, dump], **wrong)) == f"Issues found: {said}"
+    assert verdict(facts(files=[{**whole, "malformed": 600}, dump], **wrong)) == f"Issues found: {said}"
     more = f"2 files that are mostly malformed, the first: {said}"
-    assert health(facts(files=[whole, dump, {**rest, "malformed": 3}], **wrong)) == f"Issues found: {more}"
-    assert "mostly" not in health(facts(files=[whole, {**rest, "malformed": 2}], **wrong))
+    assert verdict(facts(files=[whole, dump, {**rest, "malformed": 3}], **wrong)) == f"Issues found: {more}"
+    assert "mostly" not in verdict(facts(files=[whole, {**rest, "malformed": 2}], **wrong))
 
 
 def test_the_numbers_stand_below_the_sentence() -> None:
     sentence, blank, *lines = summary_lines(facts())
-    assert sentence == health(facts())
+    assert sentence == verdict(facts())
     assert blank == ""
     assert lines[:11] == [
         "format            gbase8s",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-    from cdcwb.analysis.health import Health
+    from cdcwb.analysis.summary_text import Health
     from cdcwb.views.bench import Bench
 
 __all__ = ["Sheet"]
