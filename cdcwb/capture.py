@@ -297,12 +297,13 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
 
 def planner(format: str, options: Mapping[str, Any]) -> Callable[[Sequence[str], Run], Planned]:
     """How the files of a capture that grows are read: their plan, made anew of all of them each time it is asked for.
-    The format is detected from those of the first time. Raises CaptureError then, as :func:`load` does."""
+    The format is detected from those of the first time, and again when one of these is gone. Raises CaptureError then,
+    as :func:`load` does."""
     first: Reading | None = None
 
     def planned(files: Sequence[str], run: Run) -> Planned:
         nonlocal first
-        if first is None:
+        if first is None or not set(first.files) <= set(files):
             first = _check_files(list(files), format, dict(options))
         return Planned(*_planned(replace(first, files=list(files), stamps=stamps_of(files)), run))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.partition_files import partition_of
 
 __all__ = ["FILTERS", "MARKS", "Filters", "Marks", "marks_of"]
 
@@ -45,11 +46,11 @@ class Marks:
             rows = _read(self.path, "marks")
             if not all(isinstance(one.get("file"), str) and isinstance(one.get("offset"), int) for one in rows):
                 raise CaptureError("a bookmark has no file and offset", path=str(self.path))
-            self._marks = {(one["file"], one["offset"]): one for one in rows}
+            self._marks = {_key((one["file"], one["offset"])): one for one in rows}
 
     def note(self, place: Place) -> str | None:
         """The note on a record: empty where it is marked without words, None where it is not marked."""
-        found = self._marks.get(place)
+        found = self._marks.get(_key(place))
         return None if found is None else str(found.get("note", ""))
 
     def set(self, place: Place, note: str, about: dict[str, Any]) -> None:
@@ -57,13 +58,13 @@ class Marks:
         self._load()  # another window may have written
         now = dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
         said = {name: about.get(name) for name in _SAID if about.get(name) is not None}
-        self._marks[place] = {**said, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
+        self._marks[_key(place)] = {**said, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
         self._keep()
 
     def remove(self, place: Place) -> None:
         """Take a mark away, where there is one."""
         self._load()
-        self._marks.pop(place, None)
+        self._marks.pop(_key(place), None)
         self._keep()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -109,6 +110,11 @@ class Filters:
     def _keep(self) -> None:
         if self.path is not None:
             _write(self.path, "filters", self.rows())
+
+
+def _key(place: Place) -> Place:
+    """What stays the same of a place when files of a partition are put together."""
+    return partition_of(place[0]), place[1]
 
 
 def _read(path: Path, name: str) -> list[dict[str, Any]]:

@@ -149,7 +149,7 @@ class Explorer:
         one = Explorer(source)
         one.selection, one.follows, one._changes = self.selection, self.follows, self._changes
         one._before = self._before
-        one.chosen = self.chosen
+        one.chosen = one.index.found_again(self.index.place(self.chosen)) or 0 if self.index.records else 0
         one.apply(self.filter, remember=False)
         return one
 
@@ -470,16 +470,13 @@ class _Noted:
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`cdcwb.index.columns.Column`."""
-        marks = self._marks.rows()
-        files = {str(entry["file"]): int(entry["file_index"]) for entry in self._index.files}
-        known = [one for one in marks if one["file"] in files]
+        rows = {self._index.found_again((one["file"], one["offset"])): one for one in self._marks.rows()}
+        rows.pop(None, None)
         found = np.zeros(self._index.records, np.bool_)
-        if known:
-            numbers = np.array([files[one["file"]] for one in known])
-            rows = self._index.exactly(numbers, np.array([one["offset"] for one in known], np.int64))
-            good = np.ones(len(known), np.bool_)
+        if rows:
+            good = np.ones(len(rows), np.bool_)
             if value is not None:
-                notes = pa.array([str(one.get("note", "")) for one in known], pa.large_string())
+                notes = pa.array([str(one.get("note", "")) for one in rows.values()], pa.large_string())
                 good = mask_of_texts(notes, sign, value)
-            found[rows[good & (rows >= 0)]] = True
+            found[np.array(list(rows), np.int64)[good]] = True
         return ~found if value is None else found

@@ -19,6 +19,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.explore.halves import half_of
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Field
+from cdcwb.formats.partition_files import holding
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
 from cdcwb.words import plural
@@ -69,7 +70,7 @@ class Records:
     def _read(self, row: int) -> Record:
         """The record of that number. A place that cannot be read gives a record that says why."""
         entry = self._index.file_of(row)
-        path = Path(str(entry["file"]))
+        path = Path(holding(str(entry["file"]), self._index.number("offset", row)))
         try:
             if path.is_file():
                 return self._dissected(row, path)

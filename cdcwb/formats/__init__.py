@@ -19,6 +19,7 @@ from cdcwb.formats.file_types import describe, foreign_type, known_text
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.folder import WRITTEN, Contents, contents_of, recognise
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, parse_keys
+from cdcwb.formats.partition_files import holding
 from cdcwb.words import plural
 
 __all__ = [
@@ -222,7 +223,7 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
 
     Raises CaptureError where the file does not reach that far or is not recognised.
     """
-    files = list_files(path)
+    files = list_files(holding(os.fspath(path), offset))
     if len(files) != 1:
         raise UnknownFormatError(f"expected one file, found {len(files)}", path=os.fspath(path))
     fmt, recognition = choose(files, format, options)

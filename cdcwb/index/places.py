@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.partition_files import holding
 from cdcwb.index.build import ABOUT, HEADERS, VERSION, read_arrow
 from cdcwb.index.columns import NO_TIME, Codes, Column, Numbers, Texts, Times
 from cdcwb.model import Kind
@@ -117,6 +118,19 @@ class Index:
         rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
         places, at = np.unique(found.take(pa.array(rows)).to_numpy(zero_copy_only=False), return_index=True)
         return {wanted[place]: int(rows[row]) for place, row in zip(places, at, strict=True)}
+
+    def found_again(self, place: tuple[str, int]) -> int | None:
+        """The record at a place (:meth:`place`) of this capture, or of an earlier state of it: a followed topic puts
+        files of a partition together. None where there is none."""
+        path = holding(*place, known=self._file_indices)
+        if path not in self._file_indices:
+            return None
+        row = int(self.exactly(np.array([self._file_indices[path]]), np.array([place[1]]))[0])
+        return row if row >= 0 else None
+
+    @cached_property
+    def _file_indices(self) -> dict[str, int]:
+        return {str(entry["file"]): int(entry["file_index"]) for entry in self.files}
 
     def _range(self, file_index: int) -> tuple[int, int]:
         files = self._numbers["file_index"]

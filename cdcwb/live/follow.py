@@ -10,6 +10,9 @@ Each step captures the messages that came, decodes them, and brings the transact
 with earlier steps. What a step did counts when ``follow.json`` is renamed into its place; a step that was interrupted
 before is done again, from the same files of messages. So nothing is there twice, and nothing is missing, however the
 process ended; there is no second record of offsets that could disagree.
+
+Steps that became one unit have one file of messages for each partition (:mod:`cdcwb.formats.partition_files`), so that
+the number of files, which every step plans, grows with the logarithm of the number of steps.
 """
 
 from __future__ import annotations
@@ -32,11 +35,12 @@ from typing import Any, Final
 from cdcwb.errors import CaptureError, OptionError, SourceDownError
 from cdcwb.formats.base import Pairing, Run
 from cdcwb.formats.listing import natural_key
-from cdcwb.live import EVERY, PATIENCE
+from cdcwb.formats.partition_files import extent_of, partition_of
+from cdcwb.live import EVERY, FILE_BYTES, PATIENCE
 from cdcwb.live.following import messages_in
 from cdcwb.live.kafka import Point, Topics
-from cdcwb.live.recorder import record
-from cdcwb.live.units import Unit, Units
+from cdcwb.live.recorder import join_files, record
+from cdcwb.live.units import Renamed, Unit, Units
 from cdcwb.planned import Planned
 from cdcwb.saved import FOLLOWED, GENERATIONS, STATUS, is_free, write_description
 
@@ -80,6 +84,7 @@ class Follower:
     _state: dict[str, Any] = field(init=False, default_factory=dict)
     _units: Units = field(init=False, repr=False)
     _behind: int | None = field(init=False, default=None)
+    _used: set[bytes] = field(init=False, default_factory=set, repr=False)
     _remembered: dict[bytes, bytes] = field(init=False, default_factory=dict, repr=False)
 
     def run(self, show: Callable[[Step], None], every: float = EVERY, once: bool = False) -> None:
@@ -168,6 +173,14 @@ class Follower:
     def _tidy(self) -> None:
         """Removes what an interrupted step left, and generations that nobody reads."""
         self._units.tidy()
+        known = set(self._state["files"])
+        last: dict[str, int] = {}  # offset that is in the tables, by partition
+        for file in known:
+            last[partition_of(file)] = max(last.get(partition_of(file), -1), (extent_of(file) or (-1, -1))[1])
+        for path in self._messages.rglob("*.parquet"):
+            file, extent = self._named(path), extent_of(path.name)
+            if file not in known and extent and extent[0] <= last.get(partition_of(file), -1):
+                path.unlink()  # its messages are in a file that is known
         now = time.time()
         for place in (self.folder / GENERATIONS).iterdir():  # who read follow.json just now finds what that said
             is_old = place.name != self._state["generation"] and now - place.stat().st_mtime > _KEPT
@@ -184,6 +197,7 @@ class Follower:
 
     def _add(self, fresh: list[str]) -> None:
         files = [*self._state["files"], *fresh]
+        self._used = set()
         planned = self.plans([str(self._messages / file) for file in files], self._run)
         _check(planned, self.topics.url)
         pieces = _pieces(planned)
@@ -196,8 +210,41 @@ class Follower:
             mine = [piece for number in numbers for piece in pieces[number]]
             made.append(self._units.make(numbers, [mark for _, _, mark in mine], _only(planned, mine), steps))
         self._units.add(made, gone)
-        self._units.merge()
+        unit = self._units.merge()
+        if unit is not None:
+            files, planned = self._join(unit, files)
+        self._remembered = {key: one for key, one in self._remembered.items() if key in self._used}
         self._commit(files, planned)
+
+    def _join(self, unit: Unit, files: list[str]) -> tuple[list[str], Planned]:
+        """Makes one file of the files of each partition that are in the last unit, up to :data:`FILE_BYTES`, so that a
+        step does not take longer the more steps there were. Returns the files of the capture then, and their plan.
+
+        The files before are removed when ``follow.json`` names the new ones (:meth:`_tidy`).
+        """
+        first = min(unit.files)
+        runs: list[list[str]] = []
+        for file in sorted((files[number] for number in unit.files), key=natural_key):
+            same = runs and partition_of(runs[-1][0]) == partition_of(file)
+            if not same or sum(map(self._size, [*runs[-1], file])) > FILE_BYTES:
+                runs.append([])
+            runs[-1].append(file)
+        now: dict[str, str] = {}  # the file that has the messages of each
+        for run in runs:
+            whole = run[0] if len(run) == 1 else self._named(join_files([self._messages / file for file in run]))
+            now |= dict.fromkeys(run, whole)
+        left = [*files[:first], *dict.fromkeys(now.values())]
+        planned = self.plans([str(self._messages / file) for file in left], self._run)
+        pieces, mine = _pieces(planned), list(range(first, len(left)))
+        number = {file: at for at, file in enumerate(left)}
+        paths = {str(self._messages / old): str(self._messages / new) for old, new in now.items()}
+        numbers = [number[now.get(file, file)] for file in files]
+        marks = [mark for at in mine for _, _, mark in pieces[at]]
+        self._units.rename(unit, Renamed(paths, numbers), mine, marks)
+        return left, planned
+
+    def _size(self, file: str) -> int:
+        return (self._messages / file).stat().st_size
 
     def _commit(self, files: list[str], planned: Planned) -> None:
         """Makes a generation of the tables as they are, and the newest of it."""
@@ -219,6 +266,7 @@ class Follower:
         found = []
         for task in tasks:
             key = blake2b(pickle.dumps((function, task)), digest_size=16).digest()
+            self._used.add(key)
             if key not in self._remembered:
                 self._remembered[key] = pickle.dumps(function(task))
             found.append(pickle.loads(self._remembered[key]))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,33 +21,18 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.messages.rows import PARTITION
+from cdcwb.formats.partition_files import segment_name
 from cdcwb.live import FILE_BYTES, PATIENCE
+from cdcwb.live.consumer import MESSAGES, as_batch, fetch
 from cdcwb.live.kafka import Client, Point, Range, Topics, connected, partitions, ranges
 from cdcwb.words import count
 
-__all__ = ["PART", "Progress", "Recorded", "locked", "record"]
+__all__ = ["PART", "Progress", "Recorded", "join_files", "locked", "record"]
 
 _BUFFERED: Final = 32 << 20  # bytes of messages in memory, of all partitions together
-_AT_ONCE: Final = 2000  # messages that are taken from the client, unless they are large
-_FIRST: Final = 100
-_TAKEN: Final = 8 << 20  # bytes of them, about
-_WAITS: Final = 0.5
+_GROUP: Final = 32 << 20  # bytes of a row group, about, where files become one
 PART: Final = ".part"
 """What the names of files end with that are not complete; they begin with a dot."""
-
-_NEVER: Final = -1  # the type of the time of a message without one
-_SCHEMA: Final = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("ms", "UTC")),
-        ("timestampType", pa.int32()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
 
 Progress = Callable[[int, int], None]
 """Called with the number of offsets that were read, and of those to read."""
@@ -92,20 +76,46 @@ def record(
         asked = ranges(client, found, start, end)
         known = [_continued(target, cluster, one, client) for one in asked]
         wanted = _cut(known, most)
-        lanes = [_Lane(target, cluster, one, file_bytes) for one in wanted if one.start < one.end]
-        run = _Run({(lane.range.topic, lane.range.partition): lane for lane in lanes})
-        run.read(client, progress, patience)
+        writers = {one[:2]: _Writer(target, cluster, one, file_bytes) for one in wanted}
+        try:
+            for some, complete in fetch(client, wanted, patience):
+                for message in some:
+                    writers[message.topic(), message.partition()].add(message)
+                for one in complete:
+                    writers[one].close()
+                _spill(writers.values())
+                progress(sum(one.next - one.range.start for one in writers.values()), sum(map(_length, wanted)))
+        finally:  # what has arrived is in complete files, whatever ends it
+            for writer in writers.values():
+                writer.close()
         before = any(one.start > first.start for one, first in zip(wanted, asked, strict=True))
-        left = sum(one.end - now.end for one, now in zip(known, wanted, strict=True))
-        return Recorded(run.messages, run.bytes, wanted, before, left)
+        left = sum(map(_length, known)) - sum(map(_length, wanted))
+        messages, size = (sum(getattr(one, name) for one in writers.values()) for name in ("messages", "bytes"))
+        return Recorded(messages, size, wanted, before, left)
+
+
+def _length(of: Range) -> int:
+    return of.end - of.start
+
+
+def _spill(writers: Collection[_Writer]) -> None:
+    """Writes the largest buffers, until half of the memory is free again."""
+    held = sum(one.held for one in writers)
+    if held < _BUFFERED:
+        return
+    for writer in sorted(writers, key=lambda one: -one.held):
+        held -= writer.held
+        writer.flush()
+        if held < _BUFFERED // 2:
+            return
 
 
 def _cut(wanted: list[Range], most: int | None) -> list[Range]:
     """Ranges that have so many messages together at most, and at least one each that has any."""
-    whole = sum(one.end - one.start for one in wanted)
+    whole = sum(map(_length, wanted))
     if most is None or whole <= most:
         return wanted
-    return [one._replace(end=one.start + -(-(one.end - one.start) * most // whole)) for one in wanted]
+    return [one._replace(end=one.start + -(-_length(one) * most // whole)) for one in wanted]
 
 
 # --- what a folder has ------------------------------------------------------------------------------------------------
@@ -134,7 +144,7 @@ def _continued(folder: Path, cluster: str, wanted: Range, client: Client) -> Ran
     files = _files(folder, wanted.topic, wanted.partition)
     if not files:
         return wanted
-    first, then = int(files[0].stem), _end_of(files[-1], cluster)
+    first, then = int(files[0].stem[:20]), _end_of(files[-1], cluster)
     name, there = f"{wanted.topic}-{wanted.partition}", ranges(client, [wanted[:2]], "earliest", "latest")[0]
     elsewhere = "; capture into another folder"
     if there.end < then:
@@ -173,55 +183,73 @@ def _end_of(path: Path, cluster: str) -> int:
     return end
 
 
-# --- a run ------------------------------------------------------------------------------------------------------------
+def join_files(paths: Sequence[Path]) -> Path:
+    """Makes one file of files of a partition, which follow each other, beside them; they stay. Its name says what it
+    holds, so one that nobody knows of is told from what is new."""
+    with ExitStack() as opened:
+        files = [opened.enter_context(pq.ParquetFile(path)) for path in paths]
+        last = int(files[-1].read_row_group(files[-1].num_row_groups - 1, ["offset"])["offset"][-1].as_py())
+        target = paths[0].with_name(segment_name(int(paths[0].name[:20]), last))
+        part = target.with_name(f".{target.name}{PART}")
+        schema = files[0].schema_arrow.remove_metadata()
+        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
+            waiting: list[pa.Table] = []
+            for file in files:
+                for group in range(file.num_row_groups):
+                    waiting.append(file.read_row_group(group).replace_schema_metadata(None))
+                    if sum(one.nbytes for one in waiting) > _GROUP:
+                        writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                        waiting = []
+            if waiting:
+                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+            writer.add_key_value_metadata({PARTITION: (files[-1].metadata.metadata or {})[PARTITION]})
+    with part.open("rb") as written:
+        os.fsync(written.fileno())
+    part.replace(target)
+    return target
 
 
-class _Lane:
-    """The messages of one partition on their way into files."""
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the messages of one partition into files."""
 
     def __init__(self, folder: Path, cluster: str, wanted: Range, file_bytes: int) -> None:
         self.range = wanted
         self.next = wanted.start  # the offset that is read next
+        self.messages = self.bytes = 0
         self.held = 0  # bytes in memory
         self._folder = folder / f"{wanted.topic}-{wanted.partition}"
         self._cluster, self._file_bytes = cluster, file_bytes
-        self._rows: list[tuple[Any, ...]] = []
+        self._waiting: list[Any] = []
         self._writer: pq.ParquetWriter | None = None
         self._path = self._folder
         self._written = 0
 
-    def add(self, message: Any) -> int:
-        """Takes a message of confluent-kafka; returns its bytes."""
-        key, value = message.key(), message.value()
-        kind, at = message.timestamp()
-        headers = message.headers()
-        told = None if not headers else [{"key": name, "value": one} for name, one in headers]
-        self._rows.append((key, value, message.offset(), at if kind else None, kind - 1 if kind else _NEVER, told))
+    def add(self, message: Any) -> None:
+        """Takes a message."""
+        self._waiting.append(message)
         self.next = message.offset() + 1
-        size = len(key or b"") + len(value or b"") + sum(len(name) + len(one or b"") for name, one in headers or ())
+        size = len(message) + len(message.key() or b"")
+        size += sum(len(name) + len(value or b"") for name, value in message.headers() or ())
+        self.messages += 1
+        self.bytes += size
         self.held += size
         if self.held >= self._file_bytes:
             self.flush()
-        return size
 
     def flush(self) -> None:
         """Writes what is in memory."""
-        if not self._rows:
+        if not self._waiting:
             return
-        keys, values, offsets, times, kinds, headers = zip(*self._rows, strict=True)
         if self._writer is None:
             self._folder.mkdir(exist_ok=True)
-            self._path = self._folder / f"{offsets[0]:020}.parquet"
-            self._writer = pq.ParquetWriter(self._folder / f".{self._path.name}{PART}", _SCHEMA, compression="zstd")
-        same = len(keys)
-        columns = [
-            *(keys, values, [self.range.topic] * same, [self.range.partition] * same),
-            *(offsets, times, kinds, headers),
-        ]
-        arrays = [pa.array(items, one.type) for items, one in zip(columns, _SCHEMA, strict=True)]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
+            self._path = self._folder / segment_name(self._waiting[0].offset())
+            self._writer = pq.ParquetWriter(self._folder / f".{self._path.name}{PART}", MESSAGES, compression="zstd")
+        self._writer.write_batch(as_batch(self._waiting))
         self._written += self.held
-        self._rows, self.held = [], 0
+        self._waiting, self.held = [], 0
         if self._written >= self._file_bytes:
             self.close()
 
@@ -243,91 +271,3 @@ class _Lane:
         with part.open("rb") as file:
             os.fsync(file.fileno())
         part.replace(self._path)
-
-
-@dataclass
-class _Run:
-    """Reads partitions until each is at its end."""
-
-    lanes: dict[tuple[str, int], _Lane]
-    messages: int = 0
-    bytes: int = 0
-    open: set[tuple[str, int]] = field(init=False)
-
-    def read(self, client: Client, progress: Progress, patience: float) -> None:
-        """Reads all of it; whatever ends it, what has arrived is in complete files then."""
-        from confluent_kafka import TopicPartition
-
-        self.open = set(self.lanes)
-        total = sum(lane.range.end - lane.range.start for lane in self.lanes.values())
-        client.consumer.assign([TopicPartition(*one, lane.range.start) for one, lane in self.lanes.items()])
-        heard = time.monotonic()
-        try:
-            while self.open:
-                some = client.consumer.consume(self._at_once, _WAITS)
-                for message in some:
-                    self._take(message, client)
-                if some:
-                    heard = time.monotonic()
-                    self._spill()
-                    progress(sum(lane.next - lane.range.start for lane in self.lanes.values()), total)
-                elif time.monotonic() - heard > patience:
-                    raise client.failed(
-                        f"no message arrived for {patience:.0f} s; run it again to continue", client.error
-                    )
-        finally:
-            for lane in self.lanes.values():
-                lane.close()
-
-    @property
-    def _at_once(self) -> int:
-        """How many messages to take, by the size of those that came."""
-        if not self.messages:
-            return _FIRST
-        return max(1, min(_AT_ONCE, _TAKEN * self.messages // max(self.bytes, 1)))
-
-    def _take(self, message: Any, client: Client) -> None:
-        from confluent_kafka import KafkaError
-
-        one = (str(message.topic()), int(message.partition()))
-        error = message.error()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                self._finish(one, client)
-            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                lane = self.lanes[one]
-                raise CaptureError(
-                    f"offset {count(lane.next)} of {one[0]}-{one[1]} was deleted before it was captured; capture into "
-                    "another folder",
-                    path=client.topics.url,
-                )
-            elif not error.retriable() and error.code() >= 0:
-                raise client.failed("the cluster refuses to send messages", error)
-            return
-        if one not in self.open:
-            return
-        lane = self.lanes[one]
-        if message.offset() < lane.range.end:
-            self.bytes += lane.add(message)
-            self.messages += 1
-        if lane.next >= lane.range.end or message.offset() >= lane.range.end:
-            self._finish(one, client)
-
-    def _finish(self, one: tuple[str, int], client: Client) -> None:
-        from confluent_kafka import TopicPartition
-
-        if one in self.open:
-            self.open.discard(one)
-            client.consumer.incremental_unassign([TopicPartition(*one)])
-            self.lanes[one].close()
-
-    def _spill(self) -> None:
-        """Writes the largest buffers, until half of the memory is free again."""
-        held = sum(lane.held for lane in self.lanes.values())
-        if held < _BUFFERED:
-            return
-        for lane in sorted(self.lanes.values(), key=lambda one: -one.held):
-            held -= lane.held
-            lane.flush()
-            if held < _BUFFERED // 2:
-                return

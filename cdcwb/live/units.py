@@ -11,12 +11,13 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,7 +36,7 @@ from cdcwb.planned import Planned
 from cdcwb.small import Small, versions_from
 from cdcwb.spark.stored import batches_of
 
-__all__ = ["MERGED", "Unit", "Units"]
+__all__ = ["MERGED", "Renamed", "Unit", "Units"]
 
 MERGED: Final = 8
 """So many units that follow each other, and hold as many steps each, become one."""
@@ -75,6 +76,34 @@ class Unit:
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return asdict(self)
+
+
+class Renamed:
+    """Rows whose messages are in other files. ``paths``: the file that has the messages of each that is gone;
+    ``numbers``: the new number of each number of a file."""
+
+    def __init__(self, paths: Mapping[str, str], numbers: Sequence[int]) -> None:
+        self._paths, self._numbers = dict(paths), pa.array(numbers, pa.int32())
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows."""
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        coded = columns["file"].dictionary_encode()
+        names = [None if one is None else self._paths.get(one, one) for one in coded.dictionary.to_pylist()]
+        columns["file"] = pa.array(names, pa.string()).take(coded.indices)
+        if "file_index" in columns:
+            columns["file_index"] = self._numbers.take(columns["file_index"])
+        if "source_events" in columns:
+            lists = columns["source_events"]
+            events = lists.flatten()
+            fields = dict(zip((one.name for one in events.type), events.flatten(), strict=True))
+            fields["file_index"] = self._numbers.take(fields["file_index"])
+            ends = np.cumsum(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False))
+            is_null = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
+            offsets = pa.array(np.append(0, ends).astype(np.int32), mask=is_null)
+            events = pa.StructArray.from_arrays(list(fields.values()), fields=list(events.type))
+            columns["source_events"] = pa.ListArray.from_arrays(offsets, events).cast(lists.type)
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
 
 
 class Units:
@@ -118,7 +147,7 @@ class Units:
         new_ends = _distinct([self._ids(one, "ends") for one in fresh])
         touched = {one.name for one in kept if pc.any(pc.is_in(self._ids(one, "parts"), names)).as_py()}
         kept = [self._copy(one) if one.name in touched else one for one in kept]
-        self.all = [*kept, *fresh]
+        self.all = sorted([*kept, *fresh], key=lambda one: min(one.files, default=-1))
         for unit in kept:
             self._forget(unit, names)
             self._end_anew(unit, new_ends)
@@ -129,8 +158,9 @@ class Units:
         self._write(last, "transactions", [summaries.select(model.TRANSACTIONS.names)])
         self._write(last, "lacking", [pa.RecordBatch.from_pylist(incomplete(summaries), model.PROBLEMS)])
 
-    def merge(self) -> None:
-        """Makes one unit of the last :data:`MERGED` if they hold as many steps each, and so on."""
+    def merge(self) -> Unit | None:
+        """Makes one unit of the last :data:`MERGED` if they hold as many steps each, and so on. Returns it."""
+        unit = None
         while len(self.all) >= MERGED and len({one.steps for one in self.all[-MERGED:]}) == 1:
             some = self.all[-MERGED:]
             files = [file for one in some for file in one.files]
@@ -140,6 +170,13 @@ class Units:
             for name in _KEPT:
                 self._write(unit, name, (rows for one in some for rows in self._rows(one, name)))
             self.all[-MERGED:] = [unit]
+        return unit
+
+    def rename(self, unit: Unit, renamed: Renamed, files: list[int], marks: list[str]) -> None:
+        """Gives the rows of the last unit the files that their messages are in now: these, with these marks."""
+        for name in ("events", "changes", "found"):
+            self._write(unit, name, map(renamed, self._rows(unit, name)))
+        self.all[-1] = replace(unit, files=files, marks=marks)
 
     def show(self, folder: Path, planned: Planned) -> None:
         """Puts the tables of all units into a folder, as a saved capture has them."""

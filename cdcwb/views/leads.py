@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.partition_files import holding
+
 if TYPE_CHECKING:
     from cdcwb.index.changes import Changes
 
@@ -38,7 +40,11 @@ def records_of(rows: Rows, changes: Changes) -> list[int | None]:
 
 def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
     numbers = {str(entry["file"]): int(entry["file_index"]) for entry in changes.places.files}
-    places = [(numbers.get(str(row.get("file"))), row.get("offset")) for row in rows]
+
+    def index(file: str, offset: Any) -> int | None:
+        return numbers.get(holding(file, offset, numbers) if isinstance(offset, int) else file)
+
+    places = [(index(str(row.get("file")), row.get("offset")), row.get("offset")) for row in rows]
     return [
         None if file is None or not isinstance(offset, int) else changes.places.at(file, offset)
         for file, offset in places

@@ -21,13 +21,9 @@ from cdcwb.errors import CaptureError, SourceDownError
 from cdcwb.live.kafka import Topics
 from cdcwb.live.recorder import record
 from tests.live.broker import Broker
-from tests.live.topics import FORMS, assert_equals_truth, assert_says_that_it_is_down, make
+from tests.live.topics import FORMS, SLOWLY, assert_equals_truth, assert_says_that_it_is_down, make
 
 WAITS = 120.0  # seconds after which a state that does not come is a failure
-SLOWLY = {"queued.min.messages": "200", "max.partition.fetch.bytes": "20000", "message.max.bytes": "20000"} | {
-    "fetch.max.bytes": "60000"
-}
-"""A client that holds few messages, so that a broker that is killed is missed at once."""
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

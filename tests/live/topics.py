@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["FORMS", "Made", "assert_equals_truth", "assert_says_that_it_is_down", "make"]
+__all__ = ["FORMS", "SLOWLY", "Made", "assert_equals_truth", "assert_says_that_it_is_down", "make"]
 
 FORMS: dict[str, dict[str, Any]] = {
     "JSON with the envelope": {"form": "json-envelope"},
     "Avro with the envelope": {"form": "avro-envelope"},
     "Confluent framing": {"form": "confluent", "lobs": False},
 }
+
+SLOWLY = {"queued.min.messages": "200", "max.partition.fetch.bytes": "20000", "message.max.bytes": "20000"} | {
+    "fetch.max.bytes": "60000"
+}
+"""A client that holds few messages, so that a broker that is killed is missed at once."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,11 @@ import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.capture import planner
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import inspect
+from cdcwb.formats.partition_files import holding
 from cdcwb.live import follow as module
+from cdcwb.live import units
+from cdcwb.live.follow import Follower
 from cdcwb.live.units import Unit, Units
 from cdcwb.saved import followed_by, hold, saved_at
 from cdcwb.small import Small
@@ -81,6 +85,85 @@ def test_every_step_has_the_tables_of_all_messages(topic: Topic, tmp_path: Path)
                 assert tables(tmp_path / "followed") == expected(tmp_path / "followed")
     assert [unit.steps for unit in one._units.all] == [8, 1]  # units were put together
     assert one.step().messages == 0
+
+
+def but_format(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The tables without the evidence of the format: it is detected from the files that there are at the time."""
+    return {**found, "detected": [row for row in found["detected"] if "'setting': 'format'" not in row]}
+
+
+def test_files_of_messages_become_one_with_their_units(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "MERGED", 3)
+    one, planned = follower(tmp_path / "followed"), []
+    with one._held():
+        for step in range(1, 29):
+            topic.grow(step / 28)
+            one.step()
+            planned.append(len(one._state["files"]))
+            if step in (3, 4, 9, 27, 28):
+                assert but_format(tables(tmp_path / "followed")) == but_format(expected(tmp_path / "followed"))
+    assert [unit.steps for unit in one._units.all] == [27, 1]
+    partitions = len(topic.partitions)
+    assert max(planned) <= partitions * (2 * 3 + 3), "two for each level, and those of the last steps"
+    there = {str(path.relative_to(one._messages)) for path in one._messages.rglob("*.parquet")}
+    assert there == set(one._state["files"])
+    with follower(tmp_path / "followed")._held():  # opened again it is as it was
+        pass
+    assert but_format(tables(tmp_path / "followed")) == but_format(expected(tmp_path / "followed"))
+
+
+@pytest.mark.parametrize("moment", ["before the new file is known", "before the old ones are removed"])
+def test_files_that_became_one_are_there_once_whatever_was_interrupted(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setattr(units, "MERGED", 2)
+    one = follower(tmp_path / "followed")
+    with one._held():
+        topic.grow(0.3)
+        one.step()
+    topic.grow(0.6)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, one._held():
+        if moment.endswith("known"):
+            patch.setattr(Units, "rename", interrupt)
+        else:
+            patch.setattr(Follower, "_tidy", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            one.step()
+    again = follower(tmp_path / "followed")
+    with again._held():
+        again.step()
+        topic.grow(1.0)
+        again.step()
+    assert tables(tmp_path / "followed") == expected(tmp_path / "followed")
+    there = {str(path.relative_to(one._messages)) for path in one._messages.rglob("*.parquet")}
+    assert there == set(again._state["files"])
+
+
+def test_a_record_is_found_again_in_the_file_that_has_its_message(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "MERGED", 2)
+    one, shown = follower(tmp_path / "followed"), []
+    with one._held():
+        for share in (0.5, 1.0):
+            topic.grow(share)
+            one.step()
+            shown.append(max(one._state["files"]))
+    assert shown[0] != shown[1]
+    path = tmp_path / "followed" / "messages" / shown[0]
+    assert not path.exists()
+    offset = topic.there[-1] - 1
+    (whole,) = (file for file in path.parent.glob("*.parquet"))
+    assert holding(str(path), offset) == str(whole)
+    assert inspect(path, offset).offset == inspect(whole, offset).offset == offset
+    with pytest.raises(CaptureError, match="the file has no message with offset"):
+        inspect(path, offset + 10_000)
 
 
 def test_a_step_that_was_interrupted_is_done_again(

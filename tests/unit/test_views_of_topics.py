@@ -10,6 +10,7 @@ import pytest
 
 from cdcwb.capture import Capture
 from cdcwb.explore.widget import ExplorerWidget
+from cdcwb.live import units
 from tests.growing_topic import Growing
 from tests.unit.test_views import Page
 
@@ -90,6 +91,30 @@ def test_an_explorer_goes_on_with_its_record_and_its_filter(growing: Growing) ->
     assert ask(widget, "back")["state"]["filter"] == 'operation == "UPDATE"'
     assert state["marks"] == 1
     assert (growing.folder / "marks.json").is_file()
+
+
+def test_an_explorer_keeps_its_record_and_bookmarks_when_files_of_messages_become_one(
+    growing: Growing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "MERGED", 3)
+    for share in (0.5, 0.6):  # three steps are one unit
+        if share == 0.6:
+            capture = growing.open()
+        growing.grow(share)
+    widget = capture.view.explore()
+    assert isinstance(widget, ExplorerWidget)
+    row = widget.explorer.index.records - 3
+    ask(widget, "choose", row=row)
+    ask(widget, "mark", note="look at this")
+    place = widget.explorer.index.place(row)
+    key = widget.explorer.record().event["key"]
+    assert capture.refresh()
+    after = widget.explorer
+    assert after.index.place(after.chosen)[0] != place[0], "its file became part of another"
+    assert after.index.place(after.chosen)[1] == place[1]
+    assert after.record().event["key"] == key
+    assert ask(widget, "filter", text="mark == 'look at this'")["state"]["shown"] == 1
+    assert ask(widget, "detail", row=after.chosen)["detail"]["mark"] == "look at this"
 
 
 def test_new_records_follow_those_that_were_there(growing: Growing) -> None:
