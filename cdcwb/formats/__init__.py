@@ -3,7 +3,9 @@ it (:func:`inspect`)."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -18,6 +20,7 @@ from cdcwb.formats.catalogue import FORMATS, get_format
 from cdcwb.formats.file_types import describe, foreign_type, known_text
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.folder import WRITTEN, Contents, contents_of, recognise
+from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, parse_keys
 from cdcwb.formats.partition_files import holding
 from cdcwb.words import plural
@@ -40,6 +43,7 @@ __all__ = [
 _SURE: Final = 0.5
 _CERTAIN: Final = 0.95
 _HEAD: Final = 1 << 16
+_FEW: Final = 1 << 18
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -184,13 +188,16 @@ def identify(path: Paths, format: str = "auto", **options: Any) -> Identificatio
 def examine(path: Paths, format: str = "auto", **options: Any) -> Contents:
     """What each file of a capture, or of a folder with several captures, is, from its beginning; ``format``: only this
     one is asked. No JVM is started. Raises CaptureError for paths that cannot be read."""
-    return contents_of(list_files(path), options, format)
+    files = list_files(path)
+    with _quickly(files, _HEAD):
+        return contents_of(files, options, format)
 
 
 def identified(contents: Contents, format: str = "auto", **options: Any) -> Identification:
     """As :func:`identify`, of files that were looked at already."""
     files = [one.file for one in contents.files]
-    fmt, recognition = choose(files, format, options, contents)
+    with _quickly(files, _HEAD):
+        fmt, recognition = choose(files, format, options, contents)
     check_options(fmt, options)
     if recognition.confidence < _SURE:
         raise recognition.refusal or _unlike(files, fmt, recognition)
@@ -226,8 +233,15 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
     files = list_files(holding(os.fspath(path), offset))
     if len(files) != 1:
         raise UnknownFormatError(f"expected one file, found {len(files)}", path=os.fspath(path))
-    fmt, recognition = choose(files, format, options)
-    check_options(fmt, options)
-    if recognition.refusal is not None:
-        raise recognition.refusal
-    return fmt.inspect(files[0], offset, options)
+    with _quickly(files):
+        fmt, recognition = choose(files, format, options)
+        check_options(fmt, options)
+        if recognition.refusal is not None:
+            raise recognition.refusal
+        return fmt.inspect(files[0], offset, options)
+
+
+def _quickly(files: Sequence[str], most: int = sys.maxsize) -> contextlib.AbstractContextManager[None]:
+    """Runs kernels uncompiled where that is quicker than to load them: where files have few bytes, of each ``most``."""
+    size = sum(min(Path(file).stat().st_size, most) for file in files if Path(file).is_file())
+    return interpreted() if size <= _FEW else contextlib.nullcontext()

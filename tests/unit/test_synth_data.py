@@ -194,7 +194,7 @@ def test_the_readme_says_what_is_in_the_event_log() -> None:
     statuses = Counter(row["status"] for row in rows)
     done = statuses["S"] + statuses["E"]
     odd = len(rows) - done - statuses["N"]
-    assert f"{done} rows with status S or E; {odd} with another that is none: `N `, `s`, `P`, `n` and `X`" in readme
+    assert f"{done} rows with status S or E; {odd} with another that is not one: `N `, `s`, `P`, `n` and `X`" in readme
     assert statuses.keys() == {"N", "S", "E", "N ", "s", "P", "n", "X"}
     users = Counter(row["perpetrator"] for row in rows)
     assert f"{users['IDM_DRIVER']} rows by `IDM_DRIVER`; {users['idm_driver']} by `idm_driver`" in readme
