@@ -1,7 +1,31 @@
-"""``python -m cdcwb.cli`` is the same as ``cdcwb``."""
+"""The program ``cdcwb``, which ``python -m cdcwb.cli`` runs too."""
 
 import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 
 from cdcwb.cli.app import main
 
-sys.exit(main())
+__all__ = ["run"]
+
+
+class _WithoutPandas(MetaPathFinder):
+    """PyArrow imports pandas, if it is there, with the first array that it makes. For a command that shows one record
+    that is most of its time, and nothing of it is used."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        """Says that pandas is not there."""
+        if fullname == "pandas":
+            raise ImportError("not needed by this command")
+
+
+def run() -> int:
+    """Runs the command that the arguments of this process name; returns its exit code."""
+    if sys.argv[1:2] == ["inspect"]:
+        sys.meta_path.insert(0, _WithoutPandas())
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -175,7 +175,8 @@ def test_doctor_ends_with_2_only_for_what_is_needed(
 )
 def test_quick_commands_take_under_a_second_and_start_no_spark(capture: Path, arguments: tuple[str, ...]) -> None:
     given = [argument.format(capture) for argument in arguments]
-    code = f"import sys; from cdcwb.cli import main; main({given!r}); sys.exit('pyspark' in sys.modules)"
+    program = f"import sys; from cdcwb.cli.__main__ import run; sys.argv[1:] = {given!r}; run(); "
+    code = program + "sys.exit('pyspark' in sys.modules)"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
