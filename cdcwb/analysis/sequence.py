@@ -317,7 +317,7 @@ def missing_numbers(capture: Tables) -> list[_Row]:
     if capture.format in FORMATS and capture.format not in _NUMBERED:
         return []
     keys = ("stream", "numbering", "block")
-    rows = folded_by(_events(capture), _of_numbers, _OF_NUMBERS, keys, _numbered, pa.concat_tables).group_by(keys[:2])
+    rows = folded_by(_events(capture), _of_numbers, _OF_NUMBERS, keys, _numbered, _together).group_by(keys[:2])
     rows = rows.aggregate([("first", "min"), ("last", "max"), ("there", "sum")])
     found = rows.rename_columns([*keys[:2], "first", "last", "there"]).to_pylist()
     found = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in found]
@@ -336,6 +336,11 @@ def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
     events = events.append_column("block", pc.divide(events["number"], _BLOCK))
     is_numbered = pc.and_(pc.is_in(events["format"], pa.array(_NUMBERED)), events["number"].is_valid())
     return _selected(_with_stream(events.filter(is_numbered)), _OF_NUMBERS)
+
+
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    """The rows of some tables, of which there may be none."""
+    return pa.concat_tables([_numbered(pa.RecordBatch.from_pylist([], _OF_NUMBERS)), *parts])
 
 
 def _numbered(events: pa.RecordBatch) -> pa.Table:
