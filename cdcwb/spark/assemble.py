@@ -33,7 +33,6 @@ __all__ = [
     "assemble_transactions",
     "conform",
     "summaries_of",
-    "table_label",
 ]
 
 _ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
