@@ -15,7 +15,7 @@ __all__ = ["FORMATS", "described_by", "get_format", "side_files"]
 
 FORMATS: Final = {
     "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
-    "goldengate": ("cdcwb.formats.goldengate.format", "GoldenGate"),
+    "goldengate": ("cdcwb.formats.goldengate", "GoldenGate"),
     "qlik-kafka": ("cdcwb.formats.qlik_kafka", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table", "QlikChangeTable"),
     "idm-event-log": ("cdcwb.formats.idm_event_log", "IdmEventLog"),

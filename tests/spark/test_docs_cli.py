@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcwb.cli import main
-from cdcwb.formats.goldengate.raw_trail import SIGNATURE
+from cdcwb.formats.goldengate.layout import SIGNATURE
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

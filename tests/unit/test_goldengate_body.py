@@ -12,9 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.body import Cell, Cells, Form, Half, Order, body_of_columns, columns_of, walk, walk_one
-from cdcwb.formats.goldengate.detecting import detect_indicators, detect_order, detect_unified
-from cdcwb.formats.goldengate.records import PrintedColumn
+from cdcwb.formats.goldengate.decode import Order, PrintedColumn
+from cdcwb.formats.goldengate.decode.bodies import (
+    Cell,
+    Cells,
+    Form,
+    Half,
+    body_of_columns,
+    columns_of,
+    detect_indicators,
+    detect_order,
+    detect_unified,
+    walk,
+    walk_one,
+)
 
 PRESENT: Final = b"\0\0"
 NULL: Final = b"\xff\xff"

@@ -9,9 +9,17 @@ import pyarrow as pa
 import pytest
 
 from cdcwb import model
-from cdcwb.formats.goldengate.datatypes import Coding, How, coding_of, is_known, type_name
-from cdcwb.formats.goldengate.definition_text import parse_defgen, parse_metadata
-from cdcwb.formats.goldengate.definitions import NUMBERS, ColumnDef, Database, Definition, Reference, split_name
+from cdcwb.formats.goldengate.decode.definitions import (
+    NUMBERS,
+    ColumnDef,
+    Database,
+    Definition,
+    Reference,
+    parse_defgen,
+    parse_metadata,
+    split_name,
+)
+from cdcwb.formats.goldengate.layout import Coding, How, coding_of, is_known, type_name
 from cdcwb.model import Problem
 
 ID = "134     13        0  0  0 0 0      8      8      8 0 0 0 0 1    0 1   3    2       -1      0 0 0"

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Field
-from cdcwb.formats.goldengate.definition_text import parse_metadata
-from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.dissect import dissect
-from cdcwb.formats.goldengate.inspect import inspect_record
+from cdcwb.formats.goldengate import inspect_record
+from cdcwb.formats.goldengate.decode.definitions import Definition, parse_metadata
+from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
 from tests.goldengate_text import (
     COLUMNS,
@@ -301,7 +300,7 @@ def test_whatever_the_bytes_are_the_tree_has_no_holes(data: st.DataObject) -> No
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The ways in which files of moderate and of large size are inspected."""
     if request.param == "alone":
-        monkeypatch.setattr("cdcwb.formats.goldengate.inspect._WHOLE", 0)
+        monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
     return str(request.param)
 
 

@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cdcwb.formats.goldengate import facts
-from cdcwb.formats.goldengate.body import Form, Half, walk_one
-from cdcwb.formats.goldengate.ddl import ddl_items
-from cdcwb.formats.goldengate.definition_text import parse_metadata
-from cdcwb.formats.goldengate.definitions import Database, Definition
-from cdcwb.formats.goldengate.file_header import file_header
-from cdcwb.formats.goldengate.raw_trail import is_raw_trail, logdump_script
-from cdcwb.formats.goldengate.records import Printed, Shape
-from cdcwb.formats.goldengate.scan import split_text, time_us
+from cdcwb.formats.goldengate import layout as facts
+from cdcwb.formats.goldengate.decode import Printed, Shape, ddl_items, file_header
+from cdcwb.formats.goldengate.decode.bodies import Form, Half, walk_one
+from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
+from cdcwb.formats.goldengate.decode.printed import split_text, time_us
+from cdcwb.formats.goldengate.layout import is_raw_trail, logdump_script
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "formats" / "goldengate.md").read_text(encoding="utf-8")

@@ -6,20 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.ddl import ddl_items, ddl_type, items_of, name, object_type, owner, statement
-from cdcwb.formats.goldengate.facts import (
+from cdcwb.formats.goldengate.decode import (
+    HEADER,
+    ddl_items,
+    ddl_type,
+    file_header,
+    header_tokens,
+    items_of,
+    julian_iso,
+    name,
+    object_type,
+    owner,
+    statement,
+)
+from cdcwb.formats.goldengate.decode.printed import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.layout import (
     FIELDS,
     GHDR,
     IO_TYPES,
     field_meaning,
     io_type_of,
+    is_raw_trail,
+    logdump_script,
     shown,
     token_name,
 )
-from cdcwb.formats.goldengate.file_header import file_header, header_tokens, julian_iso
-from cdcwb.formats.goldengate.printed import ghdr_order, ghdr_time, ghdr_values, user_pairs, walk_tokens
-from cdcwb.formats.goldengate.raw_trail import is_raw_trail, logdump_script
-from cdcwb.formats.goldengate.records import HEADER
 from cdcwb.model import Kind, Operation
 
 SIGNATURE = b"GG\r\nTL\n\r"

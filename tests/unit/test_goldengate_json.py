@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.exports.json_messages import find_literal
-from cdcwb.formats.goldengate.exports.layout import names_of
+from cdcwb.formats.goldengate.decode.exports import names_of
+from cdcwb.formats.goldengate.decode.json import find_literal
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats.base import TableRequest
-from cdcwb.formats.goldengate.dissect import dissect
-from cdcwb.formats.goldengate.inspect import inspect_record
-from cdcwb.formats.goldengate.typed import column_types, typed_rows
+from cdcwb.formats.goldengate import inspect_record
+from cdcwb.formats.goldengate.table import column_types, typed_rows
+from cdcwb.formats.goldengate.tree import dissect
 from tests.local import plan_of, read
 
 NAME = "\\WEST.$DATA2.SHOP.STOCK"
@@ -321,7 +321,7 @@ def test_inspect_shows_the_layout(tmp_path: Path) -> None:
 def test_inspect_finds_the_layout_of_a_record_of_a_large_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, name: str
 ) -> None:
-    monkeypatch.setattr("cdcwb.formats.goldengate.inspect._WHOLE", 0)
+    monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
     path = tmp_path / "session.txt"
     path.write_text(record(row(*ROWS[0], order), name=name), encoding="utf-8")
     assert values_of(inspect_record(str(path), 5, {}).field) == {"c0": "K1", "c2": "BERGEN", "c3": "NO"}

@@ -12,13 +12,19 @@ import pytest
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import identify
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.goldengate.definition_text import parse_defgen
-from cdcwb.formats.goldengate.overlaps import crossings
-from cdcwb.formats.goldengate.plan import Part, Plan, cut, grouped
-from cdcwb.formats.goldengate.planning import OPTIONS, Options, make_plan
-from cdcwb.formats.goldengate.records import MISSING
-from cdcwb.formats.goldengate.trail import Section, TrailFile, Trails, last_part, split_name
-from cdcwb.formats.goldengate.versions import MetadataText, build_versions
+from cdcwb.formats.goldengate.decode import MISSING
+from cdcwb.formats.goldengate.decode.definitions import parse_defgen
+from cdcwb.formats.goldengate.plan import OPTIONS, Options, Part, Plan, cut, grouped
+from cdcwb.formats.goldengate.plan.planning import crossings, make_plan
+from cdcwb.formats.goldengate.plan.trails import (
+    MetadataText,
+    Section,
+    TrailFile,
+    Trails,
+    build_versions,
+    last_part,
+    split_path,
+)
 from cdcwb_synth import generate
 from tests.local import plan_of, read
 
@@ -146,7 +152,7 @@ def test_a_raw_trail_is_recognised_and_answered_with_a_script(tmp_path: Path) ->
     ],
 )
 def test_the_number_of_a_trail_file_is_at_the_end_of_its_name(path: str, stem: str, number: int | None) -> None:
-    assert split_name(path) == (stem, number)
+    assert split_path(path) == (stem, number)
 
 
 def test_the_last_part_of_a_path_is_that_of_any_system() -> None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.printed import printed_of
-from cdcwb.formats.goldengate.records import MISSING, Printed, PrintedColumn, Shape, Token
-from cdcwb.formats.goldengate.scan import split_text, time_us
+from cdcwb.formats.goldengate.decode import MISSING, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.decode.printed import printed_of, split_text, time_us
 from cdcwb.model import Problem
 from tests.goldengate_text import (
     BLOCK,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.base import Field, Wanted
-from cdcwb.formats.goldengate.inspect import inspect_record
+from cdcwb.formats.goldengate import inspect_record
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import ledger, plan_of, read

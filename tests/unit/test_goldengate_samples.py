@@ -7,16 +7,24 @@ from typing import Any
 
 import pytest
 
-from cdcwb.formats.goldengate.ddl import ddl_items, ddl_type, name, object_type, owner, statement
-from cdcwb.formats.goldengate.definition_text import parse_metadata
-from cdcwb.formats.goldengate.definitions import Database, Definition
-from cdcwb.formats.goldengate.dissect import dissect
-from cdcwb.formats.goldengate.facts import IO_TYPES, shown
-from cdcwb.formats.goldengate.file_header import file_header
-from cdcwb.formats.goldengate.inspect import inspect_record
-from cdcwb.formats.goldengate.printed import Order, ghdr_time, ghdr_values
-from cdcwb.formats.goldengate.records import MISSING, Printed, Shape
-from cdcwb.formats.goldengate.scan import split_text, time_us
+from cdcwb.formats.goldengate import inspect_record
+from cdcwb.formats.goldengate.decode import (
+    MISSING,
+    Order,
+    Printed,
+    Shape,
+    ddl_items,
+    ddl_type,
+    file_header,
+    name,
+    object_type,
+    owner,
+    statement,
+)
+from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
+from cdcwb.formats.goldengate.decode.printed import ghdr_time, ghdr_values, split_text, time_us
+from cdcwb.formats.goldengate.layout import IO_TYPES, shown
+from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
 from tests.local import read as read_events
 

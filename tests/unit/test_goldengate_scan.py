@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate import scan as scan_module
-from cdcwb.formats.goldengate.marks import marks_of
-from cdcwb.formats.goldengate.printed import ghdr_time, truncated_body, truncated_column
-from cdcwb.formats.goldengate.records import HEADER, MISSING, Printed, Records, Shape
-from cdcwb.formats.goldengate.scan import boundary, scan
+from cdcwb.formats.goldengate.decode import HEADER, MISSING, Printed, Records, Shape
+from cdcwb.formats.goldengate.decode import printed as scan_module
+from cdcwb.formats.goldengate.decode.printed import boundary, ghdr_time, scan, truncated_body, truncated_column
+from cdcwb.formats.goldengate.plan.transactions import marks_of
 from cdcwb.model import Problem
 from tests.local import read
 from tests.reference.logdump.printed import split_text, time_us

@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.marks import Marks
-from cdcwb.formats.goldengate.transactions import Open, Summary, fold, fragments, position_text, runs, summarise
+from cdcwb.formats.goldengate.plan.transactions import (
+    Marks,
+    Open,
+    Summary,
+    fold,
+    fragments,
+    position_text,
+    runs,
+    summarise,
+)
 
 ABEND, INSERT, UPDATE, LOB, FRAGMENT = 150, 5, 15, 116, 161
 

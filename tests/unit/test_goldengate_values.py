@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.body import Form, Half, walk
-from cdcwb.formats.goldengate.datatypes import GUESS, GUESS_FIXED, Coding, How
-from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.maps_of_images import Images, Put, Tables, build_images, decode_cells
-from cdcwb.formats.goldengate.typed_values import arrow_type, typed
-from cdcwb.formats.goldengate.values import Kind, Texts, nullable_texts, nullable_value, texts, value_of
+from cdcwb.formats.goldengate.decode.bodies import Form, Half, walk
+from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
+from cdcwb.formats.goldengate.decode.values import Kind, Texts, nullable_texts, nullable_value, texts, value_of
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
+from cdcwb.formats.goldengate.table import Images, Put, Tables, arrow_type, build_images, decode_cells, typed
 from cdcwb.model import Problem
 
 CODINGS: Final = (

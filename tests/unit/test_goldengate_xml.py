@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.exports import xml_records
-from cdcwb.formats.goldengate.exports.xml_framing import What, boundaries, pieces
-from cdcwb.formats.goldengate.exports.xml_records import parse_element
+from cdcwb.formats.goldengate.decode import xml as xml_records
+from cdcwb.formats.goldengate.decode.xml import What, boundaries, parse_element, pieces
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cdcwb.formats.goldengate.facts import IO_TYPES, io_type_of
-from cdcwb.formats.goldengate.records import HEADER, MISSING, Printed, Shape
+from cdcwb.formats.goldengate.decode import HEADER, MISSING, Printed, Shape
+from cdcwb.formats.goldengate.layout import IO_TYPES, io_type_of
 from cdcwb.model import Problem
 from tests.reference.logdump.printed_lines import time_us
 from tests.reference.logdump.printed_tokens import ghdr_time, ghdr_values

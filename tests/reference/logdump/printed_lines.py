@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from cdcwb.formats.goldengate.facts import CHARACTERS
-from cdcwb.formats.goldengate.records import HEADER
+from cdcwb.formats.goldengate.decode import HEADER
+from cdcwb.formats.goldengate.layout import CHARACTERS
 
 __all__ = [
     "BLANK",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from cdcwb.formats.goldengate.facts import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
-from cdcwb.formats.goldengate.records import MISSING, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.decode import MISSING, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.layout import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines
 from tests.reference.logdump.printed_checks import check, lacking

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from cdcwb.formats.goldengate.facts import GHDR, GHDR_FIXED, GHDR_TIME, JULIAN_EPOCH_US
-from cdcwb.formats.goldengate.records import Token
+from cdcwb.formats.goldengate.decode import Token
+from cdcwb.formats.goldengate.layout import GHDR, GHDR_FIXED, GHDR_TIME, JULIAN_EPOCH_US
 from tests.reference.logdump.printed_lines import text_of
 
 __all__ = ["Order", "ghdr_order", "ghdr_time", "ghdr_values", "user_pairs", "walk_tokens"]

@@ -1,0 +1,531 @@
+r"""GoldenGate's JSON messages, from bytes to records and to the field tree (docs/formats/goldengate.md §8).
+
+A message models an operation (``before`` and ``after`` are fields beside those that describe it) or a row (its columns
+are fields among those); Kafka Connect may have wrapped it. Numbers keep their own digits.
+
+A program may have logged messages as Python bytes literals, ``Received message: b'{"table": …}'``: their escapes
+(``\xe6``, ``\'``, ``\n``) are the message's own bytes. A handler in transaction mode joins several objects to one
+message (§8.1). Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.base import Field, Wanted
+from cdcwb.formats.event_batch import columns_of
+from cdcwb.formats.goldengate.decode.exports import (
+    RESERVED,
+    Event,
+    Number,
+    Record,
+    ToUtc,
+    event_of,
+    events_batch,
+    field_meaning,
+    is_companion,
+    is_template,
+    note,
+    role_of,
+    token_meaning,
+)
+from cdcwb.formats.json_cut import Parts, complete_part
+from cdcwb.formats.json_values import MARK, CutOff, JsonReader, as_text, is_cut_off, without_trailing_commas
+from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
+from cdcwb.formats.messages.connect import is_json, message_tree
+from cdcwb.model import Kind, Problem
+
+__all__ = ["decode_messages", "events_of_messages", "find_literal", "has_literals", "json_fields", "message_counts"]
+
+
+# --- JSON texts -------------------------------------------------------------------------------------------------------
+
+_MINUS_ZERO: Final = re.compile(rb": ?-0\s*+[,}]")
+_RAW: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_IMAGES: Final[Parts] = {"before": {}, "after": {}, "tokens": {}}
+_WRAPPED: Final[Parts] = {**_IMAGES, "payload": _IMAGES}
+
+
+def _integer(digits: str) -> int | Number:
+    return Number(digits) if digits == "-0" or len(digits) > 18 else int(digits)
+
+
+def _has_minus_zero(value: bytes) -> object:
+    return (b":-0" in value or b": -0" in value) and _MINUS_ZERO.search(value)
+
+
+_parse: Final = JsonReader(Number, _integer, _has_minus_zero).parse
+
+
+def _parse_cut(value: bytes) -> tuple[bytes, Any]:
+    """The complete fields of a message that is cut off, as JSON and as Python objects (§8.1). A null at the very end is
+    not among them: a companion that follows could mark the column as missing."""
+    text = complete_part(value, _WRAPPED)
+    document = _parse(text, [])
+    inside = document
+    while inside.__class__ is dict and inside:
+        name, last = list(inside.items())[-1]
+        if last is None:
+            del inside[name]
+        inside = last
+    return text, document
+
+
+def _source_text(value: bytes, form: Form, wrapped: tuple[str, ...], part: str, name: str) -> str | None:
+    """The text of an object or array as written in a message; if the message is not valid JSON, as compact JSON."""
+    path = (*wrapped, form.roles[part], name) if part in form.roles else (*wrapped, name)
+    try:
+        found: Any = value.removeprefix(MARK)
+        for one in path:
+            found = _RAW.decode(found)[one]
+        return bytes(found).decode()
+    except (msgspec.MsgspecError, KeyError, UnicodeError):
+        found = _parse(value, [])
+        for one in path:
+            found = found[one]
+        return as_text(found)
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+class Form(NamedTuple):
+    """Which fields of a message are what. ``columns``: those of a message that models a row, else None."""
+
+    roles: dict[str, str]
+    headers: tuple[str, ...]
+    columns: tuple[str, ...] | None
+
+
+@lru_cache(maxsize=1024)
+def _form_of(names: tuple[str, ...], images: bool) -> Form | None:
+    """The form of a message with these fields; ``images``: ``before`` and ``after`` are objects or null. None for a
+    message that is not GoldenGate's."""
+    roles: dict[str, str] = {}
+    models_operation = images and ("before" in names or "after" in names)
+    columns: list[str] = []
+    headers: list[str] = []
+    for name in names:
+        role = role_of(name)
+        if role in ("before", "after"):
+            role = role if models_operation else None
+        elif role is not None and columns and name not in RESERVED and not is_template(name):
+            role = None  # a column with the name of a field
+        if role is None and not models_operation:
+            columns.append(name)
+            continue
+        if role is not None and role not in roles:
+            roles[role] = name
+        if role is None or name not in (roles.get("before"), roles.get("after"), roles.get("tokens")):
+            headers.append(name)
+    known = {"table", "operation", "time", "position"} & set(roles)
+    if len(known) < 2 or not known & {"table", "operation"}:
+        return None
+    return Form(roles, tuple(headers), None if models_operation else tuple(columns))
+
+
+_OBJECT: Final = (dict, type(None))
+_TYPES: Final = {
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    Number: "a number",
+    bool: "a truth value",
+    type(None): "null",
+}
+
+
+def _unwrapped(document: Any) -> Any:
+    """The message in a document: what Kafka Connect wrapped, or the document itself."""
+    if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
+        return document["payload"]
+    return document
+
+
+def _form(document: Any) -> Form:
+    """The form of a message. Raises ValueError for JSON that is not one of GoldenGate's messages."""
+    if document.__class__ is not dict:
+        raise ValueError(f"expected a JSON object, found {_TYPES.get(document.__class__, 'a value')}")
+    images = document.get("before").__class__ in _OBJECT and document.get("after").__class__ in _OBJECT
+    form = _form_of(tuple(document), images)
+    if form is None:
+        listed = ", ".join(name[:40] for name in list(document)[:6])
+        raise ValueError(f"a JSON object that is not one of GoldenGate's messages: its keys are {listed or 'none'}")
+    return form
+
+
+def _record(value: bytes, whole: Any, complete: bool) -> Record | None:
+    """The record of a parsed message; None for a tombstone that Kafka Connect wrapped. Raises ValueError for JSON that
+    is not one of GoldenGate's messages."""
+    document = _unwrapped(whole)
+    if document is None and whole is not None:
+        return None
+    form = _form(document)
+    roles = form.roles
+    headers = {name: document[name] for name in form.headers}
+    images = {part: document.get(roles.get(part)) or None for part in ("before", "after")}
+    if form.columns is not None:
+        images["after"] = {name: document[name] for name in form.columns} or None
+    tokens = document.get(roles.get("tokens"))
+    if tokens is not None and tokens.__class__ is not dict:
+        headers[roles["tokens"]] = tokens
+        tokens = None
+    keys = document.get(roles.get("keys"))
+    if keys.__class__ is list:
+        keys = [str(name) for name in keys]
+        headers[roles["keys"]] = msgspec.json.encode(keys).decode()
+    return Record(
+        _name(document.get(roles.get("table"))),
+        _name(document.get(roles.get("operation"))),
+        headers,
+        tokens or {},
+        images["before"],
+        images["after"],
+        keys if keys.__class__ is list else None,
+        None,
+        complete,
+        partial(_source_text, value, form, () if document is whole else ("payload",)),
+    )
+
+
+def _name(value: Any) -> str | None:
+    return value if value is None or value.__class__ is str else as_text(value)
+
+
+@dataclass(slots=True)
+class Decoded:
+    """Messages of a batch, one object each, with what they hold by index: ``records`` (those that are cut off with
+    their complete fields), ``wrong``: problem and sentence of what cannot be decoded, ``tombstones`` that Kafka Connect
+    wrapped, and ``notes``: warnings."""
+
+    messages: Messages
+    records: dict[int, Record] = field(default_factory=dict)
+    wrong: dict[int, tuple[Problem, str]] = field(default_factory=dict)
+    tombstones: set[int] = field(default_factory=set)
+    notes: list[tuple[int, str]] = field(default_factory=list)
+
+
+def decode_messages(messages: Messages, literals: bool) -> Decoded:
+    """Decodes a batch; ``literals``: the messages are lines with bytes literals."""
+    if literals:
+        messages = _unfold(messages)
+    decoded = _decode_values(messages)
+    split = _split_joined(messages, decoded.wrong)
+    if split is not messages:
+        messages, decoded = split, _decode_values(split)
+    for state, code in ((MALFORMED, Problem.MALFORMED), (TRUNCATED, Problem.TRUNCATED)):
+        for number in np.flatnonzero(messages.state == state).tolist():
+            decoded.wrong[number] = code, messages.reasons.get(number, "bytes that are not a message")
+    return decoded
+
+
+def _decode_values(messages: Messages) -> Decoded:
+    decoded = Decoded(messages)
+    remarks: list[str] = []
+    for number, value in _values(messages):
+        try:
+            complete, text = True, value
+            try:
+                document = _parse(value, remarks)
+            except CutOff:
+                decoded.wrong[number] = Problem.TRUNCATED, messages.cut_off(number)
+                complete = False
+                text, document = _parse_cut(value)
+            decoded.notes.extend((number, remark) for remark in remarks)
+            remarks.clear()
+            record = _record(text, document, complete)
+            if record is None:
+                decoded.tombstones.add(number)
+            else:
+                decoded.records[number] = record
+        except ValueError as reason:
+            decoded.wrong.setdefault(number, (Problem.MALFORMED, str(reason)))
+    return decoded
+
+
+def _values(messages: Messages) -> list[tuple[int, bytes]]:
+    """Index and value of everything that is a message."""
+    index = np.flatnonzero((messages.state == MESSAGE) & np.asarray(pc.is_valid(messages.value)))
+    return list(zip(index.tolist(), messages.value.take(pa.array(index)).to_pylist(), strict=True))
+
+
+def message_counts(messages: Messages, literals: bool) -> tuple[int, int]:
+    """How many messages are GoldenGate's, cut off or not, and how many there are."""
+    decoded = decode_messages(messages, literals)
+    return len(decoded.records), len(_values(decoded.messages))
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def events_of_messages(
+    messages: Messages, location: tuple[str, int, str], to_utc: ToUtc | None, wanted: Wanted, literals: bool
+) -> pa.RecordBatch:
+    """The events of one batch of messages. ``location``: file, its index and the unit of offsets; ``literals``: the
+    messages are lines with bytes literals."""
+    decoded = decode_messages(messages, literals)
+    messages = decoded.messages
+    facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
+    more = {name: texts.to_pylist() for name, texts in facts.items()}
+    empty = np.asarray(pc.is_null(messages.value))
+    events: list[Event] = []
+    for number, state in enumerate(messages.state.tolist()):
+        event: Event = {}
+        wrong, record = decoded.wrong.get(number), decoded.records.get(number)
+        if wrong is not None:
+            note(event, *wrong)
+        if record is not None:
+            event_of(record, wanted.images, event, {name: texts[number] for name, texts in more.items()}, False)
+        if wrong is not None:
+            event["kind"] = Kind.MALFORMED
+        elif state == FILLER:
+            event["kind"] = Kind.FILLER
+        elif (state == MESSAGE and empty[number]) or number in decoded.tombstones:
+            event["kind"] = Kind.TOMBSTONE
+        events.append(event)
+    for number, remark in decoded.notes:
+        note(events[number], Problem.JSON_SYNTAX, remark)
+    raw = messages.source
+    if wanted.raw and not literals:
+        raw = pc.if_else(pa.array(messages.state == MESSAGE), messages.value, messages.source)
+    given = {"offset": pa.array(messages.offset), "length": pa.array(messages.length), "raw": raw}
+    return events_batch(events, location, given, to_utc, wanted)
+
+
+def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:
+    if keys.null_count == len(keys):
+        return pa.nulls(len(keys), pa.string())
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if key is None else key.decode("utf-8", "backslashreplace") for key in keys.to_pylist()])
+
+
+# --- several objects in a message -------------------------------------------------------------------------------------
+
+_DECODER: Final = json.JSONDecoder()
+_BLANK: Final = re.compile(r"[ \t\r\n]*+")
+
+
+def _split_joined(messages: Messages, numbers: Iterable[int]) -> Messages:
+    """The messages, with those of the ``numbers`` that hold several objects split into one message for each object.
+
+    They share the bytes of their message: at the offsets of the objects if its value is in the file as it is, else in
+    proportion to their lengths. If the message is a row, the last object has the row. What follows the last complete
+    object is an object, too, if it begins as one.
+    """
+    starts = {number: found for number in numbers if len(found := _objects(messages.value[number].as_py())) > 1}
+    if not starts:
+        return messages
+    count = np.ones(len(messages), dtype=np.int64)
+    count[list(starts)] = [len(found) for found in starts.values()]
+    owner = np.repeat(np.arange(len(messages)), count)
+    first = np.cumsum(count) - count
+    offset, length = messages.offset[owner], messages.length[owner]
+    taken = pa.array(owner)
+    values, sources = messages.value.take(taken).to_pylist(), messages.source.take(taken).to_pylist()
+    for number, found in starts.items():
+        at, value = int(first[number]), values[int(first[number])]
+        cuts = _cuts(messages, number, value, found)
+        for part, (begin, end) in enumerate(pairwise([0, *found[1:], len(value)])):
+            values[at + part] = sources[at + part] = value[begin:end]
+            offset[at + part], length[at + part] = cuts[part], cuts[part + 1] - cuts[part]
+    return replace(
+        messages,
+        offset=offset,
+        length=length,
+        state=messages.state[owner],
+        reasons={int(first[number]): reason for number, reason in messages.reasons.items()},
+        value=pa.array(values, pa.binary()),
+        key=messages.key.take(taken),
+        source=pa.array(sources, pa.binary()),
+        facts={name: texts.take(taken) for name, texts in messages.facts.items()},
+    )
+
+
+def _objects(value: bytes) -> list[int]:
+    """The offsets of the objects of a value, the last one may be cut off. Empty where the value is something else."""
+    _, mended = without_trailing_commas(value)
+    text = mended.removeprefix(MARK).decode("latin-1")  # one character a byte, so that offsets are those of the bytes
+    mark = len(value) - len(text)
+    starts: list[int] = []
+    at = _BLANK.match(text, 0).end()  # type: ignore[union-attr]
+    while text.startswith("{", at):
+        starts.append(mark + at)
+        try:
+            _, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return starts
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+    return starts if at == len(text) else []
+
+
+def _cuts(messages: Messages, number: int, value: bytes, starts: list[int]) -> list[int]:
+    """The offset of each object in the file, and the end of the last one."""
+    begin, length = int(messages.offset[number]), int(messages.length[number])
+    source = messages.source[number].as_py() or b""
+    at = source.rfind(value) if len(source) == length else -1
+    inner = [begin + (at + start if at >= 0 else start * length // len(value)) for start in starts[1:]]
+    return [begin, *inner, begin + length]
+
+
+# --- bytes literals ---------------------------------------------------------------------------------------------------
+
+_BEGIN: Final = re.compile(rb"""(?<![0-9A-Za-z_])[bB](['"])(?=\s*+(?:\\n|\\t|\\r)*+\s*+\{)""")
+_END: Final = {
+    b"'": re.compile(rb"(?:[^'\\\n]++|\\.)*+", re.DOTALL),
+    b'"': re.compile(rb'(?:[^"\\\n]++|\\.)*+', re.DOTALL),
+}
+_ESCAPE: Final = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|([0-7]{1,3})|(\n|\r\n)|(.))", re.DOTALL)
+_ESCAPED: Final = dict(
+    zip(b"abfnrtv\\'\"", [b"\a", b"\b", b"\f", b"\n", b"\r", b"\t", b"\v", b"\\", b"'", b'"'], strict=True)
+)
+
+
+class Literal(NamedTuple):
+    """A bytes literal in a line: ``[first, last)`` is the text between its quotes, ``value`` its bytes. ``closed`` is
+    false where the closing quote is missing: then it reaches to the end of the line."""
+
+    line: bytes
+    first: int
+    last: int
+    value: bytes
+    closed: bool
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where in the line each byte of the value begins, and ``last``."""
+        offsets: list[int] = []
+        at = self.first
+        for escape in _ESCAPE.finditer(self.line, self.first, self.last):
+            offsets += range(at, escape.start())
+            offsets += [escape.start()] * len(_escaped(escape))
+            at = escape.end()
+        return [*offsets, *range(at, self.last + 1)]
+
+
+def has_literals(text: bytes) -> bool:
+    """Does a line in this text hold a literal that begins as a JSON object does?"""
+    return _BEGIN.search(text) is not None
+
+
+def find_literal(line: bytes) -> Literal | None:
+    """The first literal of a line that begins as a JSON object does, or None."""
+    begin = _BEGIN.search(line)
+    if begin is None:
+        return None
+    first = begin.end()
+    end = _END[begin[1]].match(line, first)
+    last = first if end is None else end.end()
+    closed = line[last : last + 1] == begin[1]
+    if not closed:
+        last = len(line.rstrip(b"\r\n"))
+    return Literal(line, first, last, _ESCAPE.sub(_escaped, line[first:last]), closed)
+
+
+def _escaped(escape: re.Match[bytes]) -> bytes:
+    digits, octal, newline, letter = escape.groups()
+    if digits is not None or octal is not None:
+        return bytes([int(digits, 16) if octal is None else int(octal, 8) & 0xFF])
+    return b"" if newline is not None else _ESCAPED.get(letter[0], escape[0])
+
+
+def _unfold(messages: Messages) -> Messages:
+    """The messages with the values of bytes literals instead of the lines that hold them."""
+    values = messages.value.to_pylist()
+    state, reasons = messages.state.copy(), dict(messages.reasons)
+    for number, line in enumerate(messages.source.to_pylist()):
+        found = None if line is None else find_literal(line)
+        if found is None:
+            bare = (line or b"").strip()
+            if state[number] == MESSAGE and bare[:1] != b"{":
+                state[number], values[number] = (FILLER if not bare else MALFORMED), None
+                reasons[number] = "a line without a JSON object or a bytes literal that holds one"
+            continue
+        values[number], state[number] = found.value, MESSAGE
+        reasons.pop(number, None)
+        if not found.closed and not is_cut_off(found.value):
+            values[number], state[number] = None, MALFORMED
+            reasons[number] = "a bytes literal without a closing quote"
+    return replace(messages, state=state, reasons=reasons, value=pa.array(values, pa.binary()))
+
+
+# --- field tree -------------------------------------------------------------------------------------------------------
+
+
+def json_fields(record: bytes) -> Field:
+    """The field tree of a message, or of a line with a bytes literal; there the bytes are those of the line, escapes
+    included. Every byte is in one leaf, whatever the bytes are. Never raises."""
+    literal = None if record.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else find_literal(record)
+    if literal is None:
+        return _message_fields(record)
+    inner = _moved(_message_fields(literal.value), record, literal.offsets)
+    lead = Field("text", 0, literal.first, record[: literal.first], None, "text and the literal's opening quote")
+    rest = record[literal.last :]
+    parts = [lead, inner]
+    if rest or not literal.closed:
+        code = None if literal.closed else Problem.MALFORMED
+        meaning = "the literal's closing quote" if literal.closed else "expected the literal's closing quote"
+        parts.append(Field("end", literal.last, len(rest), rest, None, meaning, (), code))
+    return Field("line", 0, len(record), record, None, "a message logged as a Python bytes literal", tuple(parts))
+
+
+def _message_fields(value: bytes) -> Field:
+    if not is_json(value):
+        return Field("message", 0, len(value), value, None, "expected a JSON object", (), Problem.MALFORMED)
+    columns: set[str] = set()
+    companions: set[str] = set()
+    with suppress(ValueError, RecursionError):
+        try:
+            document = _unwrapped(_parse(value, []))
+        except CutOff:
+            document = _unwrapped(_parse_cut(value)[1])
+        columns.update(_form(document).columns or ())
+        for image in (columns, document.get("before") or (), document.get("after") or ()):
+            companions.update(name for name in image if is_companion(name, image))
+    tree = message_tree(value, {}, partial(_describe, columns, companions))
+    operation = next((one for one in _top_fields(tree) if role_of(one.name) == "operation"), None)
+    if operation is None or operation.value is None:
+        return tree
+    return replace(tree, meaning=field_meaning("op_type", operation.value))
+
+
+def _top_fields(tree: Field) -> Iterable[Field]:
+    for one in tree.children:
+        yield from one.children if one.name == "payload" else (one,)
+
+
+def _describe(
+    columns: set[str], companions: set[str], section: str, name: str, text: str | None, kind: str
+) -> tuple[str | None, str]:
+    """The value and the meaning of a field in a section of a message."""
+    part = role_of(section) if section else "row"
+    if part == "tokens":
+        return text, token_meaning(name)
+    if part == "row" and name not in columns:
+        return text, field_meaning(name, text)
+    if part not in ("row", "before", "after"):
+        return text, ""
+    if name in companions:
+        base = name.removesuffix("_isMissing")
+        return text, f"true: {base} is not in the record; false: it is in the record, and null means NULL"
+    return text, "a column of the row" if part == "row" else f"a column of the row {part} the change"
+
+
+def _moved(tree: Field, line: bytes, offsets: Sequence[int]) -> Field:
+    """The field tree of a literal's value with the offsets and bytes of its line."""
+    start, stop = offsets[tree.offset], offsets[tree.offset + tree.length]
+    children = tuple(_moved(child, line, offsets) for child in tree.children)
+    return replace(tree, offset=start, length=stop - start, raw=line[start:stop], children=children)

@@ -1,0 +1,810 @@
+"""Records of XML exports: where they begin and end, their events, and their field tree (docs/formats/goldengate.md §8).
+
+Two forms: ``<operation …>…</operation>``, one after the other, and FORMATXML: ``<transaction …>`` around
+``<dbupdate …>`` elements, without a root. One pattern finds the tags that matter and steps over what may hide them:
+CDATA sections and comments. A record is an element with the blank space behind it; the first ``dbupdate`` of a
+transaction owns the transaction's tag, the last one its end.
+
+The parser is Expat without anything from outside: a document type or an entity that is declared is refused. Binary
+columns (Base64 in FORMATXML) cannot be told from text and stay text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final
+from xml.parsers import expat
+from xml.sax.saxutils import unescape
+
+import pyarrow as pa
+
+from cdcwb.formats.base import Field, Wanted
+from cdcwb.formats.goldengate.decode.exports import (
+    OPERATIONS,
+    UNREADABLE,
+    Event,
+    Record,
+    ToUtc,
+    event_of,
+    events_batch,
+    field_meaning,
+    note,
+    role_of_token,
+    token_meaning,
+)
+from cdcwb.formats.messages.layout import is_note
+from cdcwb.model import Kind, Operation, Problem
+
+__all__ = ["TOKEN", "What", "XmlReader", "boundaries", "parse_element", "pieces", "xml_fields"]
+
+
+# `|(?!)` in a possessive group: tests/possessive.py says what for
+TOKEN: Final = re.compile(
+    rb"<(?:"
+    rb"!\[CDATA\[[^\]<]*+(?:(?:\](?!\]>)|<(?!!\[CDATA\[)"
+    # a section inside a section, as XML that is a value has it: the inner end is parted in two
+    rb"|<!\[CDATA\[[^\]]{0,65536}+(?:\](?!\]>)[^\]]{0,65536}+|(?!)){0,256}+(?<=\]\])\]\]><!\[CDATA\[>"
+    rb"|(?!))[^\]<]*+)*+\]\]>"
+    rb"|!--(?:[^-]++|-(?!-)|(?!))*+-->"
+    rb"|(/?)(operation|dbupdate|transaction)(?=[\s/>])(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+(>)\s*+"
+    rb")"
+)
+"""A CDATA section, a comment, or a tag of an element that frames, with the blank space behind it: group 1 is the tag's
+slash, group 2 its name, group 3 its last character.
+
+A section in which another one begins is damage (its own end is lost), and is no match.
+"""
+
+_ASIDE: Final = re.compile(
+    rb"(?:\s++|<\?[^<>]*+>|<!--(?:[^-]++|-(?!-)|(?!))*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]\s*+|(?!))?+>"
+    rb"|</?(?!(?:col|cols|column|columns|before|after|token|tokens|Name|Value|operation|dbupdate|transaction)[\s/>])"
+    rb"[A-Za-z_][^<>]*+>|\xef\xbb\xbf|(?!))*+\Z"
+)
+"""What may stand between elements and says nothing: blank space, declarations, comments, the tags of a root."""
+
+
+class What(IntEnum):
+    """What a piece of a file is."""
+
+    ELEMENT = 0
+    EMPTY = 1
+    """A transaction without a record in it."""
+    FILLER = 2
+    MALFORMED = 3
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A FORMATXML transaction. ``offset``: where it begins; ``tag``: its opening tag, None where that is missing.
+    ``count``: its records so far."""
+
+    offset: int
+    tag: tuple[int, int] | None
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Piece:
+    """A stretch ``[start, stop)`` of a file; ``[first, last)`` is the element in it. ``number``: its place in the
+    ``transaction``, from 1. ``ends``: the transaction's end stands behind it; ``unended``: the transaction has none.
+    ``reason`` says what is wrong, ``cut`` that the stretch is cut off: an element, or a transaction (``first`` is
+    -1)."""
+
+    what: What
+    start: int
+    stop: int
+    first: int = -1
+    last: int = -1
+    transaction: Transaction | None = None
+    number: int = 0
+    ends: bool = False
+    unended: bool = False
+    reason: str | None = None
+    cut: bool = False
+
+
+def pieces(
+    view: memoryview, start: int, stop: int, transaction: Transaction | None = None, final: bool = True
+) -> Iterator[Piece]:
+    """All pieces of ``[start, stop)``, which begins where a record begins, in order, without holes. With a
+    ``transaction`` that began before, its next record stands at ``start``."""
+    return _Framer(view, start, stop, transaction).run()
+
+
+def boundaries(view: memoryview, size: int) -> list[int]:
+    """Where the file may be cut: at operations and transactions, ``size`` bytes or more apart, from 0 on. Blank space
+    alone is no part: it belongs to what follows."""
+    found = [0]
+    inside: bytes | None = None
+    for token in TOKEN.finditer(view):
+        slash, name = token.group(1, 2)
+        if name is None:
+            continue
+        if slash:
+            inside = None if name == inside else inside
+        elif name == b"dbupdate" or inside is not None:
+            inside = None if _closed(token) else name
+        else:
+            if token.start() >= found[-1] + size and not _blank(view[found[-1] : token.start()]):
+                found.append(token.start())
+            if name == b"operation" and not _closed(token):
+                inside = name
+    return found
+
+
+def _closed(token: re.Match[bytes]) -> bool:
+    return token[0].rstrip().endswith(b"/>")
+
+
+class _Framer:
+    def __init__(self, view: memoryview, start: int, stop: int, transaction: Transaction | None) -> None:
+        self.view, self.stop = view, stop
+        self.mark = start  # up to where pieces were found
+        self.transaction = transaction
+        self.open: tuple[bytes, int] | None = None  # the element that is open: name and first byte
+        self.held: Piece | None = None  # the last piece: what stands behind it may belong to it
+        self.ready: list[Piece] = []
+
+    def run(self) -> Iterator[Piece]:
+        view, ready, element = self.view, self.ready, What.ELEMENT
+        for token in TOKEN.finditer(view, self.mark, self.stop):
+            if token.lastindex is None:
+                continue
+            slash, name = token.group(1, 2)
+            first, last, stop = token.start(), token.end(3), token.end()
+            if name == b"transaction":
+                if slash:
+                    self.transaction_ends(first, stop)
+                else:
+                    self.transaction_begins(first, last, stop)
+            elif slash:
+                opened, one = self.open, self.transaction
+                if opened is not None and opened[0] == name and (one is None) == (name == b"operation"):
+                    held, self.open = self.held, None  # nearly all elements end so; `element_ends` says it in full
+                    piece = Piece(element, self.mark, stop, opened[1], last)
+                    if one is not None:
+                        one.count += 1
+                        piece.transaction, piece.number = one, one.count
+                    if held is not None:
+                        ready.append(held)
+                    self.held, self.mark = piece, stop
+                else:
+                    self.element_ends(name, last, stop)
+            else:
+                self.element_begins(name, first, last, stop)
+            if ready:
+                yield from ready
+                ready.clear()
+        self.finish()
+        yield from ready
+
+    # --- tokens
+
+    def element_begins(self, name: bytes, first: int, last: int, stop: int) -> None:
+        if self.open is not None:
+            self.cut(first)
+        if name == b"operation" and self.transaction is not None:
+            self.leave(first)
+        if self.mark < first:
+            self.between(first)
+        self.open = name, first
+        if self.view[last - 2] == _SLASH:
+            self.element_ends(name, last, stop)
+
+    def element_ends(self, name: bytes, last: int, stop: int) -> None:
+        if self.open is None or self.open[0] != name:
+            self.malformed(stop, f"the end tag of an element ({_spelled(name)}) without its start tag")
+            self.open = None
+            return
+        begin, self.open = self.open[1], None
+        piece = Piece(What.ELEMENT, self.mark, stop, begin, last)
+        if name == b"dbupdate":
+            if self.transaction is None:
+                self.transaction = Transaction(self.mark, None)
+            self.transaction.count += 1
+            piece.transaction, piece.number = self.transaction, self.transaction.count
+        self.add(piece)
+
+    def transaction_begins(self, first: int, last: int, stop: int) -> None:
+        if self.open is not None:
+            self.cut(first)
+        if self.transaction is not None:
+            self.leave(first)
+        if self.mark < first:
+            self.between(first)
+        self.transaction = Transaction(first, (first, last))
+        if self.view[last - 2] == _SLASH:
+            self.transaction_ends(last, stop)
+
+    def transaction_ends(self, first: int, stop: int) -> None:
+        if self.open is not None:
+            self.cut(first)
+        one, self.transaction = self.transaction, None
+        if one is None:
+            self.malformed(stop, "the end of a transaction whose begin is missing")
+        elif not one.count and self.mark <= one.offset:
+            piece = Piece(What.EMPTY, self.mark, stop, transaction=one, ends=True)
+            if not _blank(self.view[one.tag[1] if one.tag else self.mark : first]):
+                piece = Piece(What.MALFORMED, self.mark, stop, reason="a transaction in which no record can be read")
+            self.add(piece)
+        elif self.held is not None and _blank(self.view[self.mark : first]):
+            self.held.stop = self.mark = stop
+            self.held.ends = self.held.transaction is one
+        else:
+            self.malformed(stop, "something other than a record inside a transaction")
+
+    # --- pieces
+
+    def add(self, piece: Piece) -> None:
+        if self.held is not None:
+            self.ready.append(self.held)
+        self.held, self.mark = piece, piece.stop
+
+    def malformed(self, stop: int, reason: str, cut: bool = False, first: int = -1) -> None:
+        if stop > self.mark:
+            one = self.transaction
+            self.add(Piece(What.MALFORMED, self.mark, stop, first, stop, one, reason=reason, cut=cut))
+
+    def cut(self, stop: int) -> None:
+        """Ends an element that is open where something else begins."""
+        if self.open is not None:
+            name, begin = self.open
+            self.open = None
+            sentence = f"the element {_spelled(name)} that begins at offset {begin} is cut off at offset {stop}"
+            self.malformed(stop, f"{sentence}; only its complete fields are shown", True, begin)
+
+    def leave(self, stop: int) -> None:
+        """Leaves a transaction that has no end."""
+        one, self.transaction = self.transaction, None
+        if one is None:
+            return
+        if self.held is not None and self.held.transaction is one:
+            self.held.unended = True
+        elif not one.count and one.offset >= self.mark:
+            self.malformed(stop, f"truncated: the transaction that begins at offset {one.offset} has no end", True)
+
+    def between(self, stop: int) -> None:
+        """Deals with what stands before an element that begins at ``stop``."""
+        one = self.transaction
+        first = self.mark
+        if one is not None and one.tag is not None and self.mark <= one.offset:
+            first = one.tag[1]  # the tag belongs to the record that follows
+        if first >= stop:
+            return
+        text = self.view[first:stop]
+        if bytes(text[:_FAR]).isspace() and (stop - first <= _FAR or _blank(text)):
+            if first == self.mark and self.held is not None:
+                self.held.stop = self.mark = stop
+            return
+        aside = _ASIDE.match(text) is not None or _is_note(text)
+        if aside and first == self.mark:
+            self.add(Piece(What.FILLER, self.mark, stop))
+        elif not aside:
+            self.malformed(stop, f"expected the begin of a record, found {_shown(text)}")
+
+    def finish(self) -> None:
+        self.cut(self.stop)
+        one = self.transaction
+        if one is not None:
+            blank = _blank(self.view[self.mark : self.stop])
+            self.leave(self.stop)
+            if not blank and self.mark < self.stop and self.held is not None and self.held.unended:
+                self.transaction = None
+        if self.mark < self.stop:
+            self.between(self.stop)
+        if self.mark < self.stop:
+            self.add(Piece(What.FILLER, self.mark, self.stop))
+        if self.held is not None:
+            self.ready.append(self.held)
+            self.held = None
+
+
+def _is_note(text: memoryview) -> bool:
+    """Are these lines headings and comments of whoever put the elements together?"""
+    return len(text) <= _FAR and all(is_note(line) for line in map(bytes.strip, bytes(text).split(b"\n")) if line)
+
+
+def _blank(text: memoryview) -> bool:
+    return _BLANK.match(text) is not None
+
+
+_FAR: Final = 1 << 12
+_SLASH: Final = ord("/")
+_BLANK: Final = re.compile(rb"\s*+\Z")
+
+
+def _spelled(name: bytes) -> str:
+    return f"<{name.decode('ascii')}>"
+
+
+def _shown(text: memoryview) -> str:
+    there = bytes(text[:256]).strip()[:40].decode("utf-8", "replace")
+    return repr(there)
+
+
+BATCH: Final = 4096
+"""Records of a batch, unless a transaction is longer; of such a one four times as many."""
+
+_BYTES: Final = 16 << 20
+_LATIN: Final = "iso-8859-1"
+_TRUE: Final = frozenset({"true", "1", "yes"})
+_NULLS: Final = ("isNull", "isnull", "is_null", "null", "nil", "xsi:nil")
+_MISSING: Final = ("missing", "isMissing", "ismissing")
+
+
+# --- elements ---------------------------------------------------------------------------------------------------------
+
+
+def parse_element(text: bytes, complete: bool = True) -> Record:
+    """The record of an ``operation`` or ``dbupdate`` element in UTF-8; of one that is not ``complete`` what is in its
+    beginning. Raises ValueError that says what is wrong and at which byte."""
+    parser = expat.ParserCreate("utf-8")
+    builder = _Builder()
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data.append
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse
+    try:
+        parser.Parse(text, complete)
+    except expat.ExpatError as reason:
+        found = expat.ErrorString(reason.code)
+        raise ValueError(f"expected XML, found {found} at byte {parser.ErrorByteIndex}") from None
+    finally:
+        parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
+    if builder.attributes is None:
+        raise ValueError("expected an element, found none")
+    table, operation = builder.attributes.get("table"), builder.attributes.get("type")
+    before, after = builder.images["before"] or None, builder.images["after"] or None
+    return Record(table, operation, builder.attributes, builder.tokens, before, after, builder.keys, complete=complete)
+
+
+class _Refused(ValueError):  # noqa: N818  (its message becomes part of the sentence of the problem)
+    pass
+
+
+def _refuse(*_: Any) -> None:
+    raise _Refused("a document type or an entity is declared, which exports do not do")
+
+
+class _Builder:
+    """Collects the parts of an element from the events of the parser."""
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, str] | None = None
+        self.tokens: dict[str, str | None] = {}
+        self.images: dict[str, dict[str, str | None]] = {"before": {}, "after": {}}
+        self.keys: list[str] = []
+        self.data: list[str] = []
+        self.column: str | None = None
+        self.null = self.missing = False
+        self.part = "after"  # the image of FORMATXML's columns
+        self.token: str | None = None
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.data.clear()
+        if name in ("before", "after"):
+            self.null = bool(attributes) and _is_flagged(attributes, _NULLS)
+            self.missing = bool(attributes) and _is_flagged(attributes, _MISSING)
+        elif name in ("col", "column"):
+            self.column = attributes.get("name", "")
+            status = attributes.get("status", "").lower()
+            self.null = status == "null" or (len(attributes) > 1 and _is_flagged(attributes, _NULLS))
+            self.missing = status == "missing"
+            if attributes.get("key", "").lower() in _TRUE:
+                self.keys.append(self.column)
+        elif name == "token":
+            self.token = attributes.get("name")
+        elif self.attributes is None:
+            self.attributes = attributes
+            self.part = "before" if attributes.get("image", "").lower() == "before" else "after"
+
+    def end(self, name: str) -> None:
+        if name in ("column", "before", "after"):
+            if self.column is not None and not self.missing:
+                image = self.images[self.part if name == "column" else name]
+                image[self.column] = None if self.null else "".join(self.data)
+        elif name == "Name":
+            self.token = "".join(self.data)
+        elif name == "Value" or (name == "token" and self.token is not None and self.token not in self.tokens):
+            self.tokens[self.token or ""] = "".join(self.data)
+            self.token = None if name == "token" else self.token
+        self.data.clear()
+
+
+def _is_flagged(attributes: Mapping[str, str], flags: Sequence[str]) -> bool:
+    """Is one of the flags true?"""
+    return any(attributes.get(flag, "").lower() in _TRUE for flag in flags)
+
+
+def _decoded(text: bytes, encoding: str | None) -> tuple[bytes, bool]:
+    """A text in UTF-8, and whether it is not in the ``encoding`` that the file declares. Without a declaration it is
+    UTF-8 if it can be, else ISO 8859-1, the default of FORMATXML."""
+    if text.isascii():
+        return text, False
+    try:
+        return text.decode(encoding or "utf-8").encode("utf-8", "replace"), False
+    except (UnicodeError, LookupError):
+        return text.decode(_LATIN).encode(), encoding is not None
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Ids:
+    """The attributes of a transaction's tag, and the ids in the tokens of its records. ``complete``: the tokens of all
+    of its records were read."""
+
+    transaction: Transaction
+    attributes: Mapping[str, str]
+    xid: str | None = None
+    csn: str | None = None
+    complete: bool = False
+
+    def take(self, tokens: Mapping[str, str | None]) -> str | None:
+        """Adds the tokens of one more record; returns a sentence where they disagree with those before."""
+        wrong = None
+        for name, value in tokens.items():
+            role = role_of_token(name)
+            if not value or role is None:
+                continue
+            known = getattr(self, role)
+            if known is None:
+                setattr(self, role, value)
+            elif known != value:
+                what = "id" if role == "xid" else "commit sequence number"
+                wrong = f"{name} is {value}, but the transaction's {what} is {known}"
+        return wrong
+
+    @property
+    def is_known(self) -> bool:
+        """Are both ids known?"""
+        return self.xid is not None and self.csn is not None
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The pieces of a batch, by index: ``records`` (those that are cut off with their complete fields), ``wrong``:
+    problem and sentence of what cannot be decoded, ``notes``: other problems, ``ids`` of the transaction."""
+
+    records: dict[int, Record] = field(default_factory=dict)
+    wrong: dict[int, tuple[Problem, str]] = field(default_factory=dict)
+    notes: list[tuple[int, Problem, str]] = field(default_factory=list)
+    ids: list[_Ids | None] = field(default_factory=list)
+
+
+class XmlReader:
+    """Reads the records of one file, in order. ``view`` is the decompressed file, ``location`` its path, index and the
+    unit of offsets, ``encoding`` the one it declares (None: none)."""
+
+    def __init__(self, view: memoryview, location: tuple[str, int, str], encoding: str | None) -> None:
+        self.view, self.location, self.encoding = view, location, encoding
+        self._before: tuple[int, str | None] | None = None  # transaction and table of the record before: a before image
+        self._ids: _Ids | None = None
+
+    def batches(self, start: int, stop: int) -> Iterator[list[Piece]]:
+        """The pieces of ``[start, stop)`` in batches; transactions are kept together up to a limit."""
+        found: list[Piece] = []
+        for piece in pieces(self.view, start, stop):
+            found.append(piece)
+            many, size = len(found), piece.stop - found[0].start
+            if many >= BATCH or size >= _BYTES:
+                inside = piece.transaction is not None and not (piece.ends or piece.unended)
+                if not inside or many >= 4 * BATCH or size >= 4 * _BYTES:
+                    yield found
+                    found = []
+        if found:
+            yield found
+
+    def decode(self, found: Sequence[Piece], stop: int) -> Decoded:
+        """Decodes neighbouring pieces; ``stop`` is the end of the split that they are in."""
+        decoded = Decoded()
+        for at, piece in enumerate(found):
+            ids = self._ids_of(piece)
+            decoded.ids.append(ids)
+            if piece.what is What.FILLER or piece.what is What.EMPTY:
+                continue
+            text, is_undeclared = _decoded(self._bytes(piece), self.encoding)
+            complete = piece.what is What.ELEMENT
+            try:
+                if not complete:
+                    code = Problem.TRUNCATED if piece.cut else Problem.MALFORMED
+                    decoded.wrong[at] = code, piece.reason or "bytes that are not a record"
+                record = parse_element(text, complete)
+            except ValueError as reason:
+                decoded.wrong.setdefault(at, (Problem.MALFORMED, str(reason)))
+            else:
+                decoded.records[at] = self._in_transaction(decoded, at, record, ids)
+                if complete and is_undeclared:
+                    sentence = f"the text is not in {self.encoding}, which the file declares; it is read as ISO 8859-1"
+                    decoded.notes.append((at, Problem.CHARSET, sentence))
+            if at in decoded.wrong:
+                self._before = None
+                if piece.transaction is not None:
+                    decoded.notes.append((at, Problem.GAP, UNREADABLE))
+        last = found[-1] if found else None
+        if last is not None and last.transaction is not None and not (last.ends or last.unended):
+            self._look_ahead(last, stop)
+        return decoded
+
+    def _bytes(self, piece: Piece) -> bytes:
+        """The element of a piece; of one that is cut off everything up to the end of its last tag; else nothing."""
+        if piece.first < 0 or (piece.what is not What.ELEMENT and not piece.cut):
+            return b""
+        text = bytes(self.view[piece.first : piece.last])
+        return text[: text.rfind(b">") + 1] if piece.cut else text
+
+    def _ids_of(self, piece: Piece) -> _Ids | None:
+        one = piece.transaction
+        if one is None:
+            return None
+        if self._ids is None or self._ids.transaction.offset != one.offset:
+            attributes: Mapping[str, str] = {}
+            if one.tag is not None:
+                tag, _ = _decoded(bytes(self.view[one.tag[0] : one.tag[1]]), self.encoding)
+                with suppress(ValueError):
+                    attributes = parse_element(tag[:-1].rstrip(b"/") + b"/>").headers
+            self._ids = _Ids(one, attributes)
+        return self._ids
+
+    def _look_ahead(self, last: Piece, stop: int) -> None:
+        """Reads on for the ids of a transaction that continues after the batch."""
+        ids = self._ids
+        if ids is None or ids.complete or ids.is_known:
+            return
+        ids.complete = True
+        for piece in pieces(self.view, last.stop, stop, replace(ids.transaction)):
+            if piece.transaction is None or piece.transaction.offset != ids.transaction.offset:
+                return
+            text = self._bytes(piece) if piece.what is What.ELEMENT else b""
+            if b"<token" in text:
+                with suppress(ValueError):
+                    ids.take(parse_element(_decoded(text, self.encoding)[0]).tokens)
+            if piece.ends or ids.is_known:
+                return
+
+    def _in_transaction(self, decoded: Decoded, at: int, record: Record, ids: _Ids | None) -> Record:
+        """The record with the attributes of its transaction; finds out whether it is half of an update."""
+        if ids is None:
+            return record
+        is_update = OPERATIONS.get((record.operation or "").upper()) == Operation.UPDATE
+        here = ids.transaction.offset, record.table
+        if is_update and record.headers.get("image", "").lower() == "before":
+            record.half = Kind.BEFORE
+        elif is_update and self._before == here:
+            record.half = Kind.AFTER
+        self._before = here if record.half is Kind.BEFORE else None
+        record.headers = {**record.headers, **{n: v for n, v in ids.attributes.items() if n not in record.headers}}
+        wrong = ids.take(record.tokens)
+        if wrong is not None:
+            decoded.notes.append((at, Problem.CONFLICT, wrong))
+        return record
+
+    # --- events
+
+    def events(self, found: Sequence[Piece], stop: int, to_utc: ToUtc | None, wanted: Wanted) -> pa.RecordBatch:
+        """The events of neighbouring pieces; ``stop`` is the end of the split that they are in."""
+        decoded = self.decode(found, stop)
+        events: list[Event] = []
+        for at, piece in enumerate(found):
+            event: Event = {}
+            wrong, record, ids = decoded.wrong.get(at), decoded.records.get(at), decoded.ids[at]
+            if wrong is not None:
+                note(event, *wrong)
+            facts = {} if ids is None else self._transaction(event, piece, ids)
+            if record is not None:
+                event_of(record, wanted.images, event, facts, ids is not None)
+            if wrong is not None:
+                event["kind"] = Kind.MALFORMED
+            elif piece.what is What.FILLER:
+                event["kind"] = Kind.FILLER
+            elif piece.what is What.EMPTY:
+                event.update(
+                    kind=Kind.CONTROL, record_type="transaction", headers={} if ids is None else ids.attributes
+                )
+            events.append(event)
+        for at, code, sentence in decoded.notes:
+            note(events[at], code, sentence)
+        given = {
+            "offset": pa.array([piece.start for piece in found]),
+            "length": pa.array([piece.stop - piece.start for piece in found]),
+        }
+        if wanted.raw:
+            given["raw"] = pa.array([bytes(self.view[piece.start : piece.stop]) for piece in found], pa.binary())
+        return events_batch(events, self.location, given, to_utc, wanted)
+
+    def _transaction(self, event: Event, piece: Piece, ids: _Ids) -> dict[str, str | None]:
+        """Sets id, order and end of the transaction; returns the headers that name them in every record."""
+        event["transaction_id"] = ids.xid or f"~{self.location[1]}:{ids.transaction.offset}"
+        facts = {"csn": ids.csn, "xid": ids.xid, "TransInd": None}
+        if piece.what is What.MALFORMED:
+            return facts
+        event["event_no"], event["last_in_transaction"] = piece.number or None, piece.ends
+        has_tag = ids.transaction.tag is not None
+        if piece.number == 1 and not has_tag:
+            note(event, Problem.NO_BEGIN, "the tag that opens the transaction is missing")
+        if piece.unended:
+            note(event, Problem.OPEN_TRANSACTION, "the tag that ends the transaction is missing")
+        is_first = piece.number <= 1 and has_tag
+        facts["TransInd"] = ("3" if piece.ends else "0") if is_first else ("2" if piece.ends else "1")
+        return facts
+
+
+_MOST: Final = 100_000
+"""Tags and texts of a record; what stands behind so many is not taken apart."""
+
+_DEEPEST: Final = 200
+# `|(?!)` in a possessive group: tests/possessive.py says what for
+_SECTION: Final = re.compile(rb"<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+|(?!))*+\]\]>")
+_PIECE: Final = re.compile(
+    rb"(?P<comment><!--(?:[^-]++|-(?!-)|(?!))*+-->|<[?!][^<>]*+>)"
+    rb"|<(?P<slash>/?)(?P<name>[A-Za-z_:\x80-\xff][^\s<>/=\"']*+)(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+'|(?!))*+>"
+    rb"|(?P<text>[^<]++)|<"
+)
+_ATTRIBUTE: Final = re.compile(rb"([^\s=<>\"'/]+)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)')")
+_ENTITIES: Final = {"&quot;": '"', "&apos;": "'"}
+_NUMBER: Final = re.compile(r"&#(?:x([0-9A-Fa-f]{1,6})|([0-9]{1,7}));")
+_MEANINGS: Final = {
+    "transaction": "a transaction; its timestamp is that of its commit and has no zone",
+    "dbupdate": "one change of a row",
+    "operation": "one operation",
+    "columns": "the columns that the record has",
+    "tokens": "tokens of the trail record",
+    "before": "the value before the change",
+    "after": "the value after the change",
+    "Name": "name of the token",
+    "Value": "value of the token",
+}
+
+
+@dataclass(slots=True)
+class _Open:
+    """An element that is open: its name, where it begins, its tag's attributes, and what was found in it."""
+
+    name: str
+    start: int
+    attributes: dict[str, str]
+    parts: list[Field] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+def xml_fields(record: bytes) -> Field:
+    """The tree of one record of an XML export. Every byte is in one leaf, whatever the bytes are. Never raises."""
+    return _Tree(record).run()
+
+
+class _Tree:
+    def __init__(self, record: bytes) -> None:
+        self.record = record
+        self.stack = [_Open("record", 0, {})]
+        self.sections = record.rfind(b"]]>")  # behind it no section has an end
+
+    def run(self) -> Field:
+        at, count = 0, 0
+        record = self.record
+        while at < len(record) and count < _MOST:
+            at = self.piece(at)
+            count += 1
+        if at < len(record):
+            self.leaf("rest", at, len(record), "the rest, which is not dissected")
+        while len(self.stack) > 1:
+            self.close(len(record), Problem.MALFORMED)
+        whole = self.stack[0]
+        return Field("record", 0, len(record), record, None, "a record of an XML export", tuple(whole.parts))
+
+    def piece(self, at: int) -> int:
+        """Takes what stands at a place; returns the place behind it."""
+        section = _SECTION.match(self.record, at) if at < self.sections else None
+        if section is not None:
+            text = section[0][9:-3].decode("utf-8", "replace")
+            self.text(at, section.end(), text, "text in a CDATA section")
+            return section.end()
+        found = _PIECE.match(self.record, at)
+        end = at + 1 if found is None else found.end()
+        if found is not None and found["text"] is not None:
+            raw = found["text"]
+            self.text(at, end, _plain(raw), "blank space" if not raw.strip() else "text")
+        elif found is not None and found["comment"] is not None:
+            self.leaf("declaration", at, end, "a declaration or a comment, not part of a change")
+        elif found is not None and found["name"] is not None:
+            self.tag(found, found["name"].decode("utf-8", "replace"), bool(found["slash"]))
+        else:
+            self.leaf(
+                "unreadable", at, end, "expected a tag, found a bracket that does not begin one", Problem.MALFORMED
+            )
+        return end
+
+    def tag(self, found: re.Match[bytes], name: str, closing: bool) -> None:
+        start, end = found.span()
+        if closing:
+            if name not in [one.name for one in self.stack[1:]]:
+                said = f"the closing tag of an element {name} that is not open"
+                self.leaf("closing", start, end, said, None if name == "transaction" else Problem.MALFORMED)
+                return
+            while self.stack[-1].name != name:
+                self.close(start, Problem.MALFORMED)
+            self.leaf("closing", start, end, "closing tag")
+            self.close(end)
+            return
+        attributes = {_plain(key): _plain(one or other) for key, one, other in _ATTRIBUTE.findall(found[0])}
+        whole = found[0].endswith(b"/>") or len(self.stack) > _DEEPEST
+        if name == "transaction" and len(self.stack) == 1:
+            whole = True  # its end belongs to another record
+        self.stack.append(_Open(name, start, attributes))
+        self.opening(start, found)
+        if whole:
+            self.close(end)
+
+    def opening(self, start: int, found: re.Match[bytes]) -> None:
+        """The opening tag, with a leaf for each attribute."""
+        end = found.end()
+        parts: list[Field] = []
+        at = start
+        for attribute in _ATTRIBUTE.finditer(self.record, start, end):
+            first, last = attribute.span()
+            if first > at:
+                parts.append(self.made("tag", at, first, None, "tag"))
+            name, one, other = attribute.groups()
+            value = _plain(one if one is not None else other)
+            parts.append(self.made(_plain(name), first, last, value, field_meaning(_plain(name), value)))
+            at = last
+        if at < end:
+            parts.append(self.made("tag", at, end, None, "tag"))
+        raw = self.record[start:end]
+        children = tuple(parts) if len(parts) > 1 else ()
+        self.stack[-1].parts.append(Field("opening", start, end - start, raw, None, "opening tag", children))
+
+    def text(self, start: int, end: int, value: str, meaning: str) -> None:
+        self.stack[-1].texts.append(value)
+        self.stack[-1].parts.append(self.made("text", start, end, value, meaning))
+
+    def leaf(self, name: str, start: int, end: int, meaning: str, problem: Problem | None = None) -> None:
+        self.stack[-1].parts.append(self.made(name, start, end, None, meaning, problem))
+
+    def made(
+        self, name: str, start: int, end: int, value: str | None, meaning: str, problem: Problem | None = None
+    ) -> Field:
+        return Field(name, start, end - start, self.record[start:end], value, meaning, (), problem)
+
+    def close(self, end: int, problem: Problem | None = None) -> None:
+        """Ends the innermost element."""
+        one = self.stack.pop()
+        name, value = one.name, None
+        meaning = _MEANINGS.get(name, "")
+        attributes = one.attributes
+        if name in ("col", "column"):
+            meaning = f"the column {attributes.get('name', '')}"
+            if attributes.get("key", "").lower() == "true":
+                meaning += ", part of the key"
+        elif name == "token":
+            meaning = token_meaning(attributes["name"]) if "name" in attributes else "a token of the trail record"
+        if problem is not None:
+            meaning = f"expected the closing tag of {name}, found none"
+        elif not any(part.children and part.name != "opening" for part in one.parts):
+            value = self.value(one)
+        raw = self.record[one.start : end]
+        shown = attributes.get("name", name) if name in ("col", "column", "token") else name
+        made = Field(shown, one.start, end - one.start, raw, value, meaning, tuple(one.parts), problem)
+        self.stack[-1].parts.append(made)
+
+    def value(self, one: _Open) -> str | None:
+        """The text of an element that holds no others; None for NULL and for what is missing."""
+        said = {name.lower(): value.lower() for name, value in one.attributes.items()}
+        if said.get("status") == "null" or "true" in (said.get("missing"), said.get("isnull")):
+            return None
+        return "".join(one.texts) if one.texts or one.name in ("column", "before", "after", "Value") else None
+
+
+def _plain(raw: bytes) -> str:
+    text = raw.decode("utf-8", "backslashreplace")
+    return unescape(_NUMBER.sub(_character, text), _ENTITIES) if "&" in text else text
+
+
+def _character(found: re.Match[str]) -> str:
+    code = int(found[1], 16) if found[1] else int(found[2])
+    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else found[0]

@@ -1,0 +1,551 @@
+"""Exports of trail records as files: what one is, where it can be cut, its events and its summary
+(docs/formats/goldengate.md §8).
+
+Events: ``table_version`` is ``schema.table@1``. ``transaction_id`` is that of the tokens or of ``xid``; a FORMATXML
+transaction without one is ``~<file_index>:<offset>``. ``headers`` has every field and token by its own name, and
+``csn``, ``xid`` and ``TransInd`` (0 first, 1 between, 2 last, 3 only) where the record or its transaction tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats import messages as containers
+from cdcwb.formats.base import EVERYTHING, Field, Recognition, TableRequest, Wanted
+from cdcwb.formats.event_batch import text_array
+from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.goldengate.decode.exports import (
+    Names,
+    Number,
+    Record,
+    ToUtc,
+    names_of,
+    position_of,
+    times_of,
+    typed_rows,
+)
+from cdcwb.formats.goldengate.decode.json import (
+    decode_messages,
+    events_of_messages,
+    has_literals,
+    json_fields,
+    message_counts,
+)
+from cdcwb.formats.goldengate.decode.xml import TOKEN, XmlReader, boundaries, xml_fields
+from cdcwb.formats.json_values import MARK
+from cdcwb.formats.messages import Container, Messages
+from cdcwb.formats.messages.container import SPLIT_SIZE
+from cdcwb.formats.selecting import select
+from cdcwb.words import plural
+
+__all__ = [
+    "OPTIONS",
+    "ColumnFacts",
+    "ExportFile",
+    "Number",
+    "Settings",
+    "Summary",
+    "fields",
+    "parts",
+    "probe",
+    "read",
+    "read_messages",
+    "read_table",
+    "recognise",
+    "record_at",
+    "scan",
+    "scan_messages",
+]
+
+
+_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_POINT: Final = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?\Z")
+_LONG: Final = 18
+_MOST: Final = 38  # digits of a decimal
+
+
+@dataclass(slots=True)
+class ColumnFacts:
+    """What all values of a column are: kinds are ``text``, ``number`` and ``boolean``. ``whole`` and ``fraction`` are
+    the most digits of numbers before and behind the point, ``exponent``: one of them has an exponent."""
+
+    kinds: set[str] = field(default_factory=set)
+    whole: int = 0
+    fraction: int = 0
+    exponent: bool = False
+
+    def add(self, other: ColumnFacts) -> None:
+        """Takes in what other values of the column are."""
+        self.kinds |= other.kinds
+        self.whole, self.fraction = max(self.whole, other.whole), max(self.fraction, other.fraction)
+        self.exponent |= other.exponent
+
+    @property
+    def kind(self) -> str:
+        """``number``, ``boolean``, or ``text`` for everything else."""
+        return next(iter(self.kinds)) if len(self.kinds) == 1 else "text"
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Numbers as int64, else as decimals, with exponents as float64; truth values; all else as text."""
+        if self.kind == "boolean":
+            return pa.bool_()
+        if self.kind != "number":
+            return pa.string()
+        if self.exponent:
+            return pa.float64()
+        if not self.fraction and self.whole <= _LONG:
+            return pa.int64()
+        digits = self.whole + self.fraction
+        return pa.decimal128(digits, self.fraction) if digits <= _MOST else pa.string()
+
+    def texts(self, values: pa.StringArray) -> None:
+        """Takes in values that have no type of their own: numbers if all of them are."""
+        there = values.drop_null()
+        if not len(there):
+            return
+        if self.kinds == {"text"}:
+            return
+        if pc.all(pc.match_substring_regex(there, _NUMBER)).as_py():
+            self.numbers(there.to_pylist())
+        else:
+            self.kinds.add("text")
+
+    def numbers(self, texts: Iterable[str]) -> None:
+        """Takes in numbers by their digits."""
+        self.kinds.add("number")
+        for text in set(texts):
+            found = _POINT.match(text)
+            if found is None:
+                self.exponent = True
+            else:
+                self.whole = max(self.whole, len(found[1]))
+                self.fraction = max(self.fraction, len(found[2] or ""))
+
+    def values(self, values: Sequence[Any]) -> None:
+        """Takes in the values of a JSON text."""
+        for kind in set(map(type, values)):
+            if kind is bool:
+                self.kinds.add("boolean")
+            elif kind is int:
+                numbers = [value for value in values if value.__class__ is int]
+                self.numbers([str(min(numbers)), str(max(numbers))])
+            elif kind is Number:
+                self.numbers(value for value in values if value.__class__ is Number)
+            elif kind is not type(None):
+                self.kinds.add("text")
+
+    def to_list(self) -> list[Any]:
+        """As a list that JSON can hold."""
+        return [sorted(self.kinds), self.whole, self.fraction, self.exponent]
+
+    @classmethod
+    def from_list(cls, raw: Sequence[Any]) -> ColumnFacts:
+        """What :meth:`to_list` gave."""
+        return cls(set(raw[0]), raw[1], raw[2], raw[3])
+
+
+@dataclass(slots=True)
+class TableFacts:
+    """One table: its ``columns`` in the order in which they were first seen, its key columns (None: not told), and how
+    many records it has."""
+
+    names: Names
+    columns: dict[str, ColumnFacts] = field(default_factory=dict)
+    keys: tuple[str, ...] | None = None
+    records: int = 0
+
+    def column(self, name: str) -> ColumnFacts:
+        """The column of this name."""
+        return self.columns.setdefault(name, ColumnFacts())
+
+    def add(self, other: TableFacts) -> None:
+        """Takes in what another stretch says of the table."""
+        for name, facts in other.columns.items():
+            self.column(name).add(facts)
+        self.keys = self.keys if self.keys is not None else other.keys
+        self.records += other.records
+
+    @property
+    def arrow_types(self) -> dict[str, pa.DataType]:
+        """The types of its columns."""
+        return {name: facts.arrow_type for name, facts in self.columns.items()}
+
+
+@dataclass(slots=True)
+class Summary:
+    """What is in a stretch of an export.
+
+    ``tables`` by label. ``first`` and ``last`` are the least and the greatest position, None where there is none.
+    ``records`` counts changes, ``timed`` those with a printed time, ``zoned`` those whose time has a zone of its own.
+    ``malformed``: place, length and sentence of the first stretch that cannot be understood.
+    """
+
+    tables: dict[str, TableFacts] = field(default_factory=dict)
+    first: str | None = None
+    last: str | None = None
+    records: int = 0
+    timed: int = 0
+    zoned: int = 0
+    malformed: tuple[int, int, str] | None = None
+
+    def add(self, other: Summary) -> None:
+        """Takes in the summary of a later stretch."""
+        for label, table in other.tables.items():
+            self.tables.setdefault(label, TableFacts(table.names)).add(table)
+        for position in (other.first, other.last):
+            self.see(position)
+        self.records += other.records
+        self.timed += other.timed
+        self.zoned += other.zoned
+        self.malformed = self.malformed or other.malformed
+
+    def see(self, position: str | None) -> None:
+        """Takes in a position."""
+        if position is not None:
+            self.first = position if self.first is None else min(self.first, position)
+            self.last = position if self.last is None else max(self.last, position)
+
+    def take(self, records: Sequence[Record], typed: bool) -> None:
+        """Takes in complete records. ``typed``: values are those of JSON, else they are texts."""
+        self.records += len(records)
+        images: dict[tuple[Names, tuple[str, ...]], list[Any]] = {}
+        for record in records:
+            self.see(position_of(record, {}))
+            names = names_of(record.table)
+            if names.label is None or record.operation is None:
+                continue
+            table = self.tables.setdefault(names.label, TableFacts(names))
+            table.records += 1
+            table.keys = table.keys or (tuple(record.keys) if record.keys else None)
+            for part in ("after", "before"):
+                image = record.columns(part)
+                if image:
+                    images.setdefault((names, tuple(image)), []).extend(image.values())
+        for (names, columns), values in images.items():
+            table = self.tables[names.label or ""]
+            for at, name in enumerate(columns):
+                column = values[at :: len(columns)]
+                if typed:
+                    table.column(name).values(column)
+                else:
+                    table.column(name).texts(text_array(column))
+        times = times_of(text_array([record.text("time") for record in records]), None)
+        self.timed += times.printed
+        self.zoned += times.zoned
+
+
+OPTIONS: Final[dict[str, str]] = dict(containers.OPTIONS)
+"""Every option of exports and what it means: those of the containers that messages come in."""
+
+_HEAD: Final = 1 << 16
+_MESSAGES: Final = 64
+_ENOUGH: Final = 1 << 20  # bytes that are unpacked to recognise a compressed file
+_NEAR: Final = 1 << 20  # bytes before a record that are read to find it
+_DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
+_SEAM: Final = re.compile(rb"\}[ \t]*\{")
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How exports are read. ``to_utc``: printed times to UTC (None: their zone is not known, so ``changed_at`` is null
+    unless a zone stands in the text)."""
+
+    to_utc: ToUtc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFile:
+    """One file with an export.
+
+    ``kind`` is json or xml. ``unit`` says what places count: ``byte`` of the decompressed file, or ``row`` (``count``
+    of them; None where bytes count). ``size``: bytes of the decompressed file; ``problem``: what is wrong with the file
+    as such; ``evidence``: why it is an export, in a sentence. JSON: ``container`` holds the messages; ``literals``:
+    they stand in Python bytes literals. XML: ``encoding`` is the one the file declares, None where it declares none.
+    """
+
+    path: str
+    kind: str
+    size: int
+    unit: str = "byte"
+    count: int | None = None
+    compression: str | None = None
+    problem: str | None = None
+    evidence: str = ""
+    container: Container | None = None
+    literals: bool = False
+    encoding: str | None = None
+
+    @property
+    def shape(self) -> str:
+        """What holds the records, in a word."""
+        return self.container.kind if self.container is not None else "xml"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> ExportFile:
+        """The file that :meth:`to_dict` gave."""
+        held = raw.get("container")
+        return cls(**{**raw, "container": None if held is None else Container.from_dict(held)})
+
+
+# --- what a file is ---------------------------------------------------------------------------------------------------
+
+
+def recognise(path: str, options: Mapping[str, Any]) -> Recognition:
+    """How sure it is that a file is an export, from its beginning. Never raises for what is in the file."""
+    try:
+        source = open_source(path, "binary", _ENOUGH)
+        try:
+            head = source.read(0, _HEAD).tobytes()
+        finally:
+            source.close()
+        found = _xml(head)
+        if found is not None:
+            return Recognition(0.98, [f"{path}: {found}"], "xml")
+        container, literals = _container(path, options, head, _ENOUGH)
+        good, looked = _first(container, literals)
+    except CaptureError as reason:
+        return Recognition(0.0, [str(reason)])
+    if not good:
+        return Recognition(0.0, ["no message of GoldenGate's was found"])
+    evidence = f"{path}: {good} of the first {looked} messages are GoldenGate's"
+    return Recognition(0.97 if 2 * good >= looked else 0.7, [container.evidence, evidence], container.kind)
+
+
+def _xml(head: bytes) -> str | None:
+    """Why a file is an XML export; None where it is none."""
+    if head.removeprefix(MARK).lstrip()[:1] == b"{":
+        return None
+    for token in TOKEN.finditer(head):
+        if token[2] is None or token[1]:
+            continue
+        names = {name for name in (b"table", b"type", b"timestamp") if re.search(rb"\s%s\s*=" % name, token[0])}
+        if token[2] == b"transaction" and b"timestamp" in names:
+            return "a transaction element with a timestamp, as FORMATXML writes it"
+        if token[2] == b"dbupdate" and {b"table", b"type"} <= names:
+            return "a dbupdate element with a table and a type, as FORMATXML writes it"
+        if token[2] == b"operation" and {b"table", b"type"} <= names:
+            return "an operation element with a table and a type"
+    return None
+
+
+def _container(path: str, options: Mapping[str, Any], head: bytes, limit: int | None = None) -> tuple[Container, bool]:
+    """What holds the messages of a file, and whether they stand in bytes literals."""
+    given = {name: value for name, value in options.items() if name in OPTIONS}
+    if str(given.get("container", "auto")) in ("auto", "lines", "") and _in_literals(head):
+        found = containers.probe(path, {"container": "lines", "encoding": "text"}, limit)
+        evidence = "lines of Python bytes literals with JSON objects"
+        return replace(found, settings={"encoding": "text"}, evidence=evidence), True
+    found = containers.probe(path, given, limit)
+    if str(given.get("container", "auto")) in ("auto", "") and _SEAM.search(head):
+        return _with_joined(found, given, head, limit), False
+    return found, False
+
+
+def _with_joined(found: Container, given: Mapping[str, Any], head: bytes, limit: int | None) -> Container:
+    """The container of a file in whose lines objects stand one behind the other: the first of them may have been taken
+    for a key, or what stands before them for no part of the lines."""
+    if found.kind == "lines" and "fields" in found.settings:
+        evidence = "lines of consecutive JSON objects"
+        bare = replace(found, settings={"encoding": "text"}, evidence=evidence)
+        good, looked = _first(bare, False)
+        return bare if good == looked > 0 else found
+    if found.kind == "documents" and head.removeprefix(MARK).lstrip()[:1] != b"{":
+        lines = containers.probe(found.path, {**given, "container": "lines"}, limit)
+        good, looked = _first(lines, False)
+        return lines if 2 * good > looked else found
+    return found
+
+
+def _in_literals(head: bytes) -> bool:
+    """Do the lines of a file's beginning hold more literals than objects of their own?"""
+    if not has_literals(head):
+        return False
+    lines = head.split(b"\n")
+    plain = sum(line.lstrip()[:1] == b"{" for line in lines)
+    return sum(map(has_literals, lines)) > plain
+
+
+def _first(container: Container, literals: bool) -> tuple[int, int]:
+    """How many of a file's first messages are GoldenGate's, and how many were looked at."""
+    for start, stop in containers.parts(container)[:1]:
+        for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
+            valid, count = message_counts(messages, literals)
+            if count:
+                return valid, count
+    return 0, 0
+
+
+def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
+    """What one file is. Raises CaptureError for a file that cannot be read, OptionError for an option that cannot be
+    used."""
+    source = open_source(path, "binary")
+    try:
+        head = source.read(0, _HEAD).tobytes()
+        found = _xml(head)
+        if found is not None:
+            declared = _DECLARED.search(head)
+            encoding = None if declared is None else declared[1].decode("ascii")
+            evidence = f"{found}; its encoding is {encoding or 'not declared'}"
+            return ExportFile(
+                path,
+                "xml",
+                source.size,
+                compression=source.compression,
+                problem=source.problem,
+                evidence=evidence,
+                encoding=encoding,
+            )
+    finally:
+        source.close()
+    container, literals = _container(path, options, head)
+    return ExportFile(
+        path,
+        "json",
+        container.size,
+        container.unit,
+        container.count,
+        container.compression,
+        container.problem,
+        container.evidence,
+        container,
+        literals,
+    )
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
+    """Runs ``[start, stop)`` of a file, in its unit, that can be read apart; together they are all of it. XML is cut
+    where an operation or a transaction begins, which takes a look at the whole file."""
+    if file.container is not None:
+        return containers.parts(file.container, split_size)
+    if file.compression is not None or file.size <= split_size:
+        return [(0, file.size)] if file.size else []
+    source = open_source(file.path, "binary")
+    try:
+        starts = boundaries(_view(source), split_size)
+        return list(zip(starts, [*starts[1:], source.length], strict=True))
+    finally:
+        source.close()
+
+
+def _view(source: Source) -> memoryview:
+    return memoryview(source.read(0, source.length))  # type: ignore[arg-type,unused-ignore]
+
+
+def scan(file: ExportFile, start: int, stop: int) -> Summary:
+    """What is in a part: tables with their columns, counts and positions."""
+    if file.container is not None:
+        return scan_messages(containers.read(file.container, start, stop), file.literals)
+    summary = Summary()
+    source = open_source(file.path, "binary")
+    try:
+        reader = XmlReader(_view(source), (file.path, 0, file.unit), file.encoding)
+        for found in reader.batches(start, stop):
+            decoded = reader.decode(found, stop)
+            summary.take([one for one in decoded.records.values() if one.complete], False)
+            if decoded.wrong and summary.malformed is None:
+                piece = found[min(decoded.wrong)]
+                summary.malformed = piece.start, piece.stop - piece.start, decoded.wrong[min(decoded.wrong)][1]
+    finally:
+        source.close()
+    return summary
+
+
+def scan_messages(batches: Iterable[Messages], literals: bool = False) -> Summary:
+    """What is in messages, which are in bytes ``literals`` or as they are."""
+    summary = Summary()
+    for messages in batches:
+        decoded = decode_messages(messages, literals)
+        summary.take([one for one in decoded.records.values() if one.complete], True)
+        if decoded.wrong and summary.malformed is None:
+            number, messages = min(decoded.wrong), decoded.messages
+            summary.malformed = int(messages.offset[number]), int(messages.length[number]), decoded.wrong[number][1]
+    return summary
+
+
+def read(
+    file: ExportFile, file_index: int, start: int, stop: int, settings: Settings, wanted: Wanted = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """The events of a part in its order, as batches of :data:`cdcwb.model.EVENTS`."""
+    place = (file.path, file_index, file.unit)
+    if file.container is not None:
+        for messages in containers.read(file.container, start, stop):
+            yield from read_messages(messages, place, settings, wanted, file.literals)
+        return
+    source = open_source(file.path, "binary")
+    try:
+        reader = XmlReader(_view(source), place, file.encoding)
+        for found in reader.batches(start, stop):
+            yield from select(reader.events(found, stop, settings.to_utc, wanted), wanted)
+    finally:
+        source.close()
+
+
+def read_messages(
+    messages: Messages, place: tuple[str, int, str], settings: Settings, wanted: Wanted, literals: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The events of some messages of one file or partition; ``place``: it, its index and the unit of places."""
+    return select(events_of_messages(messages, place, settings.to_utc, wanted, literals), wanted)
+
+
+def read_table(
+    file: ExportFile,
+    file_index: int,
+    start: int,
+    stop: int,
+    settings: Settings,
+    request: TableRequest,
+    types: Mapping[str, pa.DataType],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one table in a part, with the columns of ``types`` (those of :attr:`TableFacts.arrow_types` that are
+    asked for), as :func:`cdcwb.formats.requests.request_schema` lays them out."""
+    wanted = Wanted(kinds=frozenset({"change", "before", "after"}), tables=frozenset({request.name}))
+    for events in read(file, file_index, start, stop, settings, wanted):
+        yield typed_rows(events, request, types)
+
+
+def record_at(file: ExportFile, file_index: int, offset: int, settings: Settings) -> tuple[bytes, dict[str, Any]]:
+    """The record that holds ``offset`` (in the file's unit): its bytes, and its event as a row.
+
+    An event of a transaction that is longer than a batch may lack what later records say of it. Raises CaptureError
+    where the file ends before.
+    """
+    if file.container is not None:
+        found = containers.locate(file.container, offset)
+        events = events_of_messages(
+            found, (file.path, file_index, file.unit), settings.to_utc, EVERYTHING, file.literals
+        )
+        rows = events.to_pylist()
+        row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
+        return row["raw"] or b"", row
+    if not 0 <= offset < file.size:
+        raise CaptureError(f"the file has {plural(file.size, 'byte')}", path=file.path, offset=offset)
+    start = max(one for one, _ in [(0, 0), *parts(file, _NEAR)] if one <= offset)
+    for events in read(file, file_index, start, file.size, settings):
+        last = events.num_rows - 1
+        if offset < events.column("offset")[last].as_py() + events.column("length")[last].as_py():
+            ends = pc.add(events.column("offset"), events.column("length"))
+            at = pc.sum(pc.less_equal(ends, offset)).as_py() or 0
+            row = events.slice(at, 1).to_pylist()[0]
+            return row["raw"] or b"", row
+    raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
+
+
+def fields(record: bytes, kind: str) -> Field:
+    """The tree of one record's bytes; ``kind`` is that of its file (json, xml)."""
+    return xml_fields(record) if kind == "xml" else json_fields(record)

@@ -1,0 +1,604 @@
+"""Names, numbers and meanings of Oracle GoldenGate trail records (docs/formats/goldengate.md §3 to §5), the data type
+codes of their columns (§4.6), and what a raw trail begins with (§1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from cdcwb.model import Kind, Operation
+
+__all__ = [
+    "BINARY_SUBTYPE",
+    "CHARACTERS",
+    "COMPRESSED",
+    "DDL_ITEMS",
+    "DDL_STATEMENT",
+    "DELETE",
+    "FIELDS",
+    "FILE_HEADER_GROUPS",
+    "FILE_HEADER_TOKENS",
+    "GHDR",
+    "GHDR_FIXED",
+    "GHDR_TIME",
+    "GUESS",
+    "GUESS_FIXED",
+    "HALVES",
+    "HEADER_TOKENS",
+    "IMAGE_LETTERS",
+    "IO_TYPES",
+    "JULIAN_EPOCH_US",
+    "KEYED",
+    "LISTED",
+    "PARTITION",
+    "SIGNATURE",
+    "TOKENS",
+    "TOKEN_MEANINGS",
+    "TRANS_IND",
+    "UNIFIED",
+    "Coding",
+    "How",
+    "IoType",
+    "coding_of",
+    "field_meaning",
+    "io_type_of",
+    "is_before_image",
+    "is_known",
+    "is_raw_trail",
+    "logdump_script",
+    "shown",
+    "token_name",
+    "type_name",
+]
+
+
+JULIAN_EPOCH_US: Final = 210866760000000000
+"""1970-01-01 00:00 UTC in a trail's own time: microseconds since noon of Julian day 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class IoType:
+    """A type of record. ``kind`` and ``operation`` are what its events are; ``aliases`` are other names that Logdump or
+    its books print. ``certain``: number and name have been seen together, or are documented together."""
+
+    name: str
+    meaning: str
+    kind: Kind = Kind.CONTROL
+    operation: str | None = None
+    aliases: tuple[str, ...] = ()
+    certain: bool = True
+
+
+_C: Final = Kind.CHANGE
+IO_TYPES: Final[dict[int, IoType]] = {
+    1: IoType("Abort", "transaction aborted (NonStop)"),
+    2: IoType("Commit", "transaction committed (NonStop)"),
+    3: IoType("Delete", "row deleted: the deleted row, or its key only", _C, Operation.DELETE),
+    4: IoType("EndRollBack", "database rollback ended (NonStop)"),
+    5: IoType("Insert", "row inserted", _C, Operation.INSERT),
+    6: IoType("Prepared", "networked transaction prepared to commit (NonStop)"),
+    7: IoType("TMF-Shutdown", "transaction facility shut down (NonStop)", aliases=("TMFShutdown",)),
+    8: IoType("TransBegin", "begin of a transaction; not in use"),
+    9: IoType("TransRelease", "transaction released; not in use"),
+    10: IoType(
+        "Update", "row updated: the full image, or with Partition 4 key and changed columns", _C, Operation.UPDATE
+    ),
+    11: IoType("UpdateComp", "row updated, compressed by the audit facility (NonStop)", _C, Operation.UPDATE),
+    12: IoType("FileAlter", "attributes of a file altered (NonStop)"),
+    13: IoType("FileCreate", "file created (NonStop)"),
+    14: IoType("FilePurge", "file purged (NonStop)"),
+    15: IoType("FieldComp", "row updated: key and changed columns only", _C, Operation.UPDATE),
+    16: IoType("FileRename", "file renamed (NonStop)"),
+    17: IoType("AuxPointer", "pointer to an auxiliary audit trail (NonStop)"),
+    18: IoType("NetworkCommit", "networked transaction committed (NonStop)"),
+    19: IoType("NetworkAbort", "networked transaction aborted (NonStop)"),
+    20: IoType("CurrentPos", "recorded position in the audit trail"),
+    89: IoType("SQL/MX DDL OP", "DDL of SQL/MX (NonStop)"),
+    90: IoType("GGSSQLCol", "SQL table columns were added or changed"),
+    100: IoType("GGSPurgedata", "table truncated: all of its rows were deleted", _C, Operation.TRUNCATE),
+    101: IoType("GGSPurge", "file purged (NonStop)", aliases=("GGSPurgeFile", "GGSPurge(File)")),
+    102: IoType("GGSCreate", "file created (NonStop)", aliases=("GGSCreateFile", "GGSCreate(File)")),
+    103: IoType("GGSAlter", "file altered (NonStop)", aliases=("GGSAlterFile", "GGSAlter(File)")),
+    104: IoType("GGSRenameFile", "file renamed (NonStop)", aliases=("GGSRename",), certain=False),
+    105: IoType("GGSSetMode", "file mode set (NonStop)", certain=False),
+    106: IoType("GGSChangeLabel", "file label changed (NonStop)", certain=False),
+    107: IoType("GGSControl", "file control operation (NonStop)", certain=False),
+    115: IoType("GGSPKUpdate", "key updated: the old key, then the new columns", _C, Operation.UPDATE),
+    116: IoType("LargeObject", "a segment of a large object of the preceding record", Kind.FRAGMENT),
+    132: IoType("GGSSequence", "number of a sequence", aliases=("Sequence",), certain=False),
+    134: IoType(
+        "GGSUnifiedUpdate", "row updated: before and after image in one record", _C, Operation.UPDATE, certain=False
+    ),
+    135: IoType("GGSUnifiedPKUpdate", "key updated: before and after image in one record", _C, Operation.UPDATE),
+    140: IoType(
+        "Upsert",
+        "row updated, or inserted if it did not exist",
+        _C,
+        Operation.UPDATE,
+        aliases=("GGSUpsert",),
+        certain=False,
+    ),
+    150: IoType(
+        "RestartAbend",
+        "Extract restarted after an abend: the open transaction is rolled back",
+        Kind.ROLLBACK,
+        certain=False,
+    ),
+    151: IoType("RestartOK", "Extract restarted after a clean stop"),
+    152: IoType("RecoveryEnd", "Extract's recovery ended", certain=False),
+    160: IoType("DDLOP", "DDL statement", _C, Operation.DDL, aliases=("DDL",)),
+    161: IoType("RecordFragment", "the continuation of a record that did not fit", Kind.FRAGMENT, certain=False),
+    170: IoType("Metadata", "definition of a database or of a table", Kind.SCHEMA),
+    200: IoType("GGSBulkIO", "block of many rows (NonStop)", aliases=("BulkIO",), certain=False),
+    201: IoType("GGSFileClose", "file closed (NonStop)", certain=False),
+    202: IoType("LoggerTS", "time of a Logger (NonStop)", certain=False),
+    203: IoType("ExtractTS", "time of an Extract", certain=False),
+    204: IoType("CollectTS", "time of a Collector", certain=False),
+    205: IoType("GGSComment", "comment", certain=False),
+}
+"""Record types by number (§3.6). Trails hold others, too: what is not listed passes through by its number."""
+
+
+LISTED: Final = (3, 5, 10, 11, 15, 140)
+"""Record types whose body is a list of columns (§4.1)."""
+
+KEYED: Final = 115
+"""The record type whose body is the old key in front of a list of columns (§4.5)."""
+
+COMPRESSED: Final = (11, 15, 115, 134, 135)
+"""Record types of updates that have the key and the columns that were written, and no others (§4.4)."""
+
+UNIFIED: Final = (134, 135)
+"""Record types whose body is the before image in front of the after image (§4.5)."""
+
+HALVES: Final = (10, 11, 15, 115)
+"""Record types of updates that may come as two records, one with the before image and one with the after image
+(§4.5)."""
+
+DELETE: Final = 3
+
+
+def is_before_image(io_type: int | None, side: int | None) -> bool:
+    """Is the body of a record of one image the before image? ``side``: code of ``B`` or ``A``, by BeforeAfter or by the
+    image line; an update without either has the after image (§4.5)."""
+    return io_type == DELETE or (io_type in HALVES and side == ord("B"))
+
+
+def _plain(name: str) -> str:
+    return name.replace(" ", "").casefold()
+
+
+_BY_NAME: Final = {_plain(name): number for number, kind in IO_TYPES.items() for name in (kind.name, *kind.aliases)}
+
+
+def io_type_of(name: str) -> int | None:
+    """The number of a record type by its printed name, in any case; None for a name that is not known."""
+    return _BY_NAME.get(_plain(name))
+
+
+TOKENS: Final[dict[int, str]] = {
+    0x36: "TRANID",
+    0x44: "DDL",
+    0x4C: "LOGCSN",
+    0x52: "ORAROWID",
+    0x74: "ORATAG",
+}
+"""Names of the tokens behind a record, by their ids (§5.7)."""
+
+
+TOKEN_MEANINGS: Final[dict[str, str]] = {
+    "TRANID": "the transaction's id (Oracle: undo segment, slot and sequence)",
+    "DDL": "owner, object, version, compatibility and a flag of a DDL record",
+    "LOGCSN": "commit sequence number: commit order in the source",
+    "ORAROWID": "row id of the row in Oracle",
+    "ORATAG": "Oracle's tag of the redo record",
+}
+"""What the tokens hold, by name."""
+
+
+def token_name(number: int, printed: str | None = None) -> str:
+    """How a token is called: by its printed name, else by what is known of its id, else ``token x6c``."""
+    return printed or TOKENS.get(number) or f"token x{number:02x}"
+
+
+HEADER_TOKENS: Final[dict[str, str]] = {
+    "G": "the complete record with its header and trailer tokens; this record's RBA plus this length is the next RBA",
+    "H": "the record header",
+    "D": "the record's data",
+    "T": "GoldenGate's own tokens",
+    "U": "user tokens",
+    "Z": "the record's trailer, which repeats the length of G",
+}
+"""The tokens that a record consists of, by letter (§3.7)."""
+
+GHDR: Final[tuple[tuple[str, int, int], ...]] = (
+    ("Hdr-Ind", 0, 1),
+    ("Partition", 1, 1),
+    ("UndoFlag", 2, 1),
+    ("BeforeAfter", 3, 1),
+    ("RecLength", 4, 2),
+    ("IOType", 6, 1),
+    ("OrigNode", 7, 1),
+    ("AuditPos", 16, 4),
+    ("AuditRBA", 24, 4),
+    ("DDR index", 24, 2),
+    ("TDR index", 26, 2),
+    ("TransInd", 28, 1),
+    ("FormatType", 29, 1),
+    ("SyskeyLen", 30, 1),
+    ("Incomplete", 31, 1),
+    ("Continued", 32, 1),
+    ("RecCount", 33, 1),
+)
+"""Name, place and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
+record has DDR and TDR index, any other AuditRBA."""
+
+GHDR_TIME: Final = (8, 8)
+"""Place and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
+
+GHDR_FIXED: Final = 34
+"""Bytes of a header token before the table's name or index, which Logdump blanks."""
+
+FILE_HEADER_GROUPS: Final[dict[int, str]] = {
+    0x30: "TrailInfo",
+    0x31: "MachineInfo",
+    0x32: "DatabaseInfo",
+    0x33: "ProducerInfo",
+    0x34: "ContinuityInfo",
+}
+"""Groups of a file header by id; those behind TrailInfo are numbered by their documented order."""
+
+FILE_HEADER_TOKENS: Final[dict[int, tuple[str, str]]] = {
+    0x30: ("Signature", "signature"),
+    0x31: ("Compatibility", "number"),
+    0x32: ("CharSet", "charset"),
+    0x33: ("CreationTime", "time"),
+    0x34: ("URI", "string"),
+    0x35: ("URIHistory", "nested"),
+    0x36: ("FileName", "string"),
+    0x37: ("MultiPart", "number"),
+    0x38: ("FileSeqno", "number"),
+    0x39: ("FileSize", "number"),
+    0x3A: ("FirstCSN", "csn"),
+    0x3B: ("LastCSN", "csn"),
+    0x3C: ("FirstIOTime", "time"),
+    0x3D: ("LastIOTime", "time"),
+}
+"""Tokens of the group TrailInfo by id: name and how its bytes are read, always big-endian (§5.1)."""
+
+DDL_STATEMENT: Final = "C1"
+"""The item of a DDL record that holds the statement."""
+
+DDL_ITEMS: Final[dict[str, str]] = {
+    "B2": "object id",
+    "B3": "owner",
+    "B4": "object name",
+    "B5": "object type",
+    "B6": "type of the DDL",
+    "B7": "sequence number of the DDL",
+    "B8": "history table",
+    "B9": "user who was logged in",
+    "C1": "text of the DDL statement",
+    "C5": "sequence number of the marker; of MySQL, the CSN",
+    "C6": "marker table",
+    "C7": "version",
+    "C8": "compatibility",
+    "C9": "whether it is valid",
+    "C10": "number of the instance",
+    "C11": "name of the instance",
+    "C12": "owner of the master object",
+    "C13": "name of the master object",
+    "C14": "object table",
+    "C15": "whether it is ignored",
+    "C17": "language setting",
+    "C18": "language setting",
+    "C19": "language setting",
+    "C20": "XML type",
+    "C21": "not known",
+    "G1": "text of the statement, of the metadata",
+    "G4": "row id of the sequence",
+}
+"""What the items of a DDL record are, by their codes (§5.3)."""
+
+TRANS_IND: Final[dict[int, str]] = {
+    0: "first record of its transaction",
+    1: "neither first nor last record of its transaction",
+    2: "last record of its transaction",
+    3: "only record of its transaction",
+}
+"""Place of a record in its transaction."""
+
+IMAGE_LETTERS: Final = b"bmes"
+"""What the image line has for each TransInd (§2.3)."""
+
+PARTITION: Final[dict[int, str]] = {
+    0x00: "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
+    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: FieldComp format too",
+    0x0C: "the row is in FieldComp format, the table is given by its TDR index",
+    0x4C: "as x0c, with the unknown bit x40",
+}
+"""What Partition says off NonStop (§3.4); of a NonStop BulkIO record it is the source partition's number, 0 to 15."""
+
+CHARACTERS: Final = frozenset({"Hdr-Ind", "BeforeAfter", "FormatType", "Continued"})
+"""Header fields that are a character."""
+
+FIELDS: Final[dict[str, str]] = {
+    "Hdr-Ind": "always E: the record was made by Extract; anything else is invalid data",
+    "Partition": "form of the data; NonStop BulkIO: the source partition, 0 to 15",
+    "UndoFlag": "NonStop: 1 if the record undoes an operation of an aborted transaction",
+    "BeforeAfter": "B: before image, A: after image (also of unified records)",
+    "RecLength": "bytes of the record's data",
+    "IO Time": "time of the operation, in the time zone of the viewer; the trail has UTC",
+    "IOType": "type of the operation",
+    "OrigNode": "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused",
+    "TransInd": "first, middle, last or only record of its transaction",
+    "FormatType": "R: read from the transaction log, F: fetched from the database",
+    "SyskeyLen": "NonStop: length of the system key (4 or 8 bytes) at the beginning of the data; 0: no system key",
+    "Incomplete": "not in use",
+    "AuditRBA": "names the transaction log (Oracle: redo sequence number; MySQL: offset in the binary log)",
+    "AuditPos": "offset in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
+    "DDR index": "number of the database definition",
+    "TDR index": "number of the table definition; 0: none",
+    "Continued": "Y: a segment that continues in a following record; N: the last segment, or an unsegmented record",
+    "RecCount": "number of segments of a large value",
+}
+"""One sentence for each header field (§3.2)."""
+
+_VALUES: Final[dict[str, dict[int, str]]] = {
+    "Hdr-Ind": {0x45: "the record was made by Extract"},
+    "UndoFlag": {
+        0: "no undo",
+        1: "NonStop: undoes an operation of an aborted transaction; what the disk process undoes for a violated "
+        "constraint is not flagged",
+    },
+    "BeforeAfter": {
+        0x41: "after image; a unified record has both images and this value",
+        0x42: "before image",
+    },
+    "TransInd": TRANS_IND,
+    "FormatType": {0x52: "read from the transaction log", 0x46: "fetched from the database"},
+    "SyskeyLen": {0: "the data does not begin with a system key"},
+    "Incomplete": {0: "not in use"},
+    "Continued": {
+        0: "the data does not continue in another record: the last segment, or an unsegmented record",
+        1: "a segment: the data continues in a following record",
+    },
+}
+_DEFINITIONS: Final = {
+    1: "definition of the database",
+    2: "definition of a table",
+    3: "reference to an earlier definition of a table",
+}
+
+
+def shown(name: str, value: int) -> str:
+    """A header value as text: the character for the four that are one, decimal for the others."""
+    if name == "Continued" and value in (0, 1):
+        return "NY"[value]
+    return chr(value) if name in CHARACTERS and 0x20 < value < 0x7F else str(value)
+
+
+def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
+    """What a header field says with this value, in a record whose other fields are ``values``."""
+    if name == "IOType":
+        kind = IO_TYPES.get(value)
+        return f"{kind.name}: {kind.meaning}" if kind is not None else "an unknown operation"
+    if name == "OrigNode":
+        return _node(value, values.get("IOType"))
+    if name == "Partition":
+        return _partition(value, values.get("IOType"))
+    if name == "SyskeyLen" and value:
+        return f"NonStop: the first {value} bytes of the data are the system key"
+    if name == "RecCount" and value > 1:
+        return f"the value has {value} segments"
+    return _VALUES.get(name, {}).get(value) or FIELDS.get(name, "")
+
+
+def _node(value: int, io_type: int | None) -> str:
+    if io_type == 170 and value in _DEFINITIONS:
+        return _DEFINITIONS[value]
+    if value == 255:
+        return "no node: the data does not come from NonStop (or, there, from node 255)"
+    if value == 0:
+        return "no node: the data does not come from NonStop (or, there, from node 0)"
+    return f"NonStop: the data came from node {value} of the cluster"
+
+
+def _partition(value: int, io_type: int | None) -> str:
+    kind = IO_TYPES.get(io_type) if io_type is not None else None
+    if kind is not None and kind.name == "GGSBulkIO":
+        return f"NonStop: the bulk operation was on source partition {value}"
+    if value in PARTITION:
+        return PARTITION[value]
+    parts = ["the row is in FieldComp format"] if value & 4 else []
+    parts += ["the table is given by its TDR index"] if value & 8 else []
+    unknown = value & ~0x0C
+    parts += [f"unknown bits x{unknown:02x}"] if unknown else []
+    return ", ".join(parts) or FIELDS["Partition"]
+
+
+class How(IntEnum):
+    """How a value is written behind its null indicator."""
+
+    GUESS = 0
+    """Nobody says: told by its bytes."""
+    TEXT = 1
+    """Two bytes of length in the record's byte order, then as many bytes of text."""
+    FIXED_TEXT = 2
+    """The same, padded with blanks at the right. The length may be missing where the text fills the column."""
+    INTEGER = 3
+    """Big-endian two's complement (or unsigned), with so many digits behind the point."""
+    FLOAT = 4
+    """IEEE 754 big-endian of 4 or 8 bytes (assumed)."""
+    DECIMAL = 5
+    """A digit a byte, the sign apart or in the high bit of a digit (assumed)."""
+    PACKED = 6
+    """A digit in each half byte, the sign in the last (assumed)."""
+    MOMENT = 7
+    """A date, time or interval as text without a length; one with a length is read as well."""
+    BINARY = 8
+    """Two bytes of length, then bytes that are no text."""
+    LOB = 9
+    """A large object's place in its record; the value comes in records of its own."""
+    UNKNOWN = 10
+    """A code that no public source explains."""
+    GUESS_FIXED = 11
+    """Nobody says, and text may be padded with blanks and without a length, as in the columns of a NonStop."""
+
+
+class Coding(NamedTuple):
+    """How the values of a column are written. ``size``: bytes that a value takes behind the null indicator, 0 if they
+    vary. ``charset``: that of the text if the type has one of its own, else empty (the database's)."""
+
+    how: How
+    size: int = 0
+    scale: int = 0
+    signed: bool = True
+    charset: str = ""
+
+
+GUESS: Final = Coding(How.GUESS)
+"""For columns without a definition."""
+
+GUESS_FIXED: Final = Coding(How.GUESS_FIXED)
+"""For columns without a definition in records of a NonStop."""
+
+UTF16_SUBTYPE: Final = 1
+BINARY_SUBTYPE: Final = 4
+UTF8_SUBTYPES: Final = frozenset({7, 27, 37})
+
+_TEXT: Final = {
+    0: "CHAR",
+    1: "CHAR UPSHIFT",
+    2: "DOUBLE CHAR",
+    64: "VARCHAR",
+    65: "VARCHAR UPSHIFT",
+    66: "DOUBLE VARCHAR",
+}
+_INTEGERS: Final = {
+    130: ("INT16", 2, True),
+    131: ("UNSIGNED INT16", 2, False),
+    132: ("INT32", 4, True),
+    133: ("UNSIGNED INT32", 4, False),
+    134: ("INT64", 8, True),
+    135: ("UNSIGNED INT64", 8, False),
+}
+_FLOATS: Final = {
+    140: ("TANDEM REAL", 4),
+    141: ("TANDEM DOUBLE", 8),
+    142: ("REAL", 4),
+    143: ("DOUBLE", 8),
+}
+_DECIMALS: Final = {
+    150: "DECIMAL UNSIGNED",
+    151: "DECIMAL LEADING SIGN SEPARATE",
+    152: "DECIMAL LEADING SIGN EMBEDDED",
+    153: "DECIMAL TRAILING SIGN SEPARATE",
+    154: "DECIMAL TRAILING SIGN EMBEDDED",
+}
+_BIG: Final = {155: "BIG NUMERIC UNSIGNED", 156: "BIG NUMERIC"}
+_PACKED: Final = 189
+_MOMENTS: Final = {
+    191: "DATETIME VARYING",
+    192: "DATETIME",
+    195: "INTERVAL YEAR",
+    196: "INTERVAL MONTH",
+    197: "INTERVAL YEAR TO MONTH",
+    198: "INTERVAL DAY",
+    199: "INTERVAL HOUR",
+    200: "INTERVAL DAY TO HOUR",
+    201: "INTERVAL MINUTE",
+    202: "INTERVAL HOUR TO MINUTE",
+    203: "INTERVAL DAY TO MINUTE",
+    204: "INTERVAL SECOND",
+    205: "INTERVAL MINUTE TO SECOND",
+    206: "INTERVAL HOUR TO SECOND",
+    207: "INTERVAL DAY TO SECOND",
+    208: "INTERVAL FRACTION",
+    209: "INTERVAL SECOND TO FRACTION",
+    210: "INTERVAL MINUTE TO FRACTION",
+    211: "INTERVAL HOUR TO FRACTION",
+    212: "INTERVAL DAY TO FRACTION",
+}
+_NAMES: Final[dict[int, str]] = {
+    **_TEXT,
+    **{code: facts[0] for code, facts in _INTEGERS.items()},
+    **{code: facts[0] for code, facts in _FLOATS.items()},
+    **_DECIMALS,
+    **_BIG,
+    _PACKED: "PACKED DECIMAL",
+    **_MOMENTS,
+}
+
+
+def is_known(data_type: int) -> bool:
+    """Does a public source say how values of this type code are written, if only by its name?"""
+    return data_type in _NAMES and data_type not in _BIG
+
+
+def type_name(data_type: int, sub_type: int = 0) -> str:
+    """The type code and its name: ``134 INT64``; the code alone where it has no known name."""
+    name = _NAMES.get(data_type)
+    if name is not None and sub_type == BINARY_SUBTYPE and data_type in _TEXT:
+        name = name.replace("CHAR", "BINARY")
+    return str(data_type) if name is None else f"{data_type} {name}"
+
+
+def coding_of(data_type: int, sub_type: int = 0, length: int = 0, scale: int = 0, lob: bool = False) -> Coding:
+    """How values are written in a column with this type code and sub type, length in bytes, scale and LOB flag."""
+    charset = "utf-16-be" if sub_type == UTF16_SUBTYPE else "utf-8" if sub_type in UTF8_SUBTYPES else ""
+    if lob:
+        return Coding(How.LOB, charset=charset)
+    if data_type in _TEXT:
+        if sub_type == BINARY_SUBTYPE:
+            return Coding(How.BINARY)
+        if data_type in (2, 66):
+            charset = "utf-16-be"
+        return Coding(How.FIXED_TEXT, length, 0, True, charset) if data_type < 64 else Coding(How.TEXT, charset=charset)
+    if data_type in _INTEGERS:
+        _, size, signed = _INTEGERS[data_type]
+        return Coding(How.INTEGER, size, scale, signed)
+    if data_type in _FLOATS:
+        return Coding(How.FLOAT, _FLOATS[data_type][1])
+    if data_type in _DECIMALS:
+        return Coding(How.DECIMAL, 0, scale, data_type != 150)
+    if data_type == _PACKED:
+        return Coding(How.PACKED, 0, scale)
+    return Coding(How.MOMENT) if data_type in _MOMENTS else Coding(How.UNKNOWN)
+
+
+SIGNATURE: Final = b"GG\r\nTL\n\r"
+"""Bytes at the beginning of a trail's file header (docs/formats/goldengate.md §1.2)."""
+
+_NEAR: Final = 64
+_EVERYTHING: Final = 2_000_000_000
+
+_SWITCHES: Final = (
+    "timeoffset gmt",
+    "ghdr on",
+    "headertoken detail",
+    "detail data",
+    "ggstoken detail",
+    "usertoken detail",
+    "fileheader detail",
+    "metadata on",
+    "reclen 65535",
+)
+
+
+def is_raw_trail(head: bytes) -> bool:
+    """Do these first bytes of a file hold the signature of a trail's file header?"""
+    return SIGNATURE in head[: _NEAR + len(SIGNATURE)]
+
+
+def logdump_script(path: str) -> str:
+    """Commands for Logdump that write all of a trail file as the text that cdcwb reads, times in UTC.
+
+    The text goes to ``<file name>.txt`` in the folder that Logdump is started in.
+    """
+    name = path.replace("\\", "/").rsplit("/", 1)[-1] or "trail"
+    lines = (f"open {path}", *_SWITCHES, f"log to {name}.txt", "pos 0", f"next {_EVERYTHING}", "log stop", "exit")
+    return "\n".join(lines) + "\n"

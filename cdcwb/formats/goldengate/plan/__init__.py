@@ -1,0 +1,389 @@
+"""What has to be known before a capture can be read in pieces: files, splits, versions, and what crosses the splits.
+
+A plan is made once and travels to the workers as one text. It grows with the number of files, splits, versions and
+transactions that run over a split's end, never with the number of records.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from cdcwb.errors import OptionError
+from cdcwb.formats import messages as containers
+from cdcwb.formats import options as opt
+from cdcwb.formats.base import Piece
+from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate.decode import System
+from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
+from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
+from cdcwb.formats.zones import parse_zone
+
+__all__ = [
+    "LOGDUMP",
+    "OPTIONS",
+    "FileEntry",
+    "Named",
+    "Options",
+    "Part",
+    "Plan",
+    "Settings",
+    "Stretch",
+    "cut",
+    "grouped",
+    "pieces_of",
+]
+
+
+LOGDUMP: Final = "logdump"
+_TOGETHER: Final = 4 << 20
+_MOST_FILES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How all files are read. ``time_zone``: that of printed times, None: as header tokens show. ``export``: options of
+    JSON and XML files."""
+
+    charset: str = "utf-8"
+    time_zone: str | None = None
+    images: bool = True
+    export: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FileEntry:
+    """One file. ``kind``: logdump, json or xml; ``size``: bytes of the decompressed file; ``problem``: what is wrong
+    with it as a whole. ``byte_order`` (little, big) and ``prefix`` (2, 4: bytes before the before image of unified
+    updates) are those of record bodies; with ``order_known`` false, nothing tells the byte order. ``nullable``: from
+    this :class:`~cdcwb.formats.goldengate.decode.System` on, null indicators are only in columns that may be NULL.
+    ``shown``: what header tokens say of the time zone. ``export``: what a JSON or XML file is read by."""
+
+    path: str
+    kind: str
+    size: int
+    compression: str | None = None
+    problem: str | None = None
+    byte_order: str = "little"
+    prefix: int = 2
+    order_known: bool = True
+    nullable: int = System.NONSTOP
+    shown: list[Shown] = field(default_factory=list)
+    export: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A transaction that crosses the edge of a stretch, as all of its records call it."""
+
+    name: str
+    xid: str | None
+    csn: str | None
+    aborted: bool
+
+
+@dataclass(slots=True)
+class Stretch:
+    """The records of a part's section whose RBA is in ``[low, high]``; see :mod:`.transactions`.
+
+    ``before`` and ``after``: the transactions open where it begins and ends. ``half``: table of the before half that
+    waits for its other where it begins. ``head``: position of the record that fragments at its beginning continue;
+    ``goes_on``: the record before it says that it is continued. ``follows``: (file index, first byte, byte behind) of
+    the fragments that continue its last record. ``repeated``: runs (first, last) of the section's records, counted in
+    trail order from 0, that were printed before; ``shared``: of those whose RBA a different record of an earlier part
+    has. ``expected``: RBA of its first record, if nothing is missing before
+    it; -1 where that is not known.
+    """
+
+    section: int
+    file: TrailFile
+    low: int = 0
+    high: int = (1 << 62) - 1
+    before: Named | None = None
+    after: Named | None = None
+    half: str | None = None
+    head: str | None = None
+    goes_on: bool = False
+    follows: list[tuple[int, int, int]] = field(default_factory=list)
+    repeated: list[tuple[int, int]] = field(default_factory=list)
+    shared: list[tuple[int, int]] = field(default_factory=list)
+    expected: int = -1
+
+
+@dataclass(slots=True)
+class Part:
+    """The bytes ``[start, stop)`` of a file, whose records belong together. ``named``: names as printed of the tables
+    of its records, which stay where the plan is made."""
+
+    file: int
+    start: int
+    stop: int
+    stretches: list[Stretch] = field(default_factory=list)
+    named: tuple[str, ...] = field(default=(), compare=False)
+
+
+def cut(size: int, boundaries: Sequence[int]) -> list[tuple[int, int]]:
+    """Runs of a file of so many bytes that begin and end at the boundaries; one for an empty file."""
+    places = sorted({place for place in boundaries if 0 < place < size})
+    return list(zip([0, *places], [*places, size], strict=True))
+
+
+def grouped(parts: Sequence[Part], split_size: int) -> list[list[Part]]:
+    """The parts, small files together: a task costs more than to read a few records."""
+    groups: list[list[Part]] = []
+    room = 0
+    for part in parts:
+        size = part.stop - part.start
+        if not groups or size > room or len(groups[-1]) >= _MOST_FILES:
+            groups.append([])
+            room = min(_TOGETHER, split_size)
+        groups[-1].append(part)
+        room -= size
+    return groups
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a capture is read."""
+
+    files: list[FileEntry]
+    settings: Settings
+    splits: list[list[Part]]
+    versions: list[Version] = field(default_factory=list)
+    in_force: list[InForce] = field(default_factory=list)
+    places: list[tuple[int, int, int]] = field(default_factory=list)  # file index, offset of Metadata, its version
+    detected: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
+    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
+    is_rows: bool = False  # the one file is what rows are called
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        """All parts, in capture order."""
+        return (part for split in self.splits for part in split)
+
+    def lookup(self) -> Lookup:
+        """The versions, to be found by records."""
+        return Lookup(self.versions, self.in_force, self.places)
+
+    def to_text(self) -> str:
+        """The plan as one line of ASCII text."""
+        content = {
+            "files": [asdict(one) for one in self.files],
+            "settings": asdict(self.settings),
+            "splits": [[asdict(replace(part, named=())) for part in split] for split in self.splits],
+            "versions": [one.as_dict() for one in self.versions],
+            "in_force": [asdict(one) for one in self.in_force],
+            "places": self.places,
+            "detected": self.detected,
+            "facts": self.facts,
+            "notes": self.notes,
+            "partitions": self.partitions,
+            "is_rows": self.is_rows,
+        }
+        return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str) -> Plan:
+        """The plan that :meth:`to_text` wrote."""
+        raw = json.loads(zlib.decompress(base64.b64decode(text)))
+        return cls(
+            [_file(one) for one in raw["files"]],
+            Settings(**raw["settings"]),
+            [[_part(one) for one in split] for split in raw["splits"]],
+            [Version(**one) for one in raw["versions"]],
+            [InForce(**one) for one in raw["in_force"]],
+            [(one[0], one[1], one[2]) for one in raw["places"]],
+            raw["detected"],
+            raw["facts"],
+            raw["notes"],
+            [(topic, partition) for topic, partition in raw["partitions"]],
+            raw["is_rows"],
+        )
+
+
+def _file(raw: dict[str, Any]) -> FileEntry:
+    return FileEntry(**{**raw, "shown": [Shown(**one) for one in raw["shown"]]})
+
+
+def _part(raw: dict[str, Any]) -> Part:
+    return Part(raw["file"], raw["start"], raw["stop"], [_stretch(one) for one in raw["stretches"]])
+
+
+def _stretch(raw: dict[str, Any]) -> Stretch:
+    return Stretch(
+        **{
+            **raw,
+            "file": TrailFile(**raw["file"]),
+            "before": None if raw["before"] is None else Named(**raw["before"]),
+            "after": None if raw["after"] is None else Named(**raw["after"]),
+            "follows": [(one[0], one[1], one[2]) for one in raw["follows"]],
+            "repeated": [(one[0], one[1]) for one in raw["repeated"]],
+            "shared": [(one[0], one[1]) for one in raw["shared"]],
+        }
+    )
+
+
+OPTIONS: Final[dict[str, str]] = {
+    "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
+    "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
+    "byte_order": "of record bodies: auto, big, little",
+    "null_indicators": "in which columns of record bodies: auto, every, nullable (only in those that may be NULL)",
+    "unified_prefix": "size in bytes of the length that precedes the before image of unified updates: auto, 2, 4",
+    "charset": "character set of text columns and names (utf-8)",
+    "trail_sequence": "number of the first trail file, if the capture does not give it",
+    "shape": "of the files: auto, logdump, json, xml",
+    "split_size": "bytes of a large file that one task reads (33554432)",
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: headers only",
+    "keys": "key columns: schema.table:c1+c2",
+    **{name: meaning for name, meaning in exports.OPTIONS.items() if name != "split_size"},
+}
+"""Every option of the format and what it means."""
+
+_SPLIT_SIZE: Final = 32 << 20
+_INDICATORS: Final = ("auto", "every", "nullable")
+_SHAPES: Final = ("auto", LOGDUMP, "json", "xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a capture, checked. None: to be detected."""
+
+    time_zone: str | None = None
+    definitions: tuple[str, ...] = ()
+    byte_order: str | None = None
+    nullable: bool | None = None
+    prefix: int | None = None
+    charset: str = "utf-8"
+    trail_sequence: int | None = None
+    shape: str = "auto"
+    split_size: int = _SPLIT_SIZE
+    mode: str = "PERMISSIVE"
+    images: bool = True
+    container: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Options:
+        """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
+        opt.check_names(given, OPTIONS, "goldengate")
+        values = {name: value for name, value in given.items() if value is not None and value != ""}
+        zone = str(values.get("time_zone", "auto"))
+        if zone.lower() != "auto":
+            parse_zone(zone)
+        order = opt.as_choice("byte_order", values.get("byte_order", "auto"), ("auto", "big", "little"))
+        prefix = opt.as_choice("unified_prefix", values.get("unified_prefix", "auto"), ("auto", "2", "4"))
+        indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), _INDICATORS)
+        definitions = values.get("definitions", ())
+        sequence = values.get("trail_sequence")
+        container = {name: value for name, value in values.items() if name in exports.OPTIONS and name != "split_size"}
+        containers.Options.parse(container)
+        return cls(
+            time_zone=None if zone.lower() == "auto" else zone,
+            definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
+            byte_order=None if order == "auto" else order,
+            nullable={"every": False, "nullable": True}.get(indicators),
+            prefix=None if prefix == "auto" else int(prefix),
+            charset=opt.check_charset("charset", values.get("charset", "utf-8")),
+            trail_sequence=None if sequence is None else opt.as_whole("trail_sequence", sequence, 0),
+            shape=opt.as_choice("shape", values.get("shape", "auto"), _SHAPES),
+            split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
+            mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
+            images=opt.as_bool("images", values.get("images", "true")),
+            container=container,
+        )
+
+    @property
+    def nullable_from(self) -> int | None:
+        """From which :class:`~cdcwb.formats.goldengate.decode.System` on null indicators are only in columns that may
+        be NULL; None: to be detected."""
+        if self.nullable is None:
+            return None
+        return System.OTHER if self.nullable else System.NONSTOP + 1
+
+    @property
+    def settings(self) -> Settings:
+        """How all files are read."""
+        return Settings(self.charset, self.time_zone, self.images, self.container)
+
+    def beside(self) -> list[Definition]:
+        """The definitions of the DEFGEN files. Raises OptionError where there are none."""
+        found: list[Definition] = []
+        for path in self.definitions:
+            try:
+                text = Path(path).read_bytes().decode(self.charset, "replace")
+            except OSError as reason:
+                raise OptionError(f"option definitions: {path!r} cannot be read ({reason})") from None
+            some = parse_defgen(text)
+            if not some:
+                raise OptionError(f"option definitions: {path!r} has no `Definition for table`")
+            found += some
+        return found
+
+
+def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
+    """What the events of each part follow from: its file and how that is read, what crosses its ends, the files whose
+    fragments continue its last record, and the versions that its records find.
+
+    The index of its file is among it, for transactions may be named by the place where they begin.
+    """
+    contexts = _Contexts(plan)
+    for split in plan.splits:
+        yield [contexts.piece(part) for part in split]
+
+
+class _Contexts:
+    """The contexts of a plan's parts; what many of them share is made once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.lookup = plan.lookup()
+        self._texts: dict[int, str] = {}
+        self._places: dict[int, list[tuple[int, int]]] = {}
+        for file, offset, number in plan.places:
+            self._places.setdefault(file, []).append((offset, number))
+        # columns without a definition get names that no definition has
+        names = [name for one in plan.versions if one.definition is not None for name in one.definition.names]
+        self._underlines = max((len(name) - len(name.rstrip("_")) for name in names), default=0)
+
+    def piece(self, part: Part) -> Piece:
+        """What the events of a part follow from."""
+        files = self.plan.files
+        path = files[part.file].path
+        behind = [files[index].path for stretch in part.stretches for index, _, _ in stretch.follows]
+        context: dict[str, Any] = {
+            "file": asdict(files[part.file]),
+            "part": asdict(replace(part, named=())),
+            "behind": behind,
+            "settings": asdict(self.plan.settings),
+        }
+        if files[part.file].export is None:
+            context["metadata"] = [(offset, self._text(number)) for offset, number in self._places.get(part.file, ())]
+            context["versions"] = [self._found(part, at) for at in range(len(part.stretches))]
+            context["underlines"] = self._underlines
+        return Piece(tuple(dict.fromkeys([path, *behind])), json.dumps(context))
+
+    def _found(self, part: Part, at: int) -> list[Any]:
+        """The versions that the records of a stretch may find: by the index of a definition, and by their names."""
+        by_index, by_name = self.lookup.within(part.stretches[at].file, part.named)
+        return [
+            [(index, rba, self._text(number)) for index, rba, number in by_index],
+            [(name, [(rba, self._text(number)) for rba, number in found]) for name, found in by_name],
+        ]
+
+    def _text(self, number: int) -> str | None:
+        """A version as text, without its place, which no event says; None for -1."""
+        if number < 0:
+            return None
+        if number not in self._texts:
+            told = self.plan.versions[number].as_dict()
+            for place in ("file_index", "offset", "length"):
+                del told[place]
+            self._texts[number] = json.dumps(told)
+        return self._texts[number]

@@ -1,0 +1,501 @@
+"""What the files of a capture are and where they can be cut, and the first pass over their parts: what a part tells of
+trails, transactions, definitions, times and bodies. What ``run`` maps over tasks pickles.
+
+Bodies are not decoded here, but for a few from which the byte order is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import Run
+from cdcwb.formats.files import open_source
+from cdcwb.formats.goldengate import exports
+from cdcwb.formats.goldengate.decode import (
+    MISSING,
+    Bools,
+    Bytes,
+    Ints,
+    Records,
+    Shape,
+    System,
+    file_header,
+    malformed_sentence,
+)
+from cdcwb.formats.goldengate.decode.bodies import Form, detect_indicators, detect_order, detect_unified
+from cdcwb.formats.goldengate.decode.printed import boundary, scan
+from cdcwb.formats.goldengate.events import part_readers
+from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED, is_raw_trail, logdump_script
+from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan, cut
+from cdcwb.formats.goldengate.plan.trails import Section, Shown, sections, shown_offsets
+from cdcwb.formats.goldengate.plan.transactions import (
+    FRAGMENT,
+    LOB,
+    METADATA,
+    Marks,
+    Summary,
+    at_one_rba,
+    fingerprints,
+    forms_of,
+    in_runs,
+    marks_of,
+    summarise,
+    token_text,
+    trail_order,
+)
+from cdcwb.formats.zones import from_iso
+from cdcwb.words import plural
+
+__all__ = [
+    "HEAD",
+    "BodyVote",
+    "Job",
+    "PartScan",
+    "Places",
+    "StretchScan",
+    "Task",
+    "WidthTask",
+    "in_splits",
+    "is_logdump",
+    "of_text",
+    "parts_of",
+    "places",
+    "probe",
+    "refusal",
+    "scan_task",
+    "widths",
+]
+
+
+_SAMPLE: Final = 256  # bodies of a part that are looked at
+_UNIFIED_SAMPLE: Final = 64
+
+Ranges = Mapping[int, Sequence[tuple[int, int]]]
+"""Section -> runs (first, last)."""
+
+
+@dataclass(slots=True)
+class Metadata:
+    """The text of a Metadata record, and where it stands."""
+
+    section: int
+    rba: int
+    offset: int
+    length: int
+    index: int
+    text: str
+
+
+@dataclass(slots=True)
+class BodyVote:
+    """What some bodies say of their byte order and of the prefix of unified updates; None where they say nothing.
+    ``with_indicators``: bodies of records that may be of any system, with a null indicator in each column;
+    ``without``: those with other columns; ``nonstop``: bodies of a NonStop's records."""
+
+    order: str | None
+    order_evidence: str
+    prefix: int | None
+    prefix_evidence: str
+    with_indicators: int = 0
+    without: int = 0
+    nonstop: int = 0
+
+
+@dataclass(slots=True)
+class StretchScan:
+    """One stretch: RBA from ``low`` to ``high`` of a section. Places of first records in ``summary`` are ``rba:n`` or
+    ``offset:n``. ``first`` and ``last`` are the RBA of its first and last record, ``next`` that of the one behind it;
+    MISSING where they are not known."""
+
+    section: int
+    low: int
+    high: int
+    summary: Summary
+    first: int = MISSING
+    last: int = MISSING
+    next: int = MISSING
+
+
+@dataclass(slots=True)
+class PartScan:
+    """What a part tells. ``tables``: names as printed of the tables of its changes, ``named``: of all members of
+    transactions. ``timed``: records with a printed
+    time, ``zoned``: those of them with the time in UTC beside it. ``csn``: of its first and last record that has one.
+    ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1. ``sideless``:
+    updates of one image without a header block and an image line, so that nothing says which image. ``malformed``:
+    place and sentence of the first stretch of text that cannot be understood."""
+
+    sections: list[Section] = field(default_factory=list)
+    stretches: list[StretchScan] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
+    metadata: list[Metadata] = field(default_factory=list)
+    tables: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+    records: int = 0
+    timed: int = 0
+    zoned: int = 0
+    csn: tuple[str, str] | None = None
+    vote: BodyVote | None = None
+    continued: int = 0
+    undoing: int = 0
+    sideless: int = 0
+    malformed: tuple[int, str] | None = None
+
+
+@dataclass(slots=True)
+class Places:
+    """The records of a section in trail order: RBA, and the hash that prints of one record share
+    (:func:`~cdcwb.formats.goldengate.plan.transactions.fingerprints`). Those that the section itself repeats have 0."""
+
+    section: int
+    rba: Ints
+    mark: Ints
+
+
+def scan_part(
+    text: Bytes,
+    base: int,
+    charset: str,
+    cuts: Ranges | None = None,
+    repeated: Ranges | None = None,
+    shared: Ranges | None = None,
+    bodies: bool = True,
+) -> PartScan:
+    """The first pass over a part, which begins at byte ``base`` of its file. ``cuts``: ranges of RBA into which
+    sections fall; ``repeated``: runs of a section's records that were printed in another part; ``shared``: of those
+    whose RBA a different record of another part has."""
+    records = scan(text, base, bodies=False)
+    marks = marks_of(records, charset)
+    out = PartScan(sections(records))
+    stop = records.stop
+    for number, section in enumerate(out.sections):
+        order, rba, again = trail_order(records, section.first, section.stop)
+        again = again | in_runs(len(order), (repeated or {}).get(number, ()))
+        elsewhere = in_runs(len(order), (shared or {}).get(number, ()))[~again]
+        order, rba = order[~again], rba[~again]
+        second = set(order[elsewhere | at_one_rba(records, order)].tolist())
+        for low, high in (cuts or {}).get(number, ()) or [(0, (1 << 62) - 1)]:
+            chosen = (rba >= low) & (rba <= high)
+            some = order[chosen]
+            summary = summarise(marks, some, records.start, stop, _namer(records, second))
+            out.stretches.append(StretchScan(number, low, high, summary, *_ends(records, some)))
+        _metadata(out, records, marks, number, order, rba)
+    is_record = records.shape <= Shape.FILE_HEADER
+    out.records = int(np.count_nonzero(is_record))
+    _times(out, records, is_record)
+    dml = marks.member & (records.shape == Shape.RECORD) & (marks.table >= 0) & np.isin(marks.io, _WITH_COLUMNS)
+    out.tables = {marks.tables[code] for code in np.unique(marks.table[dml]).tolist()}
+    out.named = {marks.tables[code] for code in np.unique(marks.table[marks.member & (marks.table >= 0)]).tolist()}
+    out.csn = _csn(marks)
+    out.continued = int(np.count_nonzero(marks.goes_on | np.isin(marks.io, (LOB, FRAGMENT))))
+    out.undoing = int(np.count_nonzero(records.column("UndoFlag") == 1))
+    out.sideless = int(np.count_nonzero(marks.half & (marks.io != KEYED) & (records.side == MISSING)))
+    if bodies:
+        out.vote = _vote(text, base, records, marks)
+    bad = np.flatnonzero(records.shape == Shape.MALFORMED)
+    if len(bad):
+        first = int(bad[0])
+        out.malformed = (int(records.start[first]), malformed_sentence(records, first))
+    return out
+
+
+_WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
+
+
+def _ends(records: Records, order: Ints) -> tuple[int, int, int]:
+    """RBA of the first and of the last of some records, and where the one behind would stand."""
+    there = records.rba[order][records.rba[order] != MISSING]
+    if not len(there):
+        return MISSING, MISSING, MISSING
+    last, total = int(records.rba[order[-1]]), int(records.total[order[-1]])
+    return int(there[0]), int(there[-1]), last + total if MISSING not in (last, total) else MISSING
+
+
+def _namer(records: Records, second: Collection[int]) -> Callable[[int], str]:
+    """Names records by RBA; by location those without one, and those that are the ``second`` with theirs."""
+
+    def name(index: int) -> str:
+        rba = int(records.rba[index])
+        return f"rba:{rba}" if rba != MISSING and index not in second else f"offset:{int(records.start[index])}"
+
+    return name
+
+
+def _metadata(out: PartScan, records: Records, marks: Marks, section: int, order: Ints, rba: Ints) -> None:
+    for at in np.flatnonzero(marks.io[order] == METADATA).tolist():
+        index = int(order[at])
+        printed = records.extras.get(index)
+        if printed is None or printed.text is None:
+            continue
+        start, stop = int(records.start[index]), int(records.stop[index])
+        number = int(records.column("TDR index")[index])
+        out.metadata.append(Metadata(section, int(rba[at]), start, stop - start, number, printed.text))
+
+
+def _times(out: PartScan, records: Records, is_record: Bools) -> None:
+    julian = records.julian.copy()
+    for index in np.flatnonzero(records.shape == Shape.FILE_HEADER).tolist():
+        printed = records.extras.get(index)
+        if printed is not None and printed.body and julian[index] == MISSING:
+            created = from_iso(file_header(printed.body).get("CreationTime"))
+            julian[index] = MISSING if created is None else created
+    out.shown = shown_offsets(records.start, records.moment, julian)
+    timed = is_record & (records.moment != MISSING)
+    out.timed = int(np.count_nonzero(timed))
+    out.zoned = int(np.count_nonzero(timed & (records.julian != MISSING)))
+
+
+def _csn(marks: Marks) -> tuple[str, str] | None:
+    there = marks.csn.drop_null()
+    if not len(there):
+        return None
+    return token_text(there[0].as_py()), token_text(there[len(there) - 1].as_py())
+
+
+# --- bodies -----------------------------------------------------------------------------------------------------------
+
+
+def _vote(text: Bytes, base: int, records: Records, marks: Marks) -> BodyVote | None:
+    """What the bodies of a few records, evenly chosen, say."""
+    unified = np.flatnonzero(np.isin(marks.io, UNIFIED))
+    plain = np.flatnonzero(np.isin(marks.io, (*LISTED, KEYED)))
+    chosen = np.sort(np.concatenate([_some(plain, _SAMPLE), _some(unified, _UNIFIED_SAMPLE)]))
+    if not len(chosen):
+        return None
+    pieces = []
+    for start, stop in zip(records.start[chosen] - base, records.stop[chosen] - base, strict=True):
+        pieces += [text[start:stop], _NEW_LINE]
+    few = scan(np.concatenate(pieces))
+    few_marks = marks_of(few)
+    index = np.flatnonzero(few.body_at[:, 0] >= 0)
+    forms = forms_of(few_marks, 2, index)
+    skip = np.maximum(few.column("SyskeyLen")[index], 0)
+    start, stop = few.body_at[index, 0], few.body_at[index, 1]
+    order, order_evidence = detect_order(few.bytes, start, stop, forms, skip)
+    two = np.isin(few_marks.io[index], UNIFIED)
+    form, evidence = detect_unified(few.bytes, start[two], stop[two], order or "little", skip[two])
+    prefix = None if form is None else 4 if form is Form.UNIFIED_4 else 2
+    system = few_marks.system[index]
+    if order is None and bool((system == System.NONSTOP).any()) and not (system == System.OTHER).any():
+        order, order_evidence = "big", f"{order_evidence} They are from a NonStop, which writes big-endian."
+    if prefix == 4:
+        forms[two] = Form.UNIFIED_4
+    some = system == System.UNKNOWN
+    counts = detect_indicators(few.bytes, start[some], stop[some], order or "little", forms[some], skip[some])
+    return BodyVote(order, order_evidence, prefix, evidence, *counts, int((system == System.NONSTOP).sum()))
+
+
+_NEW_LINE: Final = np.frombuffer(b"\n", dtype=np.uint8)
+
+
+def _some(index: Ints, most: int) -> Ints:
+    return index[:: max(1, -(-len(index) // most))]
+
+
+# --- what was printed twice -------------------------------------------------------------------------------------------
+
+
+def section_places(text: Bytes, base: int, wanted: Sequence[int]) -> list[Places]:
+    """The records of some sections of a part, to be compared with those of others."""
+    records = scan(text, base, bodies=False)
+    out = []
+    for number, section in enumerate(sections(records)):
+        if number not in wanted:
+            continue
+        order, rba, again = trail_order(records, section.first, section.stop)
+        told = (records.rba[order] > 0) | (records.shape[order] == Shape.FILE_HEADER)
+        out.append(Places(number, rba, np.where(again | ~told, 0, fingerprints(records, order))))
+    return out
+
+
+HEAD: Final = 1 << 16
+"""Bytes of a file that tell what it is."""
+
+_MARKS: Final = (b"Hdr-Ind", b" RBA ")
+
+
+def is_logdump(head: bytes) -> str | None:
+    """Why a text is one of Logdump's, from its beginning; None where it is none."""
+    records = scan(np.frombuffer(head, dtype=np.uint8)) if any(mark in head for mark in _MARKS) else None
+    if records is None:
+        return None
+    blocks = int(np.count_nonzero((records.shape == Shape.RECORD) & (records.column("IOType") != MISSING)))
+    lines = int(np.count_nonzero((records.shape <= Shape.FILE_HEADER) & (records.operation_at[:, 0] >= 0)))
+    if not blocks and not lines:
+        return None
+    return f"{plural(blocks, 'header block')} and {plural(lines, 'record line')} of Logdump in its first bytes"
+
+
+def probe(task: tuple[Sequence[str], Options]) -> list[FileEntry]:
+    """The entries of some files: (their paths, options). Raises CaptureError for a raw trail."""
+    paths, options = task
+    return [_probed(path, options) for path in paths]
+
+
+def _probed(path: str, options: Options) -> FileEntry:
+    source = open_source(path, "binary")
+    try:
+        head = source.read(0, HEAD).tobytes()
+        entry = FileEntry(path, LOGDUMP, source.size, source.compression, source.problem)
+    finally:
+        source.close()
+    if is_raw_trail(head):
+        raise refusal(path)
+    shape = options.shape
+    if shape == "auto":
+        shape = LOGDUMP
+        if is_logdump(head) is None and exports.recognise(path, options.container).confidence > 0:
+            shape = "export"
+    if shape == LOGDUMP:
+        return entry
+    found = exports.probe(path, options.container)
+    return FileEntry(path, found.kind, found.size, found.compression, found.problem, export=found.to_dict())
+
+
+def refusal(path: str) -> CaptureError:
+    """Why a raw trail is not read, and what to do."""
+    sentence = "raw trail file: its format is not published, so it cannot be read"
+    advice = tuple(logdump_script(path).splitlines())
+    return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
+
+
+def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
+    """The first boundary at or behind ``at`` between two records of which the second is not at the RBA and time of the
+    first: the images of one update, printed as two records, stay together."""
+    place = boundary(text, at)
+    while place < text.size:
+        before = _times_and_rbas(text[max(place - HEAD, 0) : place])[-1:]
+        if not before or before != _times_and_rbas(text[place : place + HEAD])[:1]:
+            break
+        place = boundary(text, place + 1)
+    return place
+
+
+def _times_and_rbas(text: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
+    """Time and RBA of the records of a text."""
+    records = scan(text, 0, bodies=False)
+    told = records.operation_at[:, 0] >= 0
+    return list(zip(records.moment[told].tolist(), records.rba[told].tolist(), strict=True))
+
+
+def parts_of(entry: FileEntry, index: int, split_size: int) -> list[Part]:
+    """The parts of one file; ``index`` is its place in the capture, ``split_size`` bytes of a part."""
+    if entry.export is not None:
+        file = exports.ExportFile.from_dict(entry.export)
+        return [Part(index, start, stop) for start, stop in exports.parts(file, split_size)]
+    if entry.size <= split_size or entry.compression is not None:
+        return [Part(index, 0, entry.size)] if entry.size else []
+    source = open_source(entry.path, "binary")
+    try:
+        text = source.read(0, entry.size)
+        places, at = [], split_size
+        while at < entry.size:
+            place = _boundary(text, at)
+            places.append(place)
+            at = place + split_size
+    finally:
+        source.close()
+    return [Part(index, start, stop) for start, stop in cut(entry.size, places)]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One part to look at; ``cuts``, ``repeated`` and ``shared`` are those of :func:`scan_part`."""
+
+    entry: FileEntry
+    part: Part
+    cuts: Ranges = field(default_factory=dict)
+    repeated: Ranges = field(default_factory=dict)
+    shared: Ranges = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Parts that are looked at together."""
+
+    jobs: tuple[Job, ...]
+    options: Options
+    wanted: tuple[tuple[int, ...], ...] = ()  # sections of each job
+
+
+def _text_of(job: Job) -> Any:
+    """The bytes of a part."""
+    source = open_source(job.entry.path, "binary")
+    try:
+        return source.read(job.part.start, job.part.stop)
+    finally:
+        source.close()
+
+
+def scan_task(task: Task) -> list[Any]:
+    """The first pass over the parts of a task: a PartScan for text, a Summary for an export."""
+    out: list[Any] = []
+    options = task.options
+    for job in task.jobs:
+        if job.entry.export is not None:
+            file = exports.ExportFile.from_dict(job.entry.export)
+            out.append(exports.scan(file, job.part.start, job.part.stop))
+        else:
+            text = _text_of(job)
+            ranges = (job.cuts, job.repeated, job.shared)
+            out.append(scan_part(text, job.part.start, options.charset, *ranges, options.images))
+    return out
+
+
+def places(task: Task) -> list[Any]:
+    """The records of some sections of each part, to be compared with those of others."""
+    return [
+        section_places(_text_of(job), job.part.start, wanted)
+        for job, wanted in zip(task.jobs, task.wanted, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class WidthTask:
+    """The parts of a split in which records of tables stand that nothing defines."""
+
+    plan: str
+    split: int
+    tables: frozenset[str]
+
+
+def widths(task: WidthTask) -> dict[str, int]:
+    """How many columns these tables have, by the indexes that their records show."""
+    out: dict[str, int] = {}
+    plan = Plan.from_text(task.plan)
+    for reader in part_readers(plan, plan.splits[task.split]):
+        marks, extras = reader.given.marks, reader.given.records.extras
+        chosen = [code for code, name in enumerate(marks.tables) if name in task.tables]
+        rows = np.flatnonzero(np.isin(marks.table, chosen) & marks.member)
+        cells = reader.bodies.cells(rows)
+        most = np.zeros(len(marks.tables), dtype=np.int64)
+        np.maximum.at(most, marks.table[rows[cells.row]], cells.index + 1)
+        for row in rows[np.isin(rows, np.array(sorted(extras), dtype=np.int64))].tolist():
+            shown = max((one.index + 1 for one in extras[row].columns), default=0)
+            most[marks.table[row]] = max(int(most[marks.table[row]]), shown)
+        for code in chosen:
+            name = marks.tables[code]
+            out[name] = max(out.get(name, 0), int(most[code]))
+    return out
+
+
+def in_splits(run: Run, plan: Plan, jobs: Sequence[Job], options: Options) -> list[Any]:
+    """The first pass over all parts, those of a split together; results in the order of the parts."""
+    tasks, at = [], 0
+    for split in plan.splits:
+        tasks.append(Task(tuple(jobs[at : at + len(split)]), options))
+        at += len(split)
+    return [one for some in run(scan_task, tasks) for one in some]
+
+
+def of_text(parts: Sequence[Part], scans: Sequence[Any]) -> Iterator[tuple[int, Part, PartScan]]:
+    """The parts of Logdump text among all: (number, part, what the first pass says of it)."""
+    for number, (part, one) in enumerate(zip(parts, scans, strict=True)):
+        if isinstance(one, PartScan):
+            yield number, part, one

@@ -1,0 +1,630 @@
+"""What is in force at a record: its trail file, the time zone of its printed time, and the version of its table
+(docs/formats/goldengate.md §3.7, §5.2 and §7).
+
+Logdump says which trail file it shows when it opens one, and a trail file begins with its header. The records between
+two such places make a *section*; :class:`Trails` gives each section of a capture its trail and its number, in capture
+order. Logdump prints times in the zone of whoever runs it and does not name it. All times here are microseconds since
+1970; a printed one as if its zone were UTC. A version comes with a Metadata record (TDR) of the trail, from a DEFGEN
+file beside the capture, or is inferred from the column indexes that records have. Records find theirs by the index of
+the definition in their trail file, else by the name of their table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from cdcwb.formats.goldengate.decode import MISSING, Ints, Records, Shape, file_header
+from cdcwb.formats.goldengate.decode.definitions import Database, Definition, Reference, parse_metadata, split_name
+from cdcwb.unique_names import unused_name
+
+__all__ = [
+    "InForce",
+    "Lookup",
+    "MetadataText",
+    "Section",
+    "Shown",
+    "TrailFile",
+    "Trails",
+    "Version",
+    "build_versions",
+    "inferred",
+    "last_part",
+    "nearest_offsets",
+    "sections",
+    "shown_offsets",
+    "split_path",
+]
+
+
+_NUMBER: Final = re.compile(r"[0-9]+$")
+_LONG, _SHORT = 9, 6  # digits of a trail file's number, since 12.3 and before
+
+
+def last_part(path: str) -> str:
+    """The name of a file without its folders, whatever system the path is of."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+
+
+def split_path(path: str) -> tuple[str, int | None]:
+    """The path without the trail file's number, and the number: the last nine or six digits of the name, or all there
+    are. None where the name ends with no digit."""
+    found = _NUMBER.search(last_part(path))
+    if found is None:
+        return path, None
+    digits = found[0]
+    size = next((size for size in (_LONG, _SHORT) if len(digits) >= size), len(digits))
+    return path[: len(path) - size], int(digits[-size:])
+
+
+@dataclass(slots=True)
+class Section:
+    """Records ``[first, stop)`` of a stretch of text that stand in one trail file.
+
+    ``name``: its path, where the text or its header says it; ``sequence``: its number, likewise. ``header``: what tells
+    its file header from another, where the section begins with one. ``rba``, ``next_rba``: of its first record, and
+    where the record behind its last would stand; MISSING where that is not known. ``last_rba``: of its last record.
+    """
+
+    first: int
+    stop: int
+    name: str | None = None
+    sequence: int | None = None
+    header: str | None = None
+    rba: int = MISSING
+    last_rba: int = MISSING
+    next_rba: int = MISSING
+
+
+def sections(records: Records) -> list[Section]:
+    """The sections of some records, in their order; none for no records."""
+    if not len(records):
+        return []
+    named = dict(records.trail)
+    headers = np.flatnonzero(records.shape == Shape.FILE_HEADER).tolist()
+    cuts = sorted({0, *(at for at in named if at < len(records)), *headers})
+    told = np.flatnonzero(records.shape <= Shape.FILE_HEADER)
+    found: list[Section] = []
+    for at, stop in zip(cuts, [*cuts[1:], len(records)], strict=True):
+        one = Section(at, stop)
+        if at in named:
+            one.name = named[at]
+            one.sequence = split_path(one.name)[1]
+        if records.shape[at] == Shape.FILE_HEADER:
+            one.header = _header(records, at)
+            name, sequence = _from_header(records, at)
+            one.name, one.sequence = one.name or name, sequence if one.sequence is None else one.sequence
+            before = found[-1] if found else None
+            if before is not None and before.header is None and not _has_records(told, before):
+                # what stands before the header names the file that the header begins
+                found.pop()
+                one.first = before.first
+                one.name, one.sequence = (
+                    before.name or one.name,
+                    (one.sequence if before.sequence is None else before.sequence),
+                )
+        found.append(one)
+    for one in found:
+        _places(records, one)
+    return found
+
+
+def _has_records(told: np.ndarray, one: Section) -> bool:
+    return bool(np.searchsorted(told, one.first) < np.searchsorted(told, one.stop))
+
+
+def _header(records: Records, at: int) -> str:
+    """What tells one file header from another."""
+    return f"{int(records.moment[at])} {int(records.length[at])}"
+
+
+def _from_header(records: Records, at: int) -> tuple[str | None, int | None]:
+    """Name and number of a trail file, as its header says."""
+    printed = records.extras.get(at)
+    if printed is None or not printed.body:
+        return None, None
+    told = file_header(printed.body)
+    name = told.get("FileName") or None
+    number = told.get("FileSeqno", "")
+    if number.isdecimal():
+        return name, int(number)
+    return name, split_path(name)[1] if name else None
+
+
+def _places(records: Records, one: Section) -> None:
+    there = one.first + np.flatnonzero(
+        (records.shape[one.first : one.stop] == Shape.RECORD) & (records.rba[one.first : one.stop] > 0)
+    )
+    if not len(there):
+        return
+    first, last = int(there[0]), int(there[-1])
+    one.rba, one.last_rba = int(records.rba[first]), int(records.rba[last])
+    if records.total[last] != MISSING:
+        one.next_rba = one.last_rba + int(records.total[last])
+
+
+@dataclass(frozen=True, slots=True)
+class TrailFile:
+    """A trail file. ``trail``: what all files of its trail have in common; ``order``: its place among them; ``shown``:
+    its number as positions have it, 0 where it is not known; ``name``: its path, None where it is not known."""
+
+    trail: str
+    order: int
+    shown: int = 0
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class Trails:
+    """Gives sections their trail files, in capture order. ``first``: number of the first trail file of which the
+    capture does not tell the number; None: such ones have no number."""
+
+    first: int | None = None
+    _now: TrailFile | None = None
+    _header: str | None = None
+    _last: Section | None = None
+    _unknown: int = -1
+    _file: int = -1
+
+    def of(self, file_index: int, found: Sequence[Section]) -> list[TrailFile]:
+        """The trail file of each of the next sections, which are all in one capture file."""
+        out = []
+        for one in found:
+            self._now = self._next(file_index, one)
+            self._file = file_index
+            if one.header is not None:
+                self._header = one.header
+            if one.last_rba != MISSING or one.header is not None:
+                self._last = one
+            out.append(self._now)
+        return out
+
+    def _next(self, file_index: int, one: Section) -> TrailFile:
+        now = self._now
+        if one.sequence is not None:
+            trail = split_path(one.name)[0] if one.name else now.trail if now is not None and now.name else ""
+            return TrailFile(trail, one.sequence, one.sequence, one.name)
+        if one.name is not None:
+            return TrailFile(one.name, 0, 0, one.name)
+        if now is None:
+            return self._not_told()
+        if one.header is not None:
+            if file_index == self._file and one.header == self._header:
+                return now
+            return self._behind(now) if file_index == self._file else self._not_told()
+        if file_index == self._file or self._follows(now, one):
+            return now
+        return self._not_told()
+
+    def _behind(self, now: TrailFile) -> TrailFile:
+        """The file that follows in a trail."""
+        if now.name is None:
+            return self._not_told()
+        stem, number = split_path(now.name)
+        if number is None:
+            return TrailFile(now.trail, now.order + 1)
+        digits = len(now.name) - len(stem)
+        return TrailFile(now.trail, number + 1, number + 1, f"{stem}{number + 1:0{digits}d}")
+
+    def _follows(self, now: TrailFile, one: Section) -> bool:
+        """Does a section at the beginning of a capture file go on where the one before it ended?"""
+        last = self._last
+        if last is None or last.last_rba == MISSING or one.rba <= last.last_rba:
+            return False
+        return one.rba == last.next_rba or (now.name is None and last.next_rba == MISSING)
+
+    def _not_told(self) -> TrailFile:
+        self._unknown += 1
+        if self.first is None:
+            return TrailFile("", self._unknown)
+        return TrailFile("", self.first + self._unknown, self.first + self._unknown)
+
+
+_MINUTE: Final = 60_000_000
+_QUARTER: Final = 15 * _MINUTE
+_FURTHEST: Final = 26 * 60 * _MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """All records from byte ``first`` to byte ``last`` of a file that show an offset show this one (microseconds; local
+    time less UTC)."""
+
+    first: int
+    last: int
+    offset: int
+
+
+def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[Shown]:
+    """The offsets that records show which bear both a printed time and UTC, in their order (``start`` rises).
+
+    An offset is a whole number of quarters of an hour; what is further than a minute from one is no offset.
+    """
+    both = np.flatnonzero((moment != MISSING) & (julian != MISSING))
+    raw = moment[both] - julian[both]
+    offset = (raw + _QUARTER // 2) // _QUARTER * _QUARTER
+    good = (np.abs(raw - offset) < _MINUTE) & (np.abs(offset) <= _FURTHEST)
+    both, offset = both[good], offset[good]
+    if not len(both):
+        return []
+    edge = np.flatnonzero(np.append(True, offset[1:] != offset[:-1]))
+    last = np.append(edge[1:], len(both)) - 1
+    places = start[both]
+    return [Shown(int(places[a]), int(places[b]), int(offset[a])) for a, b in zip(edge, last, strict=True)]
+
+
+def nearest_offsets(start: Ints, shown: Sequence[Shown]) -> Ints:
+    """The offset that the nearest record to each byte shows; there must be one."""
+    places = np.array([place for one in shown for place in (one.first, one.last)])
+    offsets = np.array([one.offset for one in shown for _ in range(2)])
+    after = np.clip(np.searchsorted(places, start), 0, len(places) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(start - places[before]) <= np.abs(places[after] - start)
+    found: Ints = offsets[np.where(nearer, before, after)]
+    return found
+
+
+INFERRED: Final = "inferred"
+RECORD: Final = "record"
+SIDE_FILE: Final = "side file"
+
+
+@dataclass
+class Version:
+    """One version of a table. ``key`` is its table_version, ``columns`` are rows of :data:`cdcwb.model.COLUMN`.
+
+    ``described``: the definition as JSON holds it, None where there is none; ``types``: what is known of the values of
+    each column where an export was all there is (see :mod:`..exports`). ``file_index`` -1: no event brought it.
+    """
+
+    key: str
+    schema: str | None
+    table: str
+    columns: list[dict[str, Any]]
+    origin: str
+    text: str | None = None
+    lineage: dict[str, str] = field(default_factory=dict)
+    described: dict[str, Any] | None = None
+    types: dict[str, list[Any]] | None = None
+    file_index: int = -1
+    offset: int = -1
+    length: int = -1
+
+    @cached_property
+    def definition(self) -> Definition | None:
+        """The definition, None where there is none."""
+        return None if self.described is None else Definition.from_dict(self.described)
+
+    @property
+    def full_name(self) -> str:
+        """``schema.table``, or ``table``."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns by their index."""
+        definition = self.definition
+        return [one["name"] for one in self.columns] if definition is None else list(definition.names)
+
+    @cached_property
+    def keys(self) -> list[int]:
+        """Indexes of the key columns, in key order; empty where none is known."""
+        keyed = sorted((one["key_position"], one["ordinal"] - 1) for one in self.columns if one["key_position"])
+        return [index for _, index in keyed]
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        place = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
+        return {
+            "table_version": self.key,
+            "schema_name": self.schema,
+            "table_name": self.table,
+            "first_event": place if self.file_index >= 0 else None,
+            "columns": self.columns,
+            "origin": self.origin,
+            "schema_text": self.text,
+            "lineage": self.lineage,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON holds it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """From ``rba`` on, the definition ``index`` in a trail file is version ``number``."""
+
+    trail: str
+    order: int
+    index: int
+    rba: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataText:
+    """A Metadata record: what it says, where it stands in the capture and in its trail."""
+
+    text: str
+    file_index: int
+    offset: int
+    length: int
+    trail: TrailFile
+    rba: int
+    index: int
+    file_name: str
+
+
+def build_versions(
+    texts: Iterable[MetadataText], beside: Sequence[Definition]
+) -> tuple[list[Version], list[InForce], list[tuple[int, int, int]]]:
+    """The versions of a capture: (versions, which is in force where, (file index, offset, number) of each Metadata
+    record that brings or repeats one). ``beside``: the definitions of a DEFGEN file."""
+    made = _Versions()
+    for text in sorted(texts, key=lambda one: (one.trail.trail, one.trail.order, one.rba, one.file_index, one.offset)):
+        made.take(text)
+    for definition in beside:
+        label = definition.table if definition.schema is None else f"{definition.schema}.{definition.table}"
+        made.add(f"{label}@", definition, SIDE_FILE, {}, (-1, -1, -1), start=1)
+    return made.versions, made.in_force, made.places
+
+
+class _Versions:
+    """Versions in the making."""
+
+    def __init__(self) -> None:
+        self.versions: list[Version] = []
+        self.in_force: list[InForce] = []
+        self.places: list[tuple[int, int, int]] = []
+        self._by_key: dict[str, list[int]] = {}
+        self._keys: set[str] = set()
+        self._definitions: list[Definition] = []
+        self._database: dict[str, Database] = {}
+
+    def take(self, one: MetadataText) -> None:
+        """Takes in a Metadata record; those of a trail come in its order."""
+        found = parse_metadata(one.text)
+        trail = one.trail
+        if isinstance(found, Database):
+            self._database[trail.trail] = found
+        elif isinstance(found, Definition):
+            index = _index_of(one)
+            prefix = f"{index}@{last_part(trail.name or one.file_name)}"
+            place = (one.file_index, one.offset, one.length)
+            number = self.add(prefix, found, RECORD, _lineage(self._database.get(trail.trail)), place)
+            self._enter(InForce(trail.trail, trail.order, index, one.rba, number))
+            self.places.append((one.file_index, one.offset, number))
+        elif isinstance(found, Reference):
+            target = self._referred(one, found)
+            if target is None:
+                return
+            index = _index_of(one, found.index)
+            if not self._is(target, found.schema, found.table):
+                index = MISSING if index == found.index else index  # the header may repeat the index referred to
+                target = self._of_another_table(one, found, target, index)
+            self._enter(InForce(trail.trail, trail.order, index, one.rba, target))
+            self.places.append((one.file_index, one.offset, target))
+
+    def add(
+        self,
+        prefix: str,
+        definition: Definition,
+        origin: str,
+        lineage: dict[str, str],
+        place: tuple[int, int, int],
+        start: int = 0,
+    ) -> int:
+        """The number of the version with this key and these columns, which is made if there is none. A second one of
+        the same key gets ``#2`` (or the next number, where keys are numbered from ``start``)."""
+        there = self._by_key.setdefault(prefix, [])
+        for number in there:
+            if self._definitions[number].same_columns(definition):
+                return number
+        key = unused_name(f"{prefix}{start + len(there)}" if start else prefix, self._keys)
+        self._keys.add(key)
+        there.append(len(self.versions))
+        self._definitions.append(definition)
+        columns = [{**row, "name": name} for row, name in zip(definition.to_columns(), definition.names, strict=True)]
+        self.versions.append(
+            Version(
+                key,
+                definition.schema,
+                definition.table,
+                columns,
+                origin,
+                definition.text,
+                lineage,
+                definition.to_dict(),
+                None,
+                *place,
+            )
+        )
+        return len(self.versions) - 1
+
+    def _enter(self, entry: InForce) -> None:
+        for last in reversed(self.in_force):
+            if (last.trail, last.order, last.index) == (entry.trail, entry.order, entry.index):
+                if last.number == entry.number:
+                    return
+                break
+        self.in_force.append(entry)
+
+    def _of_another_table(self, one: MetadataText, reference: Reference, target: int, index: int) -> int:
+        """The number of the version with the columns that another table's definition has, for the table of a
+        reference. ``index``: its own, MISSING where only the one it refers to is printed (§5.2)."""
+        columns, referred = self._definitions[target], self.versions[target]
+        own = reference.label if index == MISSING else str(index)
+        return self.add(
+            f"{own}@{last_part(one.trail.name or one.file_name)}",
+            replace(columns, schema=reference.schema, table=reference.table, text=f"{reference.text}\n{columns.text}"),
+            RECORD,
+            {**referred.lineage, "definition of": f"{referred.full_name} ({referred.key})"},
+            (one.file_index, one.offset, one.length),
+        )
+
+    def _referred(self, one: MetadataText, reference: Reference) -> int | None:
+        """The version that a reference points to: the one with its index in the same trail file, else the one of its
+        table among the files so far of its trail, with its index or any."""
+        trail = one.trail
+        for entry in reversed(self.in_force):
+            if (entry.trail, entry.order, entry.index) == (trail.trail, trail.order, reference.index):
+                return entry.number
+        named = [
+            entry
+            for entry in self.in_force
+            if entry.trail == one.trail.trail and self._is(entry.number, reference.schema, reference.table)
+        ]
+        indexed = [entry for entry in named if entry.index == reference.index]
+        for entry in reversed(indexed or named):
+            return entry.number
+        return None
+
+    def _is(self, number: int, schema: str | None, table: str) -> bool:
+        version = self.versions[number]
+        return (version.schema, version.table) == (schema, table)
+
+
+def _index_of(one: MetadataText, other: int = 0) -> int:
+    return one.index if one.index != MISSING else other
+
+
+def _lineage(database: Database | None) -> dict[str, str]:
+    """What the database's definition says of it."""
+    if database is None:
+        return {}
+    told = {
+        "database name": database.name,
+        "database type": database.type,
+        "character set": database.charset,
+        "national character set": database.national_charset,
+        "locale": database.locale,
+        "time zone": database.time_zone,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def inferred(schema: str | None, table: str, names: Sequence[str], origin: str = INFERRED) -> Version:
+    """The version of a table of which nothing but column names is known."""
+    label = table if schema is None else f"{schema}.{table}"
+    columns = [
+        {
+            "ordinal": at + 1,
+            "name": name,
+            "type": None,
+            "length": None,
+            "precision": None,
+            "scale": None,
+            "key_position": None,
+            "nullable": None,
+        }
+        for at, name in enumerate(names)
+    ]
+    return Version(f"{label}@1", schema, table, columns, origin)
+
+
+Name = tuple[str | None, str]
+
+
+class Lookup:
+    """Finds the version that is in force at a record."""
+
+    def __init__(
+        self,
+        versions: Sequence[Version],
+        in_force: Sequence[InForce],
+        places: Iterable[tuple[int, int, int]],
+    ) -> None:
+        self.versions = versions
+        self._at_place = {(file, offset): number for file, offset, number in places}
+        self._by_index: dict[tuple[str, int, int], list[InForce]] = {}
+        self._by_name: dict[Name, list[InForce]] = {}
+        self._other: dict[Name, int] = {}
+        self._loosely: dict[tuple[str, str], int] = {}
+        for entry in sorted(in_force, key=lambda one: (one.trail, one.order, one.rba)):
+            self._by_index.setdefault((entry.trail, entry.order, entry.index), []).append(entry)
+            version = versions[entry.number]
+            self._by_name.setdefault((version.schema, version.table), []).append(entry)
+        for number, version in enumerate(versions):
+            if version.origin != RECORD:
+                self._other.setdefault((version.schema, version.table), number)
+                self._loosely.setdefault(((version.schema or "").lower(), version.table.lower()), number)
+
+    def at(self, file_index: int, offset: int) -> int:
+        """The version that the Metadata record at this place brings; -1 where it brings none."""
+        return self._at_place.get((file_index, offset), -1)
+
+    def defined(self, name: str) -> bool:
+        """Is there any definition of the table of this (printed) name?"""
+        split = split_name(name)
+        return split in self._by_name or self._otherwise(split) >= 0
+
+    def _otherwise(self, name: Name) -> int:
+        found = self._other.get(name)
+        return found if found is not None else self._loosely.get(((name[0] or "").lower(), name[1].lower()), -1)
+
+    def in_force(self, trail: TrailFile, index: int, name: str | None, rba: Ints) -> Ints:
+        """The version of each record of one table in a trail file, -1 where there is none. ``index``: MISSING where no
+        index of a definition is printed; ``name``: None or empty where no name is."""
+        split = split_name(name) if name else None
+        entries = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
+        if split is not None:
+            entries = [one for one in entries if self._is(one.number, split)]
+        out = _at_rba(entries, rba)
+        if split is None and entries and (out < 0).any():
+            out = np.where(out < 0, entries[0].number, out)
+        if split is not None and (out < 0).any():
+            out = np.where(out < 0, self._named(trail, split, rba), out)
+        return out
+
+    @cached_property
+    def _in_file(self) -> dict[tuple[str, int], list[InForce]]:
+        found: dict[tuple[str, int], list[InForce]] = {}
+        for (trail, order, _), entries in sorted(self._by_index.items()):
+            found.setdefault((trail, order), []).extend(entries)
+        return found
+
+    def within(
+        self, trail: TrailFile, names: Iterable[str]
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[str, list[tuple[int, int]]]]]:
+        """All that :meth:`in_force` can find in a trail file: (index, rba, version) of the definitions in it, and for
+        each of some printed names the (rba, version) of those by name. With RBA -1 the one before all of these."""
+        here = (trail.trail, trail.order)
+        indexed = [(entry.index, entry.rba, entry.number) for entry in self._in_file.get(here, ())]
+        named = []
+        for name in sorted(filter(None, names)):
+            split = split_name(name)
+            before = int(self._named(trail, split, np.array([-1]))[0])
+            there = [one for one in self._by_name.get(split, ()) if (one.trail, one.order) == here]
+            named.append((name, [(-1, before), *((one.rba, one.number) for one in there)]))
+        return indexed, named
+
+    def _is(self, number: int, name: Name) -> bool:
+        version = self.versions[number]
+        return (version.schema, version.table) == name
+
+    def _named(self, trail: TrailFile, name: Name, rba: Ints) -> Ints:
+        """By name: the last definition before the record in its trail, else the first one behind it, else one of
+        another trail, else one from beside the capture."""
+        entries = self._by_name.get(name, [])
+        if not entries:
+            return np.full(len(rba), self._otherwise(name), dtype=np.int64)
+        same = [one for one in entries if one.trail == trail.trail]
+        earlier = [one for one in same if one.order < trail.order]
+        fallback = (earlier[-1:] or same[:1] or entries[:1])[0].number
+        out = _at_rba([one for one in same if one.order == trail.order], rba)
+        return np.where(out < 0, fallback, out)
+
+
+def _at_rba(entries: Sequence[InForce], rba: Ints) -> Ints:
+    """The last of some entries that begins at or before each RBA, -1 where there is none."""
+    if not entries:
+        return np.full(len(rba), -1, dtype=np.int64)
+    starts = np.array([one.rba for one in entries])
+    numbers = np.array([-1, *(one.number for one in entries)])
+    return np.asarray(numbers[np.searchsorted(starts, rba, side="right")], dtype=np.int64)

@@ -1,0 +1,689 @@
+"""Row images of many records: as Arrow maps of column name to text, straight from their bodies, and as typed columns of
+one table (docs/formats/goldengate.md §4).
+
+Columns that are written alike are decoded together, whatever table they are of; their texts are in one pool. A body's
+columns are together and in order already, so a map column is the texts gathered once, in that order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.formats.arrays.maps import TextPool
+from cdcwb.formats.arrays.texts import bytes_of
+from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.event_batch import EventBatch
+from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned
+from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
+from cdcwb.formats.goldengate.decode.bodies import (
+    UNKNOWN_ORDER,
+    Cells,
+    Form,
+    Half,
+    body_of_columns,
+    not_columns,
+    odd_indicator,
+    walk,
+)
+from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
+from cdcwb.formats.goldengate.decode.values import (
+    CLOCK,
+    DATE,
+    INT32,
+    INT64,
+    Texts,
+    coding,
+    nullable_texts,
+    texts,
+    whole_numbers,
+)
+from cdcwb.formats.goldengate.decode.values import Kind as ValueKind
+from cdcwb.formats.goldengate.exports import ColumnFacts
+from cdcwb.formats.goldengate.layout import GUESS, Coding, How
+from cdcwb.formats.goldengate.plan import FileEntry, Plan
+from cdcwb.formats.goldengate.plan.trails import Version
+from cdcwb.formats.goldengate.plan.transactions import forms_of
+from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.model import Kind, Operation, Problem
+from cdcwb.unique_names import unused_name
+
+__all__ = [
+    "Bodies",
+    "Images",
+    "Put",
+    "Tables",
+    "arrow_type",
+    "build_images",
+    "column_types",
+    "decode_cells",
+    "typed",
+    "typed_rows",
+    "typed_schema",
+    "typed_texts",
+    "wanted_for",
+]
+
+
+_INDEXES: Final = 1 << 16
+_BY_INDEX: Final = re.compile(r"c[0-9]+")
+
+
+class Tables:
+    """The tables of a batch. A record's *group* is a place in ``definitions``; with None there, or group -1, it has no
+    definition: its columns are ``c0``, ``c1`` … and its values are guessed."""
+
+    def __init__(self, definitions: Sequence[Definition | None]) -> None:
+        self.definitions = list(definitions)
+        known = [(place, one) for place, one in enumerate(self.definitions) if one is not None and one.columns]
+        codings: dict[Coding, int] = {GUESS: 0}
+        self._names: list[str] = []
+        # the last of each is for group -1
+        self._base, self._size, self._clash = np.zeros((3, len(self.definitions) + 1), dtype=np.int64)
+        self._clashing: list[Definition] = []  # tables in which a name by index is that of another column
+        key: list[bool] = []
+        code: list[int] = []
+        for place, one in known:
+            self._base[place], self._size[place] = len(self._names), len(one.columns)
+            if any(_BY_INDEX.fullmatch(name) and int(name[1:]) >= len(one.names) for name in one.names):
+                self._clashing.append(one)
+                self._clash[place] = 1 + len(self._clashing)
+            self._names += one.names
+            key += [column.key_position is not None for column in one.columns]
+            code += [codings.setdefault(column.coding, len(codings)) for column in one.columns]
+        self.codings = list(codings)
+        """How columns are written, each way once."""
+        self._key = np.array([*key, False])
+        self._code = np.array([*code, 0], dtype=np.int16)
+
+    @property
+    def defined(self) -> int:
+        """The slots of columns that have a definition are below this."""
+        return len(self._names)
+
+    @property
+    def free(self) -> int:
+        """Slots from here on, as many as there are indexes, are of no column."""
+        return self.defined + _INDEXES
+
+    def slots(self, group: Ints, index: Ints) -> Ints:
+        """A number for each column that tells its table and name: its *slot*."""
+        size = self._size[group]
+        beyond = self.defined + index + _INDEXES * self._clash[group]  # the second block is the free one
+        return np.where(index < size, self._base[group] + index, beyond)
+
+    def is_key(self, slots: Ints) -> Bools:
+        """Is the column a key column?"""
+        there: Bools = self._key[np.minimum(slots, self.defined)]
+        return there
+
+    def codes(self, slots: Ints) -> npt.NDArray[np.int16]:
+        """How the column is written: a place in ``codings``."""
+        there: npt.NDArray[np.int16] = self._code[np.minimum(slots, self.defined)]
+        return there
+
+    def name(self, slot: int) -> str:
+        """The name of a column. One beyond those of its definition is called by its index, made unique among them."""
+        if slot < self.defined:
+            return self._names[slot]
+        clash, index = divmod(slot - self.defined, _INDEXES)
+        return self._clashing[clash - 2].name(index) if clash else f"c{index}"
+
+    def is_surplus(self, group: Ints, index: Ints) -> Bools:
+        """Is there a definition, but not of this column?"""
+        size = self._size[group]
+        there: Bools = (size > 0) & (index >= size)
+        return there
+
+
+@dataclass(slots=True)
+class CellTexts:
+    """The texts of cells: ``place`` of each in ``pool`` (-1: bytes that are no value, which is in no image), ``kinds``
+    (int8, of the ``Kind`` of values), ``slots`` (what it is called) and ``problems`` as (record, code,
+    sentence), sorted by record."""
+
+    pool: TextPool
+    place: Ints
+    kinds: npt.NDArray[np.int8]
+    slots: Ints
+    problems: list[tuple[int, Problem, str]] = field(default_factory=list)
+
+
+def decode_cells(
+    buffer: Bytes, cells: Cells, group: Ints, tables: Tables, charset: str = "utf-8", order: Order = "little"
+) -> CellTexts:
+    """All values of some bodies as text. ``group``: the table of each body. The other arguments are those of
+    :func:`~cdcwb.formats.goldengate.decode.values.texts`."""
+    groups = group[cells.row]
+    slots = tables.slots(groups, cells.index)
+    codes = tables.codes(slots)
+    pool = TextPool()
+    place = np.zeros(len(cells), dtype=np.int64)
+    kinds = np.zeros(len(cells), dtype=np.int8)
+    problems: list[tuple[int, Problem, str]] = []
+    used = np.flatnonzero(np.bincount(codes, minlength=len(tables.codings)))
+    for code in used:
+        of_code = codes == code
+        how = tables.codings[code]
+        for chosen, bare in _by_indicators(cells, of_code):
+            start, stop = cells.start[chosen], cells.stop[chosen]
+            if bare:
+                found = nullable_texts(buffer, start, stop, how, charset, order)
+            else:
+                found = texts(buffer, start, stop, cells.is_null[chosen], how, charset, order)
+            place[chosen] = pool.add(found.array)
+            kinds[chosen] = found.kinds
+            problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
+    place[cells.odd] = -1
+    place[[cell for cell, _, _ in problems]] = -1
+    for cell in np.flatnonzero(cells.odd):
+        problems.append((int(cell), Problem.VALUE, odd_indicator(cells.indicator_text(buffer, int(cell)))))
+    for cell in np.flatnonzero(tables.is_surplus(groups, cells.index)):
+        problems.append((int(cell), Problem.ROW_SIZE, "the definition of the table has no column with this index"))
+    problems.sort(key=lambda one: one[0])
+    named = [
+        (int(cells.row[cell]), code_of, f"{tables.name(int(slots[cell]))}: {sentence}")
+        for cell, code_of, sentence in problems
+    ]
+    return CellTexts(pool, place, kinds, slots, named)
+
+
+def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
+    """Some cells: those behind their null indicator, and those that may begin with one."""
+    if cells.bare is None:
+        return [(np.flatnonzero(of_code), False)]
+    both = (np.flatnonzero(of_code & ~cells.bare), False), (np.flatnonzero(of_code & cells.bare), True)
+    return [one for one in both if len(one[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A value that an image gets from elsewhere: in place of that of column ``index``, or behind the others under
+    ``name``, if there is one. ``text`` None is SQL NULL."""
+
+    record: int
+    half: Half
+    index: int
+    text: str | None
+    name: str | None = None
+
+
+class Images(NamedTuple):
+    """Map columns of a batch, null where a record has no such image."""
+
+    before: pa.Array
+    after: pa.Array
+    key: pa.Array
+
+
+def build_images(
+    count: int,
+    cells: Cells,
+    found: CellTexts,
+    tables: Tables,
+    group: Ints,
+    wanted: Bools | None = None,
+    put: Sequence[Put] = (),
+) -> Images:
+    """The images of ``count`` records from their cells and what :func:`decode_cells` found in them.
+
+    A record has the images that it has a column of. Keys are in the order of the column indexes, none twice: of columns
+    with one index the first counts. ``group``: the table of each record; ``wanted``: which records get images (None:
+    all); ``put``: values from elsewhere. The key is taken from the before image, if that holds any key column, else
+    from the after image.
+    """
+    entries = _entries(cells, found, wanted)
+    more: dict[str, int] = {}
+    if put:
+        entries = _with_put(entries, found.pool, put, tables, group, more)
+    entries = _in_order(entries)
+    if (entries.place < 0).any():
+        entries = entries.of(np.flatnonzero(entries.place >= 0))
+    row, slot, place = entries.row, entries.slot, entries.place
+    before = entries.half == Half.BEFORE
+    is_key = tables.is_key(slot)
+    key_before = np.zeros(count, dtype=bool)
+    key_before[row[is_key & before]] = True
+    maps = _Maps(count, found.pool, tables, more)
+    return Images(
+        maps.of(row, slot, place, before),
+        maps.of(row, slot, place, ~before),
+        maps.of(row, slot, place, is_key & (before == key_before[row])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Columns that go into images."""
+
+    row: Ints
+    half: npt.NDArray[np.int8]
+    index: Ints
+    slot: Ints
+    place: Ints
+
+    def of(self, keep: Ints) -> _Entries:
+        return _Entries(self.row[keep], self.half[keep], self.index[keep], self.slot[keep], self.place[keep])
+
+    def behind(self, first: _Entries) -> _Entries:
+        return _Entries(
+            np.concatenate([first.row, self.row]),
+            np.concatenate([first.half, self.half]),
+            np.concatenate([first.index, self.index]),
+            np.concatenate([first.slot, self.slot]),
+            np.concatenate([first.place, self.place]),
+        )
+
+
+def _entries(cells: Cells, found: CellTexts, wanted: Bools | None) -> _Entries:
+    entries = _Entries(cells.row, cells.half, cells.index, found.slots, found.place)
+    return entries if wanted is None else entries.of(np.flatnonzero(wanted[cells.row]))
+
+
+def _with_put(
+    entries: _Entries, pool: TextPool, put: Sequence[Put], tables: Tables, group: Ints, more: dict[str, int]
+) -> _Entries:
+    """Values from elsewhere in front of the others, of which they replace those with the same index. ``more`` takes
+    their names, each with its number among them."""
+    row = np.array([one.record for one in put], dtype=np.int64)
+    index = np.array([one.index for one in put], dtype=np.int64)
+    slot = tables.slots(group[row], index)
+    for at, one in enumerate(put):
+        if one.name is not None:
+            definition = tables.definitions[group[one.record]] if group[one.record] >= 0 else None
+            index[at] = _INDEXES + at  # behind all columns
+            name = one.name if definition is None else unused_name(one.name, definition.names)
+            slot[at] = tables.free + more.setdefault(name, len(more))
+    added = _Entries(
+        row,
+        np.array([one.half for one in put], dtype=np.int8),
+        index,
+        slot,
+        pool.add(pa.array([one.text for one in put], pa.string())),
+    )
+    return entries.behind(added)
+
+
+def _in_order(entries: _Entries) -> _Entries:
+    """Sorted by record, half and index, the first of what is there twice; as they are if they are so already."""
+    order = entries.row * 2 + entries.half << 32 | entries.index
+    if bool((order[1:] > order[:-1]).all()):
+        return entries
+    by_order = np.argsort(order, kind="stable")
+    order = order[by_order]
+    once = np.append(True, order[1:] > order[:-1])[: len(order)]
+    return entries.of(by_order[once])
+
+
+class _Maps:
+    """Makes map columns; ``more`` are the names of the first free slots."""
+
+    def __init__(self, count: int, pool: TextPool, tables: Tables, more: Iterable[str]) -> None:
+        self.count = count
+        self.pool = pool
+        self.tables = tables
+        self.more = list(more)
+
+    def of(self, row: Ints, slot: Ints, place: Ints, chosen: Bools) -> pa.Array:
+        """The map of the chosen entries, which are sorted by record; null where a record has none."""
+        if not chosen.all():
+            row, slot, place = row[chosen], slot[chosen], place[chosen]
+        sizes = np.bincount(row, minlength=self.count)
+        offsets = np.zeros(self.count + 1, dtype=np.int32)
+        np.cumsum(sizes, out=offsets[1:])
+        return pa.MapArray.from_arrays(
+            pa.array(offsets, mask=np.append(sizes == 0, False)),
+            self._keys(slot),
+            self.pool.gather(place.astype(np.int32)),
+        )
+
+    def _keys(self, slot: Ints) -> pa.Array:
+        there = np.bincount(slot, minlength=1) > 0
+        used = np.flatnonzero(there)
+        names = pa.array([self._name(int(one)) for one in used], pa.string())
+        places = np.cumsum(there, dtype=np.int32) - 1
+        return names.take(pa.array(places[slot]))
+
+    def _name(self, slot: int) -> str:
+        more = slot - self.tables.free
+        return self.more[more] if 0 <= more < len(self.more) else self.tables.name(slot)
+
+
+_IMAGED: Final = np.isin(KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
+_DELETE: Final = OPERATIONS.index(str(Operation.DELETE))
+_BEFORE: Final = KINDS.index(str(Kind.BEFORE))
+
+
+class Bodies:
+    """Where the bodies of all records of a part stand: ``buffer[start:stop]``, -1 where none is shown."""
+
+    def __init__(self, given: Assigned, file: FileEntry, plan: Plan, charset: str) -> None:
+        self.given = given
+        self.file = file
+        self.plan = plan
+        self.charset = charset
+        self.tables = Tables([version.definition for version in plan.versions])
+        self.buffer, self.start, self.stop = self._joined()
+
+    def _joined(self) -> tuple[Bytes, Ints, Ints]:
+        """Bodies as they are in the hex, put together from fragments, or made from columns shown one by one."""
+        given, records = self.given, self.given.records
+        start, stop = records.body_at[:, 0].copy(), records.body_at[:, 1].copy()
+        more: list[bytes] = []
+        at = len(records.bytes)
+        made: dict[int, bytes] = {}
+        order = self.order
+        for index, printed in records.extras.items():
+            if printed.columns and any(one.data is not None for one in printed.columns):
+                form = Form(int(forms_of(given.marks, self.file.prefix, np.array([index]))[0]))
+                if form is Form.OPAQUE:
+                    continue
+                body, _ = body_of_columns(printed.columns, order, form)
+                if len(body) > stop[index] - start[index]:
+                    made[index] = body
+        for index, head in given.heads.items():
+            if head.body:
+                own = made.get(index) or records.bytes[start[index] : stop[index]].tobytes()
+                made[index] = b"".join([own, *(piece.body for piece in head.body)])
+        for index, body in made.items():
+            more.append(body)
+            start[index], stop[index] = at, at + len(body)
+            at += len(body)
+        if not more:
+            return records.bytes, start, stop
+        joined = np.frombuffer(b"".join(more), dtype=np.uint8)
+        return np.concatenate([records.bytes, joined]), start, stop
+
+    @property
+    def order(self) -> Any:
+        """Byte order of the file's bodies."""
+        return self.file.byte_order
+
+    def cells(self, rows: Ints) -> Cells:
+        """The columns of some records; those without images have none."""
+        given = self.given
+        forms = forms_of(given.marks, self.file.prefix, rows)
+        start = np.where(self._with_columns(rows), self.start[rows], -1)
+        skip = np.maximum(given.records.column("SyskeyLen")[rows], 0)
+        before = (given.kind[rows] == _BEFORE) | (given.operation[rows] == _DELETE)
+        if not self.file.order_known:
+            start[:] = -1
+        stop, bare = self.stop[rows], self._bare(rows)
+        cells = walk(self.buffer, start, stop, self.order, forms, skip, before, bare)
+        unread = (cells.bad >= 0) & self._is_complete(rows)
+        if unread.any():  # what begins like columns and does not end so is none
+            bad = cells.bad
+            cells = walk(self.buffer, np.where(unread, -1, start), stop, self.order, forms, skip, before, bare)
+            cells.bad = bad
+        return cells
+
+    def _with_columns(self, rows: Ints) -> Bools:
+        """Records whose data is an image or two."""
+        forms = forms_of(self.given.marks, self.file.prefix, rows)
+        there: Bools = _IMAGED[self.given.kind[rows]] & (forms != Form.OPAQUE)
+        return there
+
+    def _bare(self, rows: Ints) -> Bools | None:
+        """Records with null indicators only in columns that may be NULL; None if there are none."""
+        bare: Bools = self.given.marks.system[rows] >= self.file.nullable
+        return bare if bare.any() else None
+
+    def _is_complete(self, rows: Ints) -> Bools:
+        """Records of which all of the data is shown, and which no other record continues."""
+        heads = np.array(sorted(self.given.heads), dtype=np.int64)
+        whole: Bools = self.stop[rows] - self.start[rows] >= self.given.records.length[rows]
+        return whole & ~np.isin(rows, heads)
+
+    def images(self, batch: EventBatch, rows: Ints) -> dict[str, pa.Array]:
+        """Row images, and the problems that come up in decoding them."""
+        given = self.given
+        cells = self.cells(rows)
+        group = given.version[rows]
+        found = decode_cells(self.buffer, cells, group, self.tables, self.charset, self.order)
+        for at, code, sentence in found.problems:
+            batch.problem(at, code, sentence)
+        self._unwalked(batch, rows, cells)
+        put = self._large_objects(rows, cells)
+        images = build_images(len(rows), cells, found, self.tables, group, None, put)
+        return {"before": images.before, "after": images.after, "key": images.key}
+
+    def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
+        """Bodies that are all there and are not columns to their end, or that nothing tells the byte order of."""
+        if not self.file.order_known:
+            for at in np.flatnonzero(self._with_columns(rows) & (self.stop[rows] > self.start[rows])).tolist():
+                batch.problem(at, Problem.ROW_SIZE, UNKNOWN_ORDER)
+        for at in np.flatnonzero((cells.bad >= 0) & self._is_complete(rows)).tolist():
+            place = int(cells.bad[at] - self.start[rows[at]])
+            batch.problem(at, Problem.ROW_SIZE, not_columns(place))
+
+    def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
+        """The values of large objects that were put together from fragments."""
+        out: list[Put] = []
+        heads = self.given.heads
+        if not heads:
+            return out
+        wanted = np.flatnonzero(np.isin(rows, np.array(sorted(heads), dtype=np.int64)) & _IMAGED[self.given.kind[rows]])
+        for at in wanted.tolist():
+            head = heads[int(rows[at])]
+            if not head.lobs:
+                continue
+            version = int(self.given.version[rows[at]])
+            definition = self.plan.versions[version].definition if version >= 0 else None
+            waiting = self._lob_columns(definition, cells, at)
+            half = Half.BEFORE if self.given.kind[rows[at]] == _BEFORE else Half.AFTER
+            for number, pieces in enumerate(head.lobs, 1):
+                told = next((column for piece in pieces if (column := piece.column) is not None), None)
+                if told is None:
+                    told = waiting.pop(0) if waiting else None
+                elif told in waiting:
+                    waiting.remove(told)
+                value = b"".join(piece.body for piece in pieces)
+                defined = definition.column(told) if definition is not None and told is not None else None
+                text = self._lob_text(value, None if defined is None else defined.is_text_lob or not defined.is_lob)
+                out.append(Put(at, half, 0, text, f"lob{number}") if told is None else Put(at, half, told, text))
+        return out
+
+    def _lob_columns(self, definition: Definition | None, cells: Cells, at: int) -> list[int]:
+        """The large object columns that a record has and that are not NULL."""
+        if definition is None:
+            return []
+        there = slice(int(cells.offsets[at]), int(cells.offsets[at + 1]))
+        return [
+            index
+            for index, null in zip(cells.index[there].tolist(), cells.is_null[there].tolist(), strict=True)
+            if not null and (column := definition.column(index)) is not None and column.is_lob
+        ]
+
+    def _lob_text(self, value: bytes, is_text: bool | None) -> str:
+        if is_text is False:
+            return value.hex()
+        try:
+            text = value.decode(self.charset)
+        except UnicodeDecodeError:
+            return value.hex()
+        if is_text is None and any(one < " " and one not in "\t\r\n" for one in text):
+            return value.hex()
+        return text
+
+
+_MICROS: Final = 26  # characters up to the sixth digit of the fraction
+_DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
+
+
+def arrow_type(column: ColumnDef | None) -> pa.DataType:
+    """The type of a column in typed tables.
+
+    Numbers that are written as text stay text, as their precision is not known; so do times of day, intervals, times
+    with a zone, and columns without a definition.
+    """
+    if column is None:
+        return pa.string()
+    how = column.coding
+    if how.how is How.INTEGER:
+        if how.scale > 0:
+            return pa.decimal128(max({2: 5, 4: 10}.get(how.size, 20), how.scale), how.scale)
+        if how.scale < 0 or (how.size == INT64 and not how.signed):
+            return pa.decimal128(38, 0)
+        return pa.int32() if how.size < INT32 or (how.size == INT32 and how.signed) else pa.int64()
+    if how.how is How.FLOAT:
+        return pa.float32() if how.size == 4 else pa.float64()
+    if how.how in (How.DECIMAL, How.PACKED) and 0 <= how.scale <= 38:
+        return pa.decimal128(38, how.scale)
+    if how.how is How.MOMENT and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
+        if column.external_length == DATE or (0 < column.least_significant_dt <= _DT_DAY):
+            return pa.date32()
+        if column.least_significant_dt >= _DT_HOUR and column.external_length <= CLOCK + 10:
+            return pa.timestamp("us")
+        return pa.string()
+    if how.how is How.BINARY or (how.how is How.LOB and not column.is_text_lob):
+        return pa.binary()
+    return pa.string()
+
+
+def typed(
+    buffer: Bytes,
+    start: Ints,
+    stop: Ints,
+    is_null: Bools,
+    column: ColumnDef | None,
+    kind: pa.DataType,
+    charset: str = "utf-8",
+    order: Order = "little",
+) -> pa.Array:
+    """The values ``[start, stop)`` of a buffer as an array of type ``kind``; null where they are none of it.
+
+    Fractions of a second are cut behind the microsecond.
+    """
+    how = coding(column)
+    if how.how is How.INTEGER and how.scale == 0 and pa.types.is_integer(kind) and len(start):
+        rows = ~is_null & (stop - start == how.size)
+        if bool((rows | is_null).all()) and len(buffer) >= how.size:
+            there = np.where(rows, start, 0)
+            numbers = whole_numbers(bytes_of(np.ascontiguousarray(buffer), there, how.size), how.signed)
+            return pc.cast(pa.array(numbers, mask=is_null), kind, safe=False)
+    found = texts(buffer, start, stop, is_null, column, charset, order)
+    return as_type(found, kind)
+
+
+def as_type(found: Texts, kind: pa.DataType) -> pa.Array:
+    """Texts as values of a type; null where they are none of it, or bytes that could not be read."""
+    if pa.types.is_string(kind):
+        return found.array
+    unread = found.kinds == ValueKind.HEX
+    if pa.types.is_binary(kind):
+        return pa.array(
+            [
+                None if one is None else bytes.fromhex(one) if binary else one.encode()
+                for one, binary in zip(found.array.to_pylist(), found.kinds >= ValueKind.BINARY, strict=True)
+            ],
+            kind,
+        )
+    text = found.array
+    if unread.any():
+        text = pc.if_else(pa.array(unread), pa.scalar(None, pa.string()), text)
+    if pa.types.is_temporal(kind):
+        text = _iso(text, DATE if pa.types.is_date(kind) else _MICROS)
+    return _cast(text, kind)
+
+
+def _iso(text: pa.Array, length: int) -> pa.Array:
+    """Dates as Arrow reads them: the colon between day and hour as a blank, no more than ``length`` characters."""
+    day = pc.utf8_slice_codeunits(text, 0, DATE)
+    if length == DATE:
+        return day
+    clock = pc.utf8_slice_codeunits(text, DATE + 1, length)
+    return pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
+
+
+def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(text, kind)
+    except pa.ArrowInvalid:
+        pass
+    if len(text) == 1:
+        return pa.nulls(1, kind)
+    half = len(text) // 2
+    return pa.concat_arrays([_cast(text[:half], kind), _cast(text[half:], kind)])
+
+
+_ROWS: Final = frozenset(str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER))
+
+_OF_ROWS: Final = [str(one) for one in (Operation.INSERT, Operation.UPDATE, Operation.DELETE)]
+
+
+def types_of(version: Version) -> dict[str, pa.DataType]:
+    """The types of a version's columns; text where nothing tells."""
+    definition = version.definition
+    if definition is not None:
+        pairs = zip(definition.names, definition.columns, strict=True)
+        return {name: arrow_type(column) for name, column in pairs}
+    if version.types is not None:
+        return {name: ColumnFacts.from_list(facts).arrow_type for name, facts in version.types.items()}
+    return {name: pa.string() for name in version.names}
+
+
+def column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
+    """The columns that are asked for. One whose type differs between versions is text. Raises CaptureError naming what
+    there is for a table or column that is not there."""
+    versions = [one for one in plan.versions if request.name in (one.table, one.full_name)]
+    if not versions:
+        raise no_table(request, (one.full_name for one in plan.versions))
+    types: dict[str, pa.DataType] = {}
+    for version in versions_of(versions, request):
+        for name, kind in types_of(version).items():
+            types[name] = kind if types.get(name, kind) == kind else pa.string()
+    return chosen_columns(types, request)
+
+
+def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
+    """Columns of :func:`typed_rows`: where the row stands, then ``before`` and ``after`` as structures of typed
+    columns."""
+    return request_schema(column_types(plan, request), request)
+
+
+def wanted_for(request: TableRequest) -> Wanted:
+    """The events that a table's rows are made of."""
+    return Wanted(kinds=_ROWS, tables=frozenset({request.name}))
+
+
+def typed_rows(
+    events: Iterable[pa.RecordBatch], request: TableRequest, types: Mapping[str, pa.DataType]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one table from its events; null where a text is no value of its column's type, and where a column is
+    not in the image."""
+    schema = request_schema(types, request)
+    for every in events:
+        batch = every.filter(pc.is_in(every.column("operation"), value_set=pa.array(_OF_ROWS)))
+        arrays = [batch.column(name) for name in FROM_EVENTS]
+        arrays += [_struct(batch.column(name), types) for name in images_of(request)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
+    offsets = maps.offsets.to_numpy()
+    row = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    keys, items = maps.keys.slice(first, count).dictionary_encode(), maps.items.slice(first, count)
+    codes = keys.indices.to_numpy(zero_copy_only=False)
+    known = {name: code for code, name in enumerate(keys.dictionary.to_pylist())}
+    columns = []
+    for name, kind in types.items():
+        there = np.flatnonzero(codes == known.get(name, -1))
+        places = np.full(len(maps), -1, dtype=np.int64)
+        places[row[there]] = there
+        columns.append(typed_texts(items.take(pa.array(places, mask=places < 0)), kind))
+    fields = [pa.field(name, kind) for name, kind in types.items()]
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=pc.is_null(maps))
+
+
+def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts of values as values of a type."""
+    how = ValueKind.BINARY if pa.types.is_binary(kind) else ValueKind.TEXT
+    return as_type(Texts(texts, np.full(len(texts), how, dtype=np.int8), []), kind)
