@@ -49,6 +49,7 @@ _MARKS: Final = {
     NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"color": theme.INK, "width": 2}},
 }
 _BAR: Final = 0.8  # of a lane
+_PATTERNED: Final = 140  # lanes at most: narrower ones have no room for a pattern, and each costs the page
 # Whenever plotly.js draws a bar it looks at all bars of its trace, so one trace of thousands freezes a page that zooms.
 _TOGETHER: Final = 400
 _FEW: Final = 4  # lanes that a panel has room for however few are used, so that a bar stays a bar
@@ -150,6 +151,7 @@ def _draw_positions(
             "range": _range(spans, 1),
             "tickvals": places,
             "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(t)) for t in texts],
+            "tickangle": 0,  # turned labels would change the margins, and all is drawn twice then
             "title": {"text": _position_title(scale)},
             "anchor": f"y{name}",
         },
@@ -188,6 +190,9 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
         these = [s for s in spans if (s.record["outcome"] or "") == outcome]
         look = theme.look(theme.OUTCOMES, outcome or None)
         group = f"outcome {look.title}"
+        marker = look.bar()
+        if max(s.lane for s in spans) >= _PATTERNED:
+            del marker["pattern"]
         for first in range(0, len(these), _TOGETHER):
             some = these[first : first + _TOGETHER]
             figure.add_bar(
@@ -199,7 +204,7 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
                 x=[length(s.drawn) for s in some],
                 y=[s.lane for s in some],
                 width=_BAR,
-                marker=look.bar(),
+                marker=marker,
                 customdata=[s.hover for s in some],
                 ids=[s.record["transaction_id"] for s in some],
                 hovertemplate=template.replace("WORD", look.title),

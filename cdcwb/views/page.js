@@ -271,18 +271,21 @@ class Panel {
     this.version = told.version;
     if (!told.figure) {
       if (this.Plotly) this.Plotly.purge(this.plot);
-      this.Plotly = null;
+      this.Plotly = this.drawn = null;
       this.plot.hidden = true;
       return;
     }
     this.plot.hidden = false;
-    const figure = JSON.parse(new TextDecoder().decode(buffer));
+    const figure = buffer ? JSON.parse(new TextDecoder().decode(buffer)) : this.figure;
+    this.figure = figure;
     const loaded = await plotly(this.page.model);
     if (this.version !== told.version) return; // a later one is on its way
-    const first = !this.Plotly;
+    const first = !this.Plotly, marks = { shapes: told.shapes, selections: [] };
     this.Plotly = loaded;
     this.quiet = true;
-    await loaded.react(this.plot, figure.data, figure.layout, { ...figure.config, responsive: true });
+    if (this.drawn === figure) await loaded.relayout(this.plot, marks);
+    else await loaded.react(this.plot, figure.data, { ...figure.layout, ...marks }, { ...figure.config, responsive: true });
+    this.drawn = figure;
     this.quiet = false;
     if (!first) return;
     const { name } = this;

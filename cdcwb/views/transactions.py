@@ -129,8 +129,8 @@ class Concurrent(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        points = DRAWN[state.live] // 2  # each piece of the axis has two at most
-        once = concurrency.of_some(bench.changes.transactions, _drawn(bench, state), min(points, concurrency.PIECES))
+        pieces = min(DRAWN[state.live], concurrency.PIECES)  # of the axis; each has two points at most
+        once = concurrency.of_some(bench.changes.transactions, _drawn(bench, state), pieces)
         facts = {"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average}
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
         if once.at is not None:

@@ -39,8 +39,8 @@ _SELECTED: Final = "selected"
 _ALIGNED: Final = {"l": 80, "r": 24}
 """Margins in pixels that have room for the ticks of every chart of times."""
 
-DRAWN: Final = {True: 800, False: 5_000}
-"""How many bars a live figure and one of a report have at most."""
+DRAWN: Final = {True: 400, False: 5_000}
+"""How many transactions a live figure and one of a report show at most, each as a bar on one axis or two."""
 
 
 def is_live() -> bool:

@@ -71,6 +71,7 @@ class PageWidget(anywidget.AnyWidget):
         self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
         self._states = {name: State(live=True) for name in self._panels}
         self._answers: dict[str, Answer] = {}
+        self._figures: dict[str, str] = {}  # as they were drawn, without their shapes
         self._seen: set[str] = set()
         self._stale: set[str] = set(self._panels)
         self._drawn = 0
@@ -134,17 +135,30 @@ class PageWidget(anywidget.AnyWidget):
         if name == next(iter(self._panels)):
             message["answer"] = answer.headline
             message["headline"] = ""
-        self.send(message, [] if answer.figure is None else [self._figure(answer, self._panels[name])])
+        figure, shapes = self._figure(answer, self._panels[name])
+        if not figure or self._figures.get(name) != figure:
+            self._figures[name] = figure
+            message["shapes"] = shapes
+            self.send(message, [figure.encode()] if figure else [])
+        else:
+            self.send(message | {"shapes": shapes})
 
-    def _figure(self, answer: Answer, panel: Panel) -> bytes:
+    def _figure(self, answer: Answer, panel: Panel) -> tuple[str, list[Message]]:
+        """The figure as JSON, apart from its shapes, and these: most steps change nothing else. Empty if there is
+        none."""
         figure = answer.figure
-        assert figure is not None
+        if figure is None:
+            return "", []
         if panel.brush:
             figure.update_layout(dragmode="select", selectdirection="h")
         content = json.loads(figure.to_json())
-        content["layout"]["template"]["layout"]["meta"] = "cdcwb-live"  # it is drawn here, and nowhere else again
+        template = content["layout"]["template"]
+        template["layout"]["meta"] = "cdcwb-live"  # it is drawn here, and nowhere else again
+        template["data"] = dict.fromkeys(("bar", "scatter"), [{"unselected": {"marker": {"opacity": 1}}}])
         content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if panel.brush else _BUTTONS[1:]}
-        return json.dumps(darkened(content) if self._dark else content, separators=(",", ":")).encode()
+        content = darkened(content) if self._dark else content
+        shapes = content["layout"].pop("shapes", [])
+        return json.dumps(content, separators=(",", ":")), shapes
 
     def _controls(self) -> Message | None:
         if not self.about["controls"]:
@@ -205,6 +219,7 @@ class PageWidget(anywidget.AnyWidget):
         """A page shows the widget, perhaps once more."""
         self._dark = bool(message.get("dark"))
         self._beside = bool(message.get("beside"))
+        self._figures.clear()
         self._stale = set(self._panels)
         self.send({"controls": self._controls()})
         self._draw_seen()

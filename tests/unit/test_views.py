@@ -60,6 +60,7 @@ class Page:
         assert isinstance(self.widget, PageWidget)
         self.heard: list[dict[str, Any]] = []
         self.figures: dict[str, dict[str, Any]] = {}
+        self.sent: list[str] = []  # the panels whose figures were sent
         self.widget.send = self.hear
         self.do("open", dark=False)
         for name in self.widget._panels:
@@ -68,7 +69,10 @@ class Page:
     def hear(self, content: dict[str, Any], buffers: Any = None) -> None:
         self.heard.append(json.loads(json.dumps(content)))
         if content.get("figure"):
-            self.figures[content["panel"]] = json.loads(buffers[0])
+            name = content["panel"]
+            self.figures[name] = json.loads(buffers[0]) if buffers else {**self.figures[name]}
+            self.figures[name]["layout"] |= {"shapes": content["shapes"]}
+            self.sent += [name] if buffers else []
 
     def do(self, step: str, **about: Any) -> list[dict[str, Any]]:
         self.heard.clear()
@@ -132,7 +136,9 @@ def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> Non
     assert live.figures["timeline"]["layout"]["shapes"][-1]["type"] == "rect"
     assert live.panel("transactions")["table"].count("<tr") < 200
     boxes = [live.figures["timeline"]["layout"]["shapes"]]
+    live.sent.clear()
     live.do("brush", panel="timeline", x=[str(time_of(spans[0]).replace(tzinfo=None)), str(low.replace(tzinfo=None))])
+    assert "timeline" not in live.sent, "its bars are those that the page has"
     boxes.append(live.figures["timeline"]["layout"]["shapes"])
     assert len(boxes[0]) == len(boxes[1]), "the box of the step before is gone"
     assert boxes[1][-1]["x1"] == boxes[0][-1]["x0"]
