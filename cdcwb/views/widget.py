@@ -154,7 +154,7 @@ class PageWidget(anywidget.AnyWidget):
         content = json.loads(figure.to_json())
         template = content["layout"]["template"]
         template["layout"]["meta"] = "cdcwb-live"  # it is drawn here, and nowhere else again
-        template["data"] = dict.fromkeys(("bar", "scatter"), [{"unselected": {"marker": {"opacity": 1}}}])
+        template["data"] = {key: [{"unselected": {"marker": {"opacity": 1}}}] for key in ("bar", "scatter")}
         content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if panel.brush else _BUTTONS[1:]}
         content = darkened(content) if self._dark else content
         shapes = content["layout"].pop("shapes", [])
