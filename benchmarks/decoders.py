@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from benchmarks.construct_gbase8s import ROWS, records
 from cdcwb import model
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.gbase8s.decode import event, schema_of
+from cdcwb.formats.gbase8s.events import read_events
+from cdcwb.formats.gbase8s.first_pass import make_plan
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Settings
-from cdcwb.formats.gbase8s.plan import Plan
-from cdcwb.formats.gbase8s.planning import Options, make_plan
-from cdcwb.formats.gbase8s.reader import read_events
-from cdcwb.formats.gbase8s.rows import event, schema_of
+from cdcwb.formats.gbase8s.plan import Options, Plan
 from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.tree import dissect
 
@@ -38,7 +38,9 @@ def first_pass(files: list[str]) -> Callable[[], int]:
 def reader(plan: Plan, *, images: bool) -> Callable[[], int]:
     """The vectorised reader: all of ``events`` as Arrow batches, which are let go one after the other."""
     wanted = Wanted(images=images)
-    return lambda: sum(batch.num_rows for split in plan.splits for batch in read_events(plan, split, wanted))
+    return lambda: sum(
+        batch.num_rows for split in range(len(plan.splits)) for batch in read_events(plan, split, wanted)
+    )
 
 
 def _cut(data: bytes) -> Iterator[tuple[bytes, int]]:
@@ -77,7 +79,7 @@ def constructed(file: str, *, by_hand: bool) -> Callable[[], int]:
 def difference(file: str, plan: Plan, *, by_hand: bool) -> str | None:
     """The first thing about which ``construct`` and the reader disagree, or None; every record, field and value is
     compared."""
-    batches = (batch for split in plan.splits for batch in read_events(plan, split))
+    batches = (batch for split in range(len(plan.splits)) for batch in read_events(plan, split, EVERYTHING))
     rows = (row for batch in batches for row in pa.Table.from_batches([batch], schema=model.EVENTS).to_pylist())
     for row, one in zip(rows, records(io.BytesIO(Path(file).read_bytes()), by_hand), strict=True):
         value = one.value

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.model import EVENTS, Kind
+from cdcwb.model import EVENTS, TABLE_VERSIONS, Kind
 
 __all__ = [
     "EVERYTHING",
     "OF_CHANGES",
     "Assembling",
+    "BaseFormat",
     "Field",
     "Format",
     "Halved",
@@ -272,6 +273,49 @@ class Format(Protocol):
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """The record that holds ``offset`` in the decompressed file. Raises CaptureError where there is none."""
         ...
+
+
+class BaseFormat:
+    """What most formats have in common; a format overrides where it differs. ``plan_type`` and ``options_type`` are its
+    classes of a plan and of checked options. A plan has its ``versions`` and, as ``notes``, its rows of problems."""
+
+    name: ClassVar[str]
+    options: ClassVar[Mapping[str, str]]
+    row_times = True
+    pairing = Pairing.NONE
+    commits = False
+    compressed_updates: frozenset[str] = frozenset()
+    names_keys = True
+    of_tables: frozenset[str] | None = None
+    plan_type: ClassVar[Any]
+    options_type: ClassVar[Any]
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See :meth:`Format.check_options`."""
+        self.options_type.parse(options)
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """Looks for Kafka's columns; several formats have the same, so its name has to be given."""
+        if "value" not in {name.lower() for name in schema.names}:
+            return Recognition(0.0, ["no column `value`"])
+        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
+
+    def side_files(self, paths: Sequence[str]) -> list[str]:
+        """None: what describes others is named by an option."""
+        return []
+
+    def plan_from_text(self, text: str) -> Any:
+        """The plan that ``to_text`` wrote."""
+        return self.plan_type.from_text(text)
+
+    def table_versions(self, plan: Any) -> pa.Table:
+        """Every version, in the order in which they were seen; ``first_position`` is left null."""
+        return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=TABLE_VERSIONS)
+
+    def problems(self, plan: Any) -> list[dict[str, Any]]:
+        """Files that are cut off, and schemas and definitions that cannot be used."""
+        notes: list[dict[str, Any]] = plan.notes
+        return notes
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from cdcwb.formats.options import nearest
 __all__ = ["FORMATS", "described_by", "get_format", "side_files"]
 
 FORMATS: Final = {
-    "gbase8s": ("cdcwb.formats.gbase8s.format", "GBase8s"),
+    "gbase8s": ("cdcwb.formats.gbase8s", "GBase8s"),
     "goldengate": ("cdcwb.formats.goldengate", "GoldenGate"),
     "qlik-kafka": ("cdcwb.formats.qlik_kafka", "QlikKafka"),
     "qlik-change-table": ("cdcwb.formats.qlik_change_table", "QlikChangeTable"),

@@ -12,9 +12,9 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb import model
-from cdcwb.formats.base import Wanted
-from cdcwb.formats.gbase8s.reader import read_events
-from cdcwb.formats.gbase8s.versions import Versions
+from cdcwb.formats.base import EVERYTHING, Wanted
+from cdcwb.formats.gbase8s.events import read_events
+from cdcwb.formats.gbase8s.plan import Versions
 from cdcwb_synth.mutate import KINDS, mutate
 from tests.local import ledger, plan_of, read
 from tests.reference.gbase8s.event import event
@@ -38,7 +38,7 @@ def check(path: Path, **options: Any) -> tuple[int, int]:
     """Compares every event of a capture with the reference and its bytes with the ledger; returns the numbers of events
     and of malformed ones."""
     plan = plan_of(path, **options)
-    batches = [batch for split in plan.splits for batch in read_events(plan, split)]
+    batches = [batch for split in range(len(plan.splits)) for batch in read_events(plan, split, EVERYTHING)]
     table = pa.Table.from_batches(batches, schema=model.EVENTS)
     closed = ledger(table)
     for entry in plan.files:

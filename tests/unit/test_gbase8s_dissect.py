@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.base import Field
+from cdcwb.formats.gbase8s.decode import event, schema_of
 from cdcwb.formats.gbase8s.layout import Settings, explain_error
-from cdcwb.formats.gbase8s.rows import event, schema_of
 from cdcwb.formats.gbase8s.schema import TableSchema, table_schema
 from cdcwb.formats.gbase8s.tree import dissect, lsn
 from cdcwb.model import Problem

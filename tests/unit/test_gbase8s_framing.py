@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cdcwb.formats.gbase8s import framing
-from cdcwb.formats.gbase8s.framing import Reason, find_candidates, first_chain, iter_segments
+from cdcwb.formats.gbase8s.framing import Reason, first_chain, iter_segments, record_end, strong_starts
 from cdcwb.model import Problem
 from cdcwb_synth.mutate import mutate
 from tests import wire
@@ -264,7 +264,7 @@ def test_no_bytes_make_framing_slow_or_large(data: bytes) -> None:
 
 def test_candidates_are_only_what_could_be_a_header() -> None:
     data = b"".join(STREAM)
-    found = find_candidates(np.frombuffer(data, np.uint8))
-    starts = np.cumsum([0, *map(len, STREAM[:-1])])
-    assert found.start[found.strong].tolist() == starts.tolist()
-    assert found.end[found.strong].tolist() == [*starts[1:].tolist(), len(data)]
+    buffer = np.frombuffer(data, np.uint8)
+    starts = np.cumsum([0, *map(len, STREAM[:-1])]).tolist()
+    assert strong_starts(buffer) == starts
+    assert [record_end(buffer, start) for start in starts] == [*starts[1:], len(data)]

@@ -12,9 +12,9 @@ import pytest
 
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.gbase8s.plan import FileEntry, Plan
-from cdcwb.formats.gbase8s.planning import OPTIONS, Options, _cut, make_plan, run_here
-from cdcwb.formats.gbase8s.reader import read_events
+from cdcwb.formats.gbase8s.events import read_events
+from cdcwb.formats.gbase8s.first_pass import _cut, make_plan, run_here
+from cdcwb.formats.gbase8s.plan import OPTIONS, FileEntry, Options, Plan
 from tests import wire
 from tests.local import ledger, plan_of, read
 
@@ -229,7 +229,7 @@ def test_a_schema_that_comes_later_takes_over_from_the_side_file(tmp_path: Path)
     same = read(file, schemas={131: TEXT})
     assert [row["table_version"] for row in rows(same)] == ["131@1", "131@1"]
     (version,) = plan_of(file, schemas={131: TEXT}).versions
-    assert (version.origin, version.offset, version.fixed_bytes) == ("record", len(ROWS[1]), 4)
+    assert (version.origin, version.offset, version.counts[0]) == ("record", len(ROWS[1]), 4)
     other = read(file, schemas={131: "m integer, product varchar(40,0)"})
     assert [row["table_version"] for row in rows(other)] == ["131@1", "131@2"]
     assert images(other) == [(None, {"m": "3", "product": "elm"}), (None, ELM)]
@@ -340,7 +340,7 @@ def test_splits_read_on_their_own_give_what_one_split_gives(tmp_path: Path) -> N
         plan = plan_of(file, split_size=size)
         assert len(plan.splits) == -(-file.stat().st_size // size)
         # in any order, as workers take them
-        pieces = {at: list(read_events(plan, plan.splits[at], Wanted())) for at in reversed(range(len(plan.splits)))}
+        pieces = {at: list(read_events(plan, at, Wanted())) for at in reversed(range(len(plan.splits)))}
         batches = [batch for at in sorted(pieces) for batch in pieces[at]]
         assert pa.Table.from_batches(batches, schema=whole.schema).equals(whole)
 

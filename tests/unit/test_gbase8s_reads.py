@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdcwb.formats.gbase8s.framing import Segments, iter_segments
-from cdcwb.formats.gbase8s.read_detection import buffer_size, explained, repeats
-from cdcwb.formats.gbase8s.reads import walk_reads
+from cdcwb.formats.gbase8s.first_pass import buffer_size, explained, repeats
+from cdcwb.formats.gbase8s.framing import Segments, iter_segments, walk_reads
 from tests import wire
 from tests.local import ledger, plan_of, read
 

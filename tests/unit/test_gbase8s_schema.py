@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.gbase8s.layout import Column, ColumnKind
 from cdcwb.formats.gbase8s.schema import (
-    Column,
-    ColumnKind,
     SchemaTextError,
     parse_columns,
     read_side_file,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.gbase8s.transactions import TransactionSummary, assign, fold, merge, summarize
+from cdcwb.formats.gbase8s.first_pass import assign, fold
 
 BEGIN, COMMIT, ROLLBACK, INSERT, DISCARD = 1, 2, 3, 40, 62
 
@@ -89,8 +89,7 @@ def test_no_records_change_nothing() -> None:
     now = {1: "1@0000000000000010"}
     assert names([], now) == []
     assert now == {1: "1@0000000000000010"}
-    assert fold(now, summarize(*columns([]))) == now
-    assert fold(now, TransactionSummary()) == now
+    assert fold(now, {}, set()) == now
 
 
 # a few ids, so that they are used again, and every kind of record in any order, begins and ends missing included
@@ -104,28 +103,17 @@ def test_a_stream_gives_the_same_transactions_however_it_is_cut(records: list[Re
     whole_open: dict[int, str] = {}
     whole = names(records, whole_open)
     edges = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
-    summaries = [summarize(*columns(records[a:b])) for a, b in pairwise(edges)]
-    # each piece is read with what the summaries of the pieces before it say, as the splits of a plan are
+    # each piece is read with what the ones before it leave open, found without knowing what was open before them
     found: list[str] = []
     now: dict[int, str] = {}
-    for summary, (first, last) in zip(summaries, pairwise(edges), strict=True):
+    for first, last in pairwise(edges):
+        opened: dict[int, str] = {}
+        settled: set[int] = set()
+        for some in (records[first : (first + last) // 2], records[(first + last) // 2 : last]):
+            assign(*columns(some), opened, settled)
         after = dict(now)
         found += names(records[first:last], after)
-        now = fold(now, summary)
+        now = fold(now, opened, settled)
         assert now == after
     assert found == whole
     assert now == whole_open
-
-
-@given(STREAMS, STREAMS, STREAMS)
-def test_the_summary_of_two_runs_is_the_one_of_both_together(
-    before: list[Record], first: list[Record], then: list[Record]
-) -> None:
-    then = [(kind, number, position + 100) for kind, number, position in then]
-    merged = merge(summarize(*columns(first)), summarize(*columns(then)))
-    now: dict[int, str] = {}
-    names(before, now)
-    after = dict(now)
-    names([*first, *then], after)
-    assert fold(now, merged) == after
-    assert fold(now, summarize(*columns([*first, *then]))) == after

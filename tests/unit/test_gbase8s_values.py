@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.gbase8s.schema import Column, ColumnKind, parse_columns
-from cdcwb.formats.gbase8s.values import Settings, Value, column_table, decode_value, decode_values, value_of
+from cdcwb.formats.gbase8s.layout import Column, ColumnKind, Settings
+from cdcwb.formats.gbase8s.schema import parse_columns
+from cdcwb.formats.gbase8s.values import Value, column_table, decode_value, decode_values, value_of
 from cdcwb.model import Problem
 from tests.reference.gbase8s.values import decode
 

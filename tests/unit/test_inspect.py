@@ -13,8 +13,7 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, UnknownFormatError
 from cdcwb.formats import identify, inspect
-from cdcwb.formats.gbase8s import inspect as inspect_module
-from cdcwb.formats.gbase8s import planning
+from cdcwb.formats.gbase8s import first_pass
 from tests import wire
 from tests.local import read
 
@@ -155,8 +154,7 @@ def test_a_place_far_into_a_large_file_is_found_without_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the schema that is in force there stands between what is looked at of the beginning and the record
-    monkeypatch.setattr(planning, "HEAD", 1000)
-    monkeypatch.setattr(inspect_module, "HEAD", 1000)
+    monkeypatch.setattr(first_pass, "HEAD", 1000)
     stream = [wire.goods()]
     stream += [wire.insert(5, 0x1000 + n, n, "elm") for n in range(200)]
     stream.append(wire.schema("number integer, product varchar(40,0)", 4, 1, 1))

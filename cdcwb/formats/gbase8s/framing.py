@@ -2,88 +2,69 @@
 
 A record is a 16-byte common header (four big-endian 32-bit words: header size, payload size, packetization scheme,
 record number), the rest of its header, and its payload; the next record starts directly after. Nothing else marks a
-boundary, so a damaged length would lose everything behind it. Framing therefore works on *candidates*, every place
-whose bytes could be a common header, found for a whole buffer at once:
+boundary, so a damaged length would lose everything that follows it. Framing therefore works on *candidates*, offsets
+whose bytes could be a common header:
 
 * a **strong** candidate has scheme 66, a known record number, exactly the header size that belongs to it (§1.3) and no
   payload where none belongs;
 * a **weak** one has scheme 66 and a header of at least 16 bytes: an unknown type, or a header longer than known.
 
-A strong candidate at the place where the record before it ended is a record. One whose own end does not land on another
-candidate has a damaged length if a strong candidate stands inside it; then its bytes, up to that one, are a gap. A weak
-candidate is a record only if its end lands. What is in no record is a gap, up to the next strong candidate.
+A strong candidate where the record before it ended is a record. One whose own end does not land on another candidate
+has a damaged length if a strong candidate is inside it; then its bytes, up to that one, are a gap. A weak candidate is
+a record only if its end lands. What is in no record is a gap, up to the next strong candidate. The decisions depend on
+the bytes alone, never on how a stream is cut into windows, splits or tasks.
 
-The decisions depend on the bytes alone, never on how a stream is cut into windows, splits or tasks.
+A capture may also hold complete read buffers, their unused tails included (§1.2). A client reads into one buffer again
+and again. What a read does not overwrite still holds what earlier reads left at that offset of the buffer: stale bytes,
+which may even begin with an old, complete record (a ghost). :func:`iter_reads` goes read by read and keeps the image of
+the buffer as the reads before left it. Bytes that equal the image at their offset are stale, even where they would
+frame as a record, unless no record with that sequence was there before.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, ROWS, SCHEME, SIZE_WORD
+from cdcwb.formats.gbase8s.values import big_endian
+from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Problem
 
 __all__ = [
-    "COMMON_HEADER",
-    "GAP_PIECE",
-    "Candidates",
-    "Reason",
-    "Segments",
-    "big_endian_16",
-    "big_endian_32",
-    "big_endian_64",
-    "cut_gaps",
-    "find_candidates",
-    "first_chain",
-    "iter_segments",
-    "length_damage",
-]
+    "GAP_PIECE", "KEY", "SEQUENCED", "STRONG", "Reason", "Segments", "cut_gaps", "first_chain", "header_at",
+    "iter_reads", "iter_segments", "record_end", "strong_starts", "walk_reads",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-COMMON_HEADER: Final = 16
-"""Bytes of the header that all records share (§1.1)."""
-
-SCHEME: Final = 66
-"""``CDC_PKTSCHEME_LRECBINARY``, the only packetization scheme there is (§1.1)."""
+Read = Callable[[int, int], Bytes]
+"""Gives the wire bytes ``[start, stop)`` of a stream."""
 
 GAP_PIECE: Final = 1 << 20
 """A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without bound;
-behind each of them framing begins anew."""
+framing begins anew after each of them."""
 
 WINDOW: Final = 8 << 20
 """Bytes framed at a time; a record longer than that widens the window for itself."""
 
-_BLOCK: Final = 1 << 13
-"""Candidates that are chained at a time."""
-
-_FIXED_HEADERS: Final = {1: 40, 2: 36, 3: 28, 62: 28, 119: 32, 201: 24, 202: 24}
-_ROW_TYPES: Final = (40, 41, 42, 43)
 _MAX_WORDS: Final = 32767  # columns of a table
+GAP, WEAK, STRONG = 0, 1, 2
+_GAP, _RECORD, _DAMAGED = 0, 1, 2  # of a segment; damaged: a gap that begins with a header whose size is wrong
+_UNKNOWN: Final = -1
 
-_HEADER_OF: Final = np.zeros(256, dtype=np.int64)
-for _number, _size in _FIXED_HEADERS.items():
-    _HEADER_OF[_number] = _size
-_HEADER_OF[200] = 36
-_NO_PAYLOAD: Final = np.zeros(256, dtype=bool)
-_NO_PAYLOAD[list(_FIXED_HEADERS)] = True
-_ROW: Final = np.zeros(256, dtype=bool)
-_ROW[list(_ROW_TYPES)] = True
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Places in a buffer that could begin a record, in rising order; ``end`` is start + header size + payload size."""
-
-    start: Ints
-    end: Ints
-    strong: Bools
+# of each record number: bytes of its header (0: not known), whether it has a payload, whether it is a row
+HEADER_SIZE: Final = np.zeros(256, np.int64)
+HAS_PAYLOAD: Final = np.zeros(256, np.bool_)
+IS_ROW: Final = np.isin(np.arange(256), ROWS)
+for _number, _kind in RECORD_TYPES.items():
+    HEADER_SIZE[_number], HAS_PAYLOAD[_number] = _kind.header_size, _kind.has_payload
 
 
 class Reason(NamedTuple):
@@ -95,10 +76,10 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Neighbouring runs of a stream, in order, without holes: records and gaps.
+    """Consecutive runs of a stream, in order, without holes: records and gaps.
 
     ``start`` and ``end`` count wire bytes from the start of ``buffer``, which itself begins at ``base`` in the stream.
-    ``record`` tells records from gaps; ``reasons`` says of a gap (by its index) what was expected and found.
+    ``record``: which are records. ``reasons`` says of a gap (by its index) what was expected and found.
     """
 
     buffer: Bytes
@@ -109,251 +90,181 @@ class Segments:
     reasons: dict[int, Reason]
 
 
-def big_endian_16(buffer: Bytes, at: Ints) -> Ints:
-    """The unsigned big-endian 16-bit words at the given places of a buffer, as int64."""
-    return _numbers(buffer, at, 2).astype(np.int64)
+# --- candidates -------------------------------------------------------------------------------------------------------
 
 
-def big_endian_32(buffer: Bytes, at: Ints) -> Ints:
-    """The unsigned big-endian 32-bit words at the given places of a buffer, as int64."""
-    return _numbers(buffer, at, 4).astype(np.int64)
+@kernel
+def header_at(b: Bytes, at: int) -> Any:
+    """Whether the 16 bytes at ``at`` could be a common header: STRONG, WEAK or GAP (§1.1, §1.3)."""
+    if at + COMMON_HEADER > len(b) or b[at + 11] != SCHEME or b[at + 10] or b[at + 9] or b[at + 8]:
+        return GAP
+    size, number = big_endian(b, at, 4), big_endian(b, at + 12, 4)
+    if size < COMMON_HEADER:
+        return GAP
+    if number >= 256 or HEADER_SIZE[number] == 0:
+        return WEAK
+    more = size - HEADER_SIZE[number]
+    if IS_ROW[number]:
+        return STRONG if 0 <= more <= SIZE_WORD * _MAX_WORDS and more % SIZE_WORD == 0 else WEAK
+    return STRONG if more == 0 and (HAS_PAYLOAD[number] or big_endian(b, at + 4, 4) == 0) else WEAK
 
 
-def big_endian_64(buffer: Bytes, at: Ints) -> npt.NDArray[np.uint64]:
-    """The unsigned big-endian 64-bit words at the given places of a buffer."""
-    return _numbers(buffer, at, 8).astype(np.uint64)
+@kernel
+def record_end(b: Bytes, at: int) -> Any:
+    """Where the record that begins at ``at`` ends: start + header size + payload size."""
+    return at + big_endian(b, at, 4) + big_endian(b, at + 4, 4)
 
 
-def _numbers(buffer: Bytes, at: Ints, size: int) -> npt.NDArray[np.unsignedinteger]:
-    if len(at) == 0:
-        return np.empty(0, dtype=f">u{size}")
-    # one number at every byte of the buffer, each overlapping the next: what is wanted is picked, the rest not touched
-    numbers = np.ndarray((len(buffer) - size + 1,), dtype=f">u{size}", buffer=buffer, strides=(1,))
-    picked: npt.NDArray[np.unsignedinteger] = numbers[at]
-    return picked
+@kernel
+def next_strong(b: Bytes, at: int, stop: int) -> Any:
+    """The first strong candidate of ``[at, stop)``; ``stop`` where there is none."""
+    while at < stop and header_at(b, at) != STRONG:
+        at += 1
+    return min(at, stop)
 
 
-def find_candidates(buffer: Bytes) -> Candidates:
-    """Every place of the buffer whose 16 bytes could be a common header (§1.1, §1.3)."""
-    usable = len(buffer) - COMMON_HEADER + 1
-    if usable <= 0:
-        none = np.empty(0, dtype=np.int64)
-        return Candidates(none, none, np.empty(0, dtype=bool))
-    start = np.flatnonzero(buffer[11 : 11 + usable] == SCHEME)
-    start = start[(buffer[start + 10] == 0) & (buffer[start + 9] == 0) & (buffer[start + 8] == 0)]
-    header = big_endian_32(buffer, start)
-    payload = big_endian_32(buffer, start + 4)
-    number = big_endian_32(buffer, start + 12)
-    weak = header >= COMMON_HEADER
-    start, header, payload, number = start[weak], header[weak], payload[weak], number[weak]
-    known = number < 256
-    small = np.where(known, number, 0)
-    words = header - 36
-    row = _ROW[small] & (words >= 0) & (words % 4 == 0) & (words <= 4 * _MAX_WORDS)
-    fixed = (header == _HEADER_OF[small]) & ((payload == 0) | ~_NO_PAYLOAD[small])
-    return Candidates(start.astype(np.int64), start + header + payload, known & (row | fixed))
+@kernel
+def first_chain(b: Bytes, at_end: int) -> Any:
+    """Where reading can be taken up in the middle of a stream: the first strong candidate that is followed by another
+    candidate (or, at the stream's end, by nothing), else the first strong one; -1 where the buffer holds none."""
+    count, first = len(b), np.int64(-1)
+    at = next_strong(b, 0, count)
+    while at < count:
+        end = record_end(b, at)
+        if header_at(b, end) != GAP or (at_end and end == count):
+            return at
+        if first < 0:
+            first = at
+        at = next_strong(b, at + 1, count)
+    return first
 
 
-class _Walk:
-    """Follows the chain of records through one window; emits segments; stops where the window cannot decide."""
+def strong_starts(buffer: Bytes) -> list[int]:
+    """All strong candidates of a short buffer; nothing is compiled for them."""
+    schemes = np.flatnonzero(buffer[11:] == SCHEME).tolist()
+    with interpreted():
+        return [at for at in schemes if header_at(buffer, at) == STRONG]
 
-    def __init__(self, buffer: Bytes, at_end: bool) -> None:
-        self.size = len(buffer)
-        self.at_end = at_end
-        self.limit = self.size if at_end else self.size - COMMON_HEADER
-        found = find_candidates(buffer)
-        self.start, self.end, self.strong = found.start, found.end, found.strong
-        self.strong_start = self.start[self.strong]
-        place = np.arange(1, len(self.start) + 1)
-        apart = np.flatnonzero(self.end != np.append(self.start[1:], -1))  # the next one begins elsewhere
-        place[apart] = np.searchsorted(self.start, self.end[apart])
-        inside = place < len(self.start)
-        lands = np.zeros(len(self.start), dtype=bool)
-        lands[inside] = self.start[place[inside]] == self.end[inside]
-        if at_end:
-            lands |= self.end == self.size
-        self.lands = lands
-        # a strong candidate that lands needs no decision
-        self.plain = self.strong & lands & (self.end <= self.limit)
-        self.behind = place
 
-    def plain_run(self, index: int, stop: int) -> Ints:
-        """The candidates that follow each other from ``index`` on without a decision; none at or behind ``stop``.
+# --- records that follow each other -----------------------------------------------------------------------------------
 
-        Candidates inside their records (a number 66 in a row) are passed over. There may be more behind the run.
-        """
-        stop = min(stop, index + _BLOCK)
-        plain, behind = self.plain[index:stop], self.behind[index:stop] - index
-        reach = np.maximum.accumulate(np.where(plain, behind, 0))  # up to where the records seen so far go
-        outside = np.flatnonzero(np.append(0, reach[:-1]) <= np.arange(stop - index))
-        fits = plain[outside]
-        fits[1:] &= behind[outside[:-1]] == outside[1:]
-        last = len(fits) if fits.all() else int(np.argmin(fits))
-        return index + outside[:last]
 
-    def candidate(self, position: int) -> int:
-        """Index of the candidate that begins at ``position``, or -1."""
-        index = int(np.searchsorted(self.start, position))
-        return index if index < len(self.start) and self.start[index] == position else -1
+@kernel
+def _frame(
+    b: Bytes, at: int, count: int, landing: int, stop: int, rest: int, piece: int, starts: Ints, ends: Ints, kinds: Any
+) -> Any:
+    """Adds the segments from ``at`` on to the ``count`` that there are; ``rest``: bytes from the window to the end of
+    the stream. ``landing``: does the record at ``at`` end where another begins (0: no, -1: not known)?
 
-    def next_strong(self, position: int) -> int:
-        """Start of the first strong candidate at or behind ``position``, or -1."""
-        index = int(np.searchsorted(self.strong_start, position))
-        return int(self.strong_start[index]) if index < len(self.strong_start) else -1
+    Returns their number, where they end, and what stopped it: 0 nothing; an offset after the window, at which a record
+    must begin if one ends there; the negative number of bytes that the window must have."""
+    size = len(b)
+    complete = size == rest
+    limit = size if complete else size - COMMON_HEADER  # of headers that begin in the window
+    while at < min(size, stop):
+        candidate, kind, end = header_at(b, at), _GAP, at
+        if candidate != GAP:
+            record = record_end(b, at)
+            lands = record == rest
+            if landing == _UNKNOWN and record < rest:
+                if record > limit:
+                    return count, at, record
+                lands = header_at(b, record) != GAP
+            landing = _UNKNOWN
+            inner = record if lands else next_strong(b, at + 1, min(record, size))
+            if lands and record > size:
+                return count, at, -record
+            if lands:
+                kind, end = _RECORD, record
+            elif inner < min(record, size):
+                kind, end = _DAMAGED, inner
+            elif record > limit and not complete:
+                return count, at, -2 * size  # look further for a strong candidate inside it
+            elif candidate == STRONG:
+                kind, end = (_RECORD, record) if record <= size else (_DAMAGED, size)
+        elif at + COMMON_HEADER > size and not complete:
+            return count, at, -1
+        if end == at:
+            furthest = at + piece
+            end = next_strong(b, at + 1, min(furthest + 1, size))
+            if end > furthest or (end == size and not complete):
+                if furthest > limit and not complete:
+                    return count, at, -(furthest + COMMON_HEADER)
+                end = furthest
+        starts[count], ends[count], kinds[count] = at, end, kind
+        count += 1
+        at = end
+    return count, at, 0
 
 
 def iter_segments(
-    read: Callable[[int, int], Bytes],
-    start: int,
-    stop: int,
-    length: int,
-    *,
-    boundaries: Ints | None = None,
-    window: int = WINDOW,
+    read: Read, start: int, stop: int, length: int, *, boundaries: Ints | None = None, window: int = WINDOW
 ) -> Iterator[Segments]:
-    """The records and gaps that begin in ``[start, stop)`` of a stream, window by window.
+    """The records and gaps that begin in ``[start, stop)`` of a stream of ``length`` bytes, window by window.
 
-    ``read(a, b)`` gives the wire bytes of a range; ``length`` is that of the stream. ``boundaries`` are the places
-    where another file begins: no gap reaches across one. ``start`` must be the end of the segment before (0 at first).
-    The last segment may end behind ``stop``: its end is where the next split goes on.
+    ``boundaries`` are the places where another file begins: no gap reaches across one. ``start`` must be the end of the
+    segment before (0 at first). The last segment may end behind ``stop``: its end is where the next split goes on.
     """
-    position = start
-    size = window
+    position, size = start, window
     while position < min(stop, length):
         buffer = read(position, min(position + size, length))
-        at_end = position + len(buffer) >= length
-        segments, used, wanted = _frame(buffer, position, stop, at_end, read, length)
+        room = len(buffer) // 4 + 2  # strong candidates are at least eight bytes apart
+        starts, ends, kinds = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8)
+        count, used, landing = 0, 0, _UNKNOWN
+        while True:
+            count, used, asked = _frame(
+                buffer, used, count, landing, stop - position, length - position, GAP_PIECE, starts, ends, kinds
+            )
+            if asked <= 0 or _begins(read, position + asked, length):
+                break
+            landing = 0
         if used == 0:  # the first record is longer than the window
-            size = max(2 * size, wanted)
+            size = max(2 * size, asked + COMMON_HEADER, -asked)
             continue
         size = window
-        yield cut_gaps(segments, boundaries)
+        found = starts[:count].copy(), ends[:count].copy(), kinds[:count]
+        yield cut_gaps(_segments(buffer, position, *found, length), boundaries)
         position += used
 
 
-def _frame(
-    buffer: Bytes, base: int, stop: int, at_end: bool, read: Callable[[int, int], Bytes], length: int
-) -> tuple[Segments, int, int]:
-    """One window: its segments, the bytes they use, and (where that is 0) the window that the first record needs."""
-    walk = _Walk(buffer, at_end)
-    starts: list[Ints] = []
-    ends: list[Ints] = []
-    record: list[Bools] = []
-    reasons: dict[int, Reason] = {}
-    count = 0
-    position = 0
-    wanted = 0
-    local_stop = stop - base
-
-    def emit(first: Ints, last: Ints, is_record: bool, reason: Reason | None = None) -> None:
-        nonlocal count
-        if reason is not None:
-            reasons[count] = reason
-        starts.append(first)
-        ends.append(last)
-        record.append(np.full(len(first), is_record))
-        count += len(first)
-
-    def one(end: int, is_record: bool, reason: Reason | None = None) -> None:
-        emit(np.array([position], dtype=np.int64), np.array([end], dtype=np.int64), is_record, reason)
-
-    while position < walk.size and position < local_stop:
-        index = walk.candidate(position)
-        if index >= 0:
-            run = walk.plain_run(index, int(np.searchsorted(walk.start, local_stop)))  # as far as this split owns it
-            if len(run):
-                emit(walk.start[run], walk.end[run], True)
-                position = int(walk.end[run[-1]])
-                continue
-            end = int(walk.end[index])
-            strong = bool(walk.strong[index])
-            if end <= walk.limit:
-                lands = bool(walk.lands[index])
-            elif base + end > length:
-                lands = False
-            elif at_end:
-                lands = end == walk.size
-            else:
-                lands = base + end == length or _lands(read, base + end, length)
-                if lands:
-                    wanted = end + COMMON_HEADER
-                    break
-            if lands:
-                one(end, True)
-                position = end
-                continue
-            inner = walk.next_strong(position + 1)
-            if 0 <= inner < end:
-                one(inner, False, length_damage(buffer, position, end, base, length))
-                position = inner
-                continue
-            if end > walk.limit and not at_end:
-                wanted = 2 * walk.size  # look further for a strong candidate inside it
-                break
-            if strong and end <= walk.size:
-                one(end, True)
-                position = end
-                continue
-            if strong:
-                one(walk.size, False, length_damage(buffer, position, end, base, length))
-                position = walk.size
-                continue
-        elif not at_end and position + COMMON_HEADER > walk.size:
-            break
-        following = walk.next_strong(position + 1)
-        furthest = position + GAP_PIECE
-        if 0 <= following <= furthest:
-            furthest = following
-        elif at_end:
-            furthest = min(furthest, walk.size)
-        elif furthest > walk.limit:
-            wanted = furthest + COMMON_HEADER
-            break
-        one(furthest, False, _gap_damage(buffer, position))
-        position = furthest
-    empty = np.empty(0, dtype=np.int64)
-    segments = Segments(
-        buffer,
-        base,
-        np.concatenate(starts) if starts else empty,
-        np.concatenate(ends) if ends else empty,
-        np.concatenate(record) if record else np.empty(0, dtype=bool),
-        reasons,
-    )
-    return segments, position, wanted
+def _segments(buffer: Bytes, base: int, start: Ints, end: Ints, kind: Bytes, length: int) -> Segments:
+    reasons = {
+        gap: _length_damage(buffer, int(start[gap]), base, length)
+        if kind[gap] == _DAMAGED
+        else _gap_damage(buffer[start[gap] :][:COMMON_HEADER])
+        for gap in np.flatnonzero(kind != _RECORD).tolist()
+    }
+    return Segments(buffer, base, start, end, kind == _RECORD, reasons)
 
 
-def _lands(read: Callable[[int, int], Bytes], place: int, length: int) -> bool:
-    """Does a candidate begin at this place of the stream, behind the window?"""
-    head = read(place, min(place + COMMON_HEADER, length))
-    found = find_candidates(head)
-    return len(found.start) > 0 and int(found.start[0]) == 0
+def _begins(read: Read, place: int, length: int) -> bool:
+    """Could a record begin at this place of the stream?"""
+    return bool(header_at(read(place, min(place + COMMON_HEADER, length)), 0) != GAP)
 
 
-def length_damage(buffer: Bytes, position: int, end: int, base: int, length: int) -> Reason:
-    """What is wrong with a record that begins at ``position`` of a buffer and should end at ``end``; the buffer begins
-    at ``base`` of a stream of ``length`` bytes."""
-    header = int(big_endian_32(buffer, np.array([position]))[0])
-    payload = int(big_endian_32(buffer, np.array([position + 4]))[0])
-    if base + end > length:
-        there = length - base - position
+def _length_damage(buffer: Bytes, at: int, base: int, length: int) -> Reason:
+    """What is wrong with the size of a record that begins at ``at`` of a buffer; the buffer begins at ``base`` of a
+    stream of ``length`` bytes."""
+    header, payload = buffer[at : at + 8].view(">u4").tolist()
+    there = length - base - at
+    if header + payload > there:
         sentence = f"truncated: a record of {header} + {payload} bytes was expected, {there} bytes are there"
         return Reason(Problem.TRUNCATED, sentence)
-    sentence = (
-        f"a record of {header} + {payload} bytes would end where no record begins, and another record begins inside it"
+    size = f"{header} + {payload} bytes"
+    return Reason(
+        Problem.MALFORMED,
+        f"a record of {size} would end where no record begins, and another record begins inside it",
     )
-    return Reason(Problem.MALFORMED, sentence)
 
 
-def _gap_damage(buffer: Bytes, position: int) -> Reason:
-    there = buffer[position : position + COMMON_HEADER]
+def _gap_damage(there: Bytes) -> Reason:
     if len(there) < COMMON_HEADER:
         sentence = f"truncated: a common header of 16 bytes was expected, {len(there)} bytes are there"
         return Reason(Problem.TRUNCATED, sentence)
+    header, payload, scheme, number = there.view(">u4").tolist()
     if not there.any():
-        return Reason(Problem.MALFORMED, "zero bytes where a record was expected")
-    header, payload, scheme, number = (int(word) for word in there.view(">u4"))
-    if scheme != SCHEME:
+        sentence = "zero bytes where a record was expected"
+    elif scheme != SCHEME:
         sentence = f"a record header was expected, with packetization scheme 66; found {scheme}"
     else:
         sentence = f"a record was expected; found header size {header}, payload size {payload}, record number {number}"
@@ -362,44 +273,244 @@ def _gap_damage(buffer: Bytes, position: int) -> Reason:
 
 def cut_gaps(segments: Segments, boundaries: Ints | None) -> Segments:
     """The same segments with gaps cut at file boundaries and into pieces of :data:`GAP_PIECE` bytes."""
-    cuts: dict[int, list[int]] = {}
-    for hole in np.flatnonzero(~segments.record).tolist():
-        first, last = int(segments.start[hole]), int(segments.end[hole])
-        places = set(range(first + GAP_PIECE, last, GAP_PIECE))
-        if boundaries is not None:
-            lo = int(np.searchsorted(boundaries, segments.base + first, side="right"))
-            hi = int(np.searchsorted(boundaries, segments.base + last, side="left"))
-            places.update(int(b) - segments.base for b in boundaries[lo:hi])
-        if places:
-            cuts[hole] = sorted(places)
-    if not cuts:
+    gaps = np.flatnonzero(~segments.record)
+    if len(gaps) == 0:
         return segments
-    pieces = np.ones(len(segments.start), dtype=np.int64)
-    for gap, places_in_gap in cuts.items():
-        pieces[gap] += len(places_in_gap)
-    origin = np.repeat(np.arange(len(pieces)), pieces)
-    start, end = segments.start[origin], segments.end[origin]
-    first_piece = np.cumsum(pieces) - pieces
-    for gap, places_in_gap in cuts.items():
-        at = int(first_piece[gap])
-        start[at + 1 : at + 1 + len(places_in_gap)] = places_in_gap
-        end[at : at + len(places_in_gap)] = places_in_gap
-    holes = np.flatnonzero(~segments.record[origin]).tolist()
-    return Segments(
-        segments.buffer,
-        segments.base,
-        start,
-        end,
-        segments.record[origin],
-        {hole: segments.reasons[int(origin[hole])] for hole in holes},
-    )
+    spans = zip(segments.start[gaps].tolist(), segments.end[gaps].tolist(), strict=True)
+    cuts = [np.arange(start + GAP_PIECE, end, GAP_PIECE) for start, end in spans if end - start > GAP_PIECE]
+    if boundaries is not None:
+        cuts.append(boundaries - segments.base)
+    places = np.concatenate([*cuts, np.empty(0, np.int64)])
+    places = places[(places >= segments.start[0]) & (places < segments.end[-1])]
+    places = places[~segments.record[np.searchsorted(segments.start, places, side="right") - 1]]
+    start = np.unique(np.concatenate([segments.start, places]))
+    origin = np.searchsorted(segments.start, start, side="right") - 1
+    record = segments.record[origin]
+    reasons = {gap: segments.reasons[int(origin[gap])] for gap in np.flatnonzero(~record).tolist()}
+    end = np.append(start[1:], segments.end[-1])
+    return Segments(segments.buffer, segments.base, start, end, record, reasons)
 
 
-def first_chain(buffer: Bytes, at_end: bool) -> int:
-    """Where reading can be taken up in the middle of a stream: the first strong candidate that is followed by another
-    (or, at the stream's end, by nothing); -1 where the buffer holds none."""
-    walk = _Walk(buffer, at_end)
-    good = walk.strong & walk.lands
-    if good.any():
-        return int(walk.start[int(np.argmax(good))])
-    return int(walk.strong_start[0]) if len(walk.strong_start) else -1
+# --- read buffers -----------------------------------------------------------------------------------------------------
+
+SEQUENCED: Final = tuple(
+    number for number, kind in RECORD_TYPES.items() if any(field.name == "sequence_number" for field in kind.fields)
+)
+"""Record numbers of the types that have a sequence number."""
+
+KEY: Final = 24
+"""Bytes that tell records apart: the common header and the sequence number."""
+
+_MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
+_STALE: Final = Reason(None, "stale bytes of an earlier read at this offset of the buffer")
+
+
+def iter_reads(read: Read, starts: Ints, length: int, window: int = WINDOW) -> Iterator[Segments]:
+    """The records, stale tails and damage of a capture of ``length`` bytes that holds read buffers, window by window.
+
+    ``starts`` are the places where reads begin, in rising order. A window holds complete reads; one that is too small
+    for a read or a record grows.
+    """
+    walk = _Reads(read, length, [0, *(int(start) for start in starts if 0 < start < length), length])
+    at, size = 0, window
+    while at < len(walk.edges) - 1 and length:
+        upto = max(bisect_right(walk.edges, walk.edges[at] + size) - 1, at + 1)
+        walk.load(walk.edges[at], walk.edges[upto])
+        done = at
+        while done < upto and walk.take(walk.edges[done], walk.edges[done + 1]):
+            done += 1
+        if done == at:
+            size = max(2 * size, walk.edges[upto] - walk.edges[at] + COMMON_HEADER)
+            continue
+        yield walk.segments()
+        at, size = done, window
+
+
+def walk_reads(buffer: Bytes, starts: Ints | None) -> Segments:
+    """As :func:`iter_reads`, for a complete stream in one piece; with ``starts`` None a read is taken to begin wherever
+    a record follows unframed bytes."""
+    if starts is not None and len(buffer):
+        (segments,) = iter_reads(lambda start, stop: buffer[start:stop], starts, len(buffer), len(buffer))
+        return segments
+    walk = _Reads(lambda start, stop: buffer[start:stop], len(buffer), [0, len(buffer)])
+    walk.load(0, len(buffer))
+    walk.inferred()
+    return walk.segments()
+
+
+class _TooShortError(Exception):
+    """The window ends inside a record, or before it can be told whether it is one."""
+
+
+class _Reads:
+    """Goes through the reads of a stream. All places count from the stream's start."""
+
+    def __init__(self, read: Read, length: int, edges: list[int]) -> None:
+        self.read, self.length = read, length
+        self.edges = edges  # where reads begin, and the end
+        self.image = bytearray()  # of the read buffer
+        self.seen: dict[int, bytes] = {}  # which record was last read at each offset of it
+        self.position = 0  # what precedes it belongs to a segment
+        self.same_from = -1  # offset in the present read from which it equals the buffer; -1: its end is not known
+
+    def load(self, first: int, last: int) -> None:
+        """Makes the bytes ``[first, last)`` the window."""
+        self.base, self.stop = first, last
+        # a header that begins in the window may end behind it
+        self.bytes = self.read(first, min(last + COMMON_HEADER, self.length))
+        self.data = self.bytes.tobytes()
+        self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and why it is not a record
+
+    def segments(self) -> Segments:
+        """What was found in the window."""
+        found = [one for one in self.found if one[0] < one[1]]
+        start, end = np.array([one[:2] for one in found], np.int64).reshape(-1, 2).T - self.base
+        reasons = {at: reason for at, (_, _, reason) in enumerate(found) if reason is not None}
+        record = np.array([reason is None for _, _, reason in found], bool)
+        return Segments(self.bytes, self.base, start, end, record, reasons)
+
+    def take(self, first: int, last: int) -> bool:
+        """One read, ``[first, last)``; False, and nothing is changed, where the window is too short for it."""
+        position, before = self.position, len(self.found)
+        there = self._at(first, last)
+        size = min(len(there), len(self.image))
+        differs = np.flatnonzero(np.frombuffer(there[:size], np.uint8) != np.frombuffer(self.image[:size], np.uint8))
+        self.same_from = int(differs[-1]) + 1 if len(differs) else 0
+        try:
+            genuine = self._records(first, last)
+        except _TooShortError:
+            self.position = position
+            del self.found[before:]
+            return False
+        for place in genuine:
+            key = self._at(place, place + KEY)
+            if len(key) == KEY:
+                self.seen[place - first] = key
+        self._overwrite(there)
+        return True
+
+    def _overwrite(self, there: bytes) -> None:
+        self.image[: min(len(there), _MAX_IMAGE)] = there[:_MAX_IMAGE]
+
+    def _records(self, first: int, last: int) -> list[int]:
+        """The records of one read."""
+        position = max(first, self.position)  # a record of the read before may go on here
+        genuine: list[int] = []
+        while position < last:
+            kind, end = self._candidate(position)
+            if not self._is_record(kind, position, end, first, last):
+                position = self._tail(position, first, last)
+            elif self._is_ghost(position, end, first, last):
+                self.found.append((position, last, _STALE))
+                position = last
+            elif end > self.stop:
+                raise _TooShortError
+            else:
+                genuine.append(position)
+                self.found.append((position, end, None))
+                position = end
+        self.position = max(position, last)
+        return genuine
+
+    def inferred(self) -> None:
+        """Reads whose starts are not known: a read ends where unframed bytes are followed by a record."""
+        first = 0
+        while self.position < self.length:
+            kind, end = self._candidate(self.position)
+            if self._is_record(kind, self.position, end, first, self.length):
+                self.found.append((self.position, end, None))
+                self.position = end
+                continue
+            last = self._next_strong(self.position + 1, self.length)
+            self._tail(self.position, first, last)
+            self._overwrite(self._at(first, last))
+            self.position = first = last
+
+    def _tail(self, position: int, first: int, last: int) -> int:
+        """Bytes that frame as no record, up to the end of the read ``[first, last)``; returns where to go on."""
+        stop = last
+        if self._is_stale(position, first, last):
+            reason = _STALE
+        elif self._is_zero(position, last):
+            reason = Reason(None, "zero bytes that follow the last record of the read")
+        else:
+            stop = self._next_strong(position + 1, last)
+            kind, end = self._candidate(position)
+            sentence = "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
+            reason = Reason(Problem.MALFORMED, sentence)
+            if kind == STRONG and stop == self.length < end:
+                reason = _length_damage(self.bytes, position - self.base, self.base, self.length)
+        self.found.append((position, stop, reason))
+        return stop
+
+    def _is_record(self, kind: int, position: int, end: int, first: int, last: int) -> bool:
+        """Is this candidate a record of the read ``[first, last)``?"""
+        if kind == GAP or (end > last and (end > self.length or kind == WEAK)):
+            return False
+        holds_another = self._next_strong(position + 1, end) < end
+        if end <= last:  # a weak candidate, or one that holds another, must be followed by something known
+            known = (kind == STRONG and not holds_another) or end == last or self._begins(end)
+            return known or self._is_stale(end, first, last) or self._is_zero(end, last)
+        if holds_another:  # goes on in the next read, unless that begins with a record
+            return not self._is_stale(position, first, last) and self._ends_later(end)
+        if end > self.stop:
+            raise _TooShortError
+        return True
+
+    def _ends_later(self, end: int) -> bool:
+        """Is what follows a record that goes on in a later read a record, nothing, or stale?"""
+        read = bisect_left(self.edges, end)
+        first, last = self.edges[read - 1], self.edges[read]
+        if end == last or self._begins(end):
+            return True
+        full = self.edges[read - 2]  # the read before is full of that record, so it is what the buffer holds
+        at = full + end - first
+        size = min(last - end, first - at)
+        return size > 0 and self._at(end, end + size) == self._at(at, at + size)
+
+    def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
+        """Did an earlier read leave this record here, and everything behind it in the read ``[first, last)``?"""
+        place = position - first
+        if len(self.image) < place + min(end, last) - position or not self._is_stale(position, first, last):
+            return False
+        there = self._at(position, position + KEY)
+        if there[15] not in SEQUENCED or any(there[12:15]) or not any(there[16:24]):  # no sequence that could be new
+            return place > 0  # a read holds at least one record
+        return self.seen.get(place) == there
+
+    def _is_stale(self, start: int, first: int, last: int) -> bool:
+        """Do the bytes from ``start`` to the end of the read ``[first, last)`` equal what earlier reads left? What
+        follows what they left is not compared."""
+        place = start - first
+        if self.same_from >= 0:
+            return self.same_from <= place < len(self.image)
+        there = self._at(start, min(last, first + len(self.image)))
+        known = self.image[place : place + len(there)]
+        return len(known) > 0 and there.startswith(known)
+
+    def _is_zero(self, start: int, stop: int) -> bool:
+        if any(self._at(start, min(stop, start + KEY))):  # one look tells most of them apart
+            return False
+        return self.data.count(0, start - self.base, stop - self.base) == stop - start
+
+    def _at(self, start: int, stop: int) -> bytes:
+        """The bytes ``[start, stop)``, clipped to the stream, wherever the window is."""
+        stop = min(stop, self.length)
+        if self.base <= start and stop <= self.base + len(self.data):
+            return self.data[start - self.base : stop - self.base]
+        return self.read(start, stop).tobytes()
+
+    def _candidate(self, position: int) -> tuple[int, int]:
+        """What begins at a place of the window, and where it would end."""
+        kind = int(header_at(self.bytes, position - self.base))
+        return kind, int(record_end(self.bytes, position - self.base)) + self.base if kind != GAP else -1
+
+    def _begins(self, place: int) -> bool:
+        if place < self.stop:
+            return self._candidate(place)[0] != GAP
+        return _begins(self.read, place, self.length)
+
+    def _next_strong(self, position: int, stop: int) -> int:
+        """The first strong candidate of ``[position, stop)`` in the window; ``stop`` where there is none."""
+        found = int(next_strong(self.bytes, position - self.base, min(stop - self.base, len(self.bytes)))) + self.base
+        return found if found < self.base + len(self.bytes) else stop

@@ -20,6 +20,7 @@ __all__ = [
     "COMMON_HEADER",
     "ENCODINGS",
     "ERROR_CODES",
+    "FORMAT",
     "FRACTION",
     "LVARCHAR_PREFIX",
     "MOST_PACKED",
@@ -39,6 +40,8 @@ __all__ = [
     "explain_error",
     "record_name",
 ]
+
+FORMAT: Final = "gbase8s"
 
 COMMON_HEADER: Final = 16
 """Bytes of the header that every record begins with (§1.1)."""

@@ -1,8 +1,9 @@
 """Table schemas: the column list of a TABSCHEM record, and how many bytes each column takes in a row
 (docs/formats/gbase8s.md §4, §5).
 
-The text lists fixed-length columns first. It is checked against the counts of the record's header; what disagrees
-becomes a problem of the :class:`TableSchema`, and its rows stay bytes.
+The text is what stands between the parentheses of a CREATE TABLE, ``c1 integer, c2 varchar(20,0)``, fixed-length
+columns first. It is checked against the counts of the record's header; what disagrees becomes a problem of the
+:class:`TableSchema`, and its rows stay bytes.
 """
 
 from __future__ import annotations
@@ -10,26 +11,242 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.gbase8s.column_list import SchemaTextError, parse_columns
-from cdcwb.formats.gbase8s.layout import MOST_PACKED, QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.gbase8s.layout import FRACTION, MOST_PACKED, QUALIFIERS, Column, ColumnKind
 from cdcwb.model import Problem
+from cdcwb.unique_names import unique_names
+from cdcwb.words import plural
 
 __all__ = [
-    "QUALIFIERS",
-    "Column",
-    "ColumnKind",
-    "SchemaTextError",
-    "TableSchema",
-    "parse_columns",
-    "read_side_file",
-    "schema_text",
-    "table_schema",
-    "text_codec",
-]
+    "SchemaTextError", "TableSchema", "parse_columns", "read_side_file", "schema_text", "table_schema", "text_codec",
+]  # fmt: skip
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+_DEFAULT_FRACTION: Final = 3
+_MOST_FRACTION: Final = 5
+_MOST_DIGITS: Final = 32  # precision of a decimal
+_FLOATING: Final = 255  # scale by which the catalogue marks a floating decimal
+_LVARCHAR_DEFAULT: Final = 2048
+_LARGEST: Final = 2**31 - 1
+
+_SIMPLE: Final[dict[str, tuple[ColumnKind, int, bool]]] = {
+    "smallint": (ColumnKind.SMALLINT, 2, False),
+    "integer": (ColumnKind.INTEGER, 4, False),
+    "int": (ColumnKind.INTEGER, 4, False),
+    "serial": (ColumnKind.INTEGER, 4, True),
+    "bigint": (ColumnKind.BIGINT, 8, False),
+    "bigserial": (ColumnKind.BIGINT, 8, True),
+    "int8": (ColumnKind.INT8, 10, False),
+    "serial8": (ColumnKind.INT8, 10, True),
+    "date": (ColumnKind.DATE, 4, False),
+    "boolean": (ColumnKind.BOOLEAN, 2, False),
+    "float": (ColumnKind.FLOAT, 8, True),
+    "double precision": (ColumnKind.FLOAT, 8, True),
+    "smallfloat": (ColumnKind.SMALLFLOAT, 4, False),
+    "real": (ColumnKind.SMALLFLOAT, 4, False),
+    "blob": (ColumnKind.LOB, 76, False),
+    "clob": (ColumnKind.LOB, 76, False),
+}
+"""Types of a size that no argument changes: kind, bytes in a row, and whether there may be one argument (a first value,
+a number of digits) (§4.1)."""
+
+_FIXED_TEXT: Final = ("char", "character", "nchar")
+_VARYING: Final = ("varchar", "nvarchar", "character varying")
+_DECIMALS: Final = ("decimal", "dec", "numeric", "money")
+
+_WITH_ARGUMENTS: Final = re.compile(r"([a-z][a-z0-9 ]*?)(?:\(([0-9]{1,19})(?:,([0-9]{1,10}))?\))?")
+_QUALIFIED: Final = re.compile(r"(datetime|interval) (\w+)(?:\(([0-9])\))? to (\w+)(?:\(([0-9])\))?", re.ASCII)
+
+
+def _decimal(money: bool, first: int | None, second: int | None) -> dict[str, Any]:
+    """DECIMAL and MONEY (§4.3): the point falls between two base-100 digits, so an odd scale may cost one more."""
+    precision = 16 if first is None else first
+    scale = 2 if second is None and money else None if second == _FLOATING else second
+    if not 1 <= precision <= _MOST_DIGITS or (scale or 0) > precision:
+        return {}
+    size = min(MOST_PACKED, (precision + (1 if scale is None else scale & 1) + 3) // 2)
+    return {"kind": ColumnKind.DECIMAL, "size": size, "precision": precision, "scale": scale}
+
+
+def _qualified(column: Column, spelling: str) -> dict[str, Any]:
+    """DATETIME and INTERVAL (§4.4, §4.5)."""
+    found = _QUALIFIED.fullmatch(spelling)
+    if found is None:
+        return {}
+    kind, first, lead_text, last, digits = found.groups()
+    interval = kind == "interval"
+    start, end = QUALIFIERS.get(first), QUALIFIERS.get(last)
+    if start is None or end is None or start > end or (digits is not None and end != FRACTION):
+        return {}
+    if lead_text is not None and (not interval or start == FRACTION):
+        return {}  # a fraction has no digits in front
+    if interval and start <= QUALIFIERS["month"] < end:
+        return {}  # months and days do not mix
+    lead = int(lead_text or (4 if start == 0 else 2)) if interval and start != FRACTION else 0
+    fraction = int(digits or _DEFAULT_FRACTION) if end == FRACTION else 0
+    if (interval and start != FRACTION and lead == 0) or (end == FRACTION and not 1 <= fraction <= _MOST_FRACTION):
+        return {}
+    typed: dict[str, Any] = {"kind": ColumnKind(kind), "start": start, "end": end, "fraction": fraction, "lead": lead}
+    return typed | {"size": 1 + replace(column, **typed).whole_pairs + (fraction + 1) // 2}
+
+
+def with_type(column: Column, spelling: str) -> Column:
+    """The column with what its type says; as it was (UNKNOWN) where the type or its arguments are not known.
+
+    ``spelling`` is the type in lower case, with one space between words and none around parentheses and commas, but for
+    one after a closing parenthesis that a word follows: ``decimal(12,2)``, ``interval day(3) to second``.
+    """
+    found = _WITH_ARGUMENTS.fullmatch(spelling)
+    typed: dict[str, Any] = {}
+    if spelling.startswith(("datetime ", "interval ")):
+        typed = _qualified(column, spelling)
+    elif found is not None:
+        name = found[1]
+        first, second = (None if argument is None else int(argument) for argument in (found[2], found[3]))
+        valid = first is None or 1 <= first <= _LARGEST
+        if name in _SIMPLE and (first is None or (_SIMPLE[name][2] and second is None)):
+            kind, size, _ = _SIMPLE[name]
+            typed = {"kind": kind, "size": size}
+        elif name in _DECIMALS:
+            typed = _decimal(name == "money", first, second)
+        elif name in _FIXED_TEXT and second is None and valid:
+            typed = {"kind": ColumnKind.CHAR, "size": first or 1}
+        elif name in _VARYING and valid:
+            return replace(column, kind=ColumnKind.VARCHAR, fixed=False, length=first)
+        elif name == "lvarchar" and second is None and valid:
+            return replace(column, kind=ColumnKind.LVARCHAR, fixed=False, length=first or _LVARCHAR_DEFAULT)
+    return replace(column, **typed, fixed=True, length=typed["size"]) if typed else column
+
+
+# --- the column list --------------------------------------------------------------------------------------------------
+
+
+class SchemaTextError(CaptureError):
+    """A column list cannot be read; ``offset`` is the character at which it went wrong, from 0."""
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+_TOKENS: Final = re.compile(
+    r"""(?P<quoted>"[^"]*(?:""[^"]*)*")|(?P<string>'[^']*(?:''[^']*)*')|(?P<sign>[(),])|(?P<word>[^\s(),"']+)|(?P<space>\s+)"""
+)
+_NAMES: Final = ("word", "quoted")
+_CONSTRAINTS: Final = frozenset(
+    [
+        "not",
+        "null",
+        "default",
+        "primary",
+        "unique",
+        "distinct",
+        "references",
+        "check",
+        "constraint",
+        "collate",
+        "comment",
+    ]
+)
+"""Words that end a column's type; what follows says nothing about its bytes."""
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while at < len(text):
+        found = _TOKENS.match(text, at)
+        if found is None:
+            raise SchemaTextError(f"the quotation mark {text[at]} is not closed", offset=at)
+        kind = found.lastgroup or ""
+        if kind != "space":
+            yield _Token(found.group() if kind == "sign" else kind, found.group(), at, found.end())
+        at = found.end()
+
+
+def _items(text: str) -> Iterator[list[_Token]]:
+    """The tokens of each column: what stands between commas that are in no parentheses."""
+    item: list[_Token] = []
+    opened: list[int] = []
+    for token in _tokens(text):
+        if token.kind == "(":
+            opened.append(token.start)
+        elif token.kind == ")":
+            if not opened:
+                raise SchemaTextError("a closing parenthesis without an opening one", offset=token.start)
+            opened.pop()
+        if token.kind != "," or opened:
+            item.append(token)
+            continue
+        if not item:
+            raise SchemaTextError("expected a column before this comma", offset=token.start)
+        yield item
+        item = []
+    if opened:
+        raise SchemaTextError("an opening parenthesis without a closing one", offset=opened[-1])
+    if not item:
+        raise SchemaTextError("expected a column, found the end of the text", offset=len(text))
+    yield item
+
+
+def _type_of(tokens: list[_Token]) -> list[_Token]:
+    """The tokens before the first constraint."""
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token.kind == "(") - (token.kind == ")")
+        if place and not depth and token.kind == "word" and token.text.lower() in _CONSTRAINTS:
+            return tokens[:place]
+    return tokens
+
+
+def _spelling(tokens: list[_Token]) -> str:
+    """A type in one spelling: lower case, one space between words and after a parenthesis, none elsewhere."""
+    text = ""
+    for token in tokens:
+        if text and token.kind in _NAMES and text[-1] not in "(,":
+            text += " "
+        text += token.text.lower()
+    return text
+
+
+def parse_columns(text: str) -> tuple[Column, ...]:
+    """The columns of a column list, in its order (§5).
+
+    Any case, extra white space, trailing NULs, nested parentheses, ``"delimited"`` names and constraints are read. A
+    name that repeats gets ``#2``, ``#3``. A type that is not known gives a column of kind UNKNOWN; it counts as fixed
+    unless a column of variable length precedes it or its name says otherwise (:func:`table_schema` asks the header).
+
+    Raises SchemaTextError, with the character at which the text stops making sense, where it is no column list.
+    """
+    columns: list[Column] = []
+    for item in _items(text.rstrip("\0 \t\r\n")):
+        name, *rest = item
+        if name.kind not in _NAMES or name.text == '""':
+            raise SchemaTextError(f"expected a column name, found {name.text!r}", offset=name.start)
+        if not rest:
+            raise SchemaTextError(f"the column {name.text} has no type", offset=name.end)
+        if rest[0].kind not in _NAMES:
+            raise SchemaTextError(f"expected a type after {name.text}, found {rest[0].text!r}", offset=rest[0].start)
+        words = _type_of(rest)
+        spelled = text[words[0].start : words[-1].end]
+        fixed = all(column.fixed for column in columns) and "varchar" not in spelled.lower()
+        plain = name.text[1:-1].replace('""', '"') if name.kind == "quoted" else name.text
+        blank = Column(len(columns) + 1, plain, spelled, ColumnKind.UNKNOWN, fixed)
+        columns.append(with_type(blank, _spelling(words)))
+    names = unique_names(column.name for column in columns)
+    return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +298,6 @@ def text_codec(payload: bytes, charset: str) -> str | None:
     return None
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _misplaced(columns: tuple[Column, ...], fixed_columns: int) -> str | None:
-    """A sentence about the first column whose type contradicts its place: fixed-length columns come first (§4)."""
-    for column in columns:
-        first_part = column.ordinal <= fixed_columns
-        if column.kind is not ColumnKind.UNKNOWN and column.fixed != first_part:
-            length = "fixed" if column.fixed else "variable"
-            return (
-                f"column {column.ordinal} {column.name} {column.type} is of {length} length; "
-                f"expected the {fixed_columns} fixed-length ones first, and only them"
-            )
-    return None
-
-
 def _fit_sizes(columns: tuple[Column, ...], fixed_bytes: int) -> tuple[tuple[Column, ...], str | None, bool]:
     """Columns whose sizes agree with the header's ``fixed_bytes``, a sentence where they did not, whether they do now.
 
@@ -106,87 +306,68 @@ def _fit_sizes(columns: tuple[Column, ...], fixed_bytes: int) -> tuple[tuple[Col
     """
     fixed = [column for column in columns if column.fixed]
     total = sum(column.size or 0 for column in fixed)
-    if any(column.size is None for column in fixed):
-        if total <= fixed_bytes:
-            return columns, None, True
-        return (
-            columns,
-            f"fixed-length columns take at least {total} bytes by the text, {fixed_bytes} by the header",
-            False,
-        )
-    if total == fixed_bytes:
+    uncertain = any(column.size is None for column in fixed)
+    if total == fixed_bytes or (uncertain and total < fixed_bytes):
         return columns, None, True
     intervals = [column for column in fixed if column.kind is ColumnKind.INTERVAL]
-    if len(intervals) == 1:
+    if len(intervals) == 1 and not uncertain:
         one = intervals[0]
         size = fixed_bytes - total + (one.size or 0)
         if 2 <= size <= MOST_PACKED:
             fitted = tuple(replace(column, size=size, length=size) if column is one else column for column in columns)
-            sentence = (
-                f"column {one.ordinal} {one.name} {one.type} takes {_plural(one.size or 0, 'byte')} by its type, "
-                f"{size} by the header; {size} is used"
-            )
-            return fitted, sentence, True
-    return (
-        columns,
-        f"fixed-length columns take {_plural(total, 'byte')} by the text, {fixed_bytes} by the header",
-        False,
-    )
+            takes = f"{plural(one.size or 0, 'byte')} by its type, {size} by the header; {size} is used"
+            return fitted, f"column {one.ordinal} {one.name} {one.type} takes {takes}", True
+    takes = f"at least {total} bytes" if uncertain else plural(total, "byte")
+    return columns, f"fixed-length columns take {takes} by the text, {fixed_bytes} by the header", False
 
 
 def table_schema(
-    label: int,
-    version: int,
-    text: str,
-    *,
-    fixed_bytes: int | None,
-    fixed_columns: int | None,
-    variable_columns: int | None,
-    origin: str,
-) -> TableSchema:
+    label: int, version: int, text: str, *,
+    fixed_bytes: int | None, fixed_columns: int | None, variable_columns: int | None, origin: str,
+) -> TableSchema:  # fmt: skip
     """A table schema from its text, checked against the header of its TABSCHEM record (§2, §5).
 
     ``fixed_bytes``, ``fixed_columns`` and ``variable_columns`` are the header's; None (a side file) has them computed.
     Never raises: what is wrong becomes a problem.
     """
     problems: list[tuple[Problem, str]] = []
+    columns: tuple[Column, ...] = ()
     decodable = 0
     try:
         columns = parse_columns(text)
     except SchemaTextError as error:
-        columns = ()
         problems.append((Problem.SCHEMA_TEXT, f"{error.message} (character {error.offset} of the schema text)"))
     by_type = sum(column.fixed for column in columns)
     n_fixed = by_type if fixed_columns is None else fixed_columns
     n_variable = len(columns) - by_type if variable_columns is None else variable_columns
     total = sum(column.size or 0 for column in columns if column.fixed) if fixed_bytes is None else fixed_bytes
+    misplaced = next(
+        (c for c in columns if c.kind is not ColumnKind.UNKNOWN and c.fixed != (c.ordinal <= n_fixed)), None
+    )
     if columns and n_fixed + n_variable != len(columns):
-        counted = _plural(len(columns), "column")
+        counted = plural(len(columns), "column")
         sentence = f"the text has {counted}, the header counts {n_fixed} fixed and {n_variable} variable"
         problems.append((Problem.SCHEMA_MISMATCH, sentence))
+    elif misplaced is not None:
+        length = "fixed" if misplaced.fixed else "variable"
+        named = f"column {misplaced.ordinal} {misplaced.name} {misplaced.type}"
+        sentence = f"{named} is of {length} length; expected the {n_fixed} fixed-length ones first, and only them"
+        problems.append((Problem.SCHEMA_MISMATCH, sentence))
     elif columns:
-        misplaced = _misplaced(columns, n_fixed)
-        if misplaced is not None:
-            problems.append((Problem.SCHEMA_MISMATCH, misplaced))
-        else:
-            columns = tuple(replace(column, fixed=column.ordinal <= n_fixed) for column in columns)
-            columns, disagreement, fits = _fit_sizes(columns, total)
-            if disagreement is not None:
-                problems.append((Problem.SCHEMA_MISMATCH, disagreement))
-            if fits:
-                decodable = next((c.ordinal - 1 for c in columns if c.kind is ColumnKind.UNKNOWN), len(columns))
-                problems += _unknown_types(columns, decodable)
+        columns = tuple(replace(column, fixed=column.ordinal <= n_fixed) for column in columns)
+        columns, disagreement, fits = _fit_sizes(columns, total)
+        if disagreement is not None:
+            problems.append((Problem.SCHEMA_MISMATCH, disagreement))
+        if fits:
+            decodable = next((c.ordinal - 1 for c in columns if c.kind is ColumnKind.UNKNOWN), len(columns))
+        if fits and decodable < len(columns):
+            first, more = columns[decodable], len(columns) - decodable - 1
+            rest = f" and the {plural(more, 'column')} after it stay" if more else " stays"
+            sentence = (
+                f"the encoding of column {first.ordinal} {first.name} {first.type} is unknown: it{rest} undecoded"
+            )
+            problems.append((Problem.UNKNOWN_TYPE, sentence))
     return TableSchema(label, version, text, columns, total, n_fixed, n_variable, origin, tuple(problems), decodable)
-
-
-def _unknown_types(columns: tuple[Column, ...], decodable: int) -> list[tuple[Problem, str]]:
-    if decodable == len(columns):
-        return []
-    first = columns[decodable]
-    behind = len(columns) - decodable - 1
-    rest = f" and the {_plural(behind, 'column')} after it stay" if behind else " stays"
-    sentence = f"the encoding of column {first.ordinal} {first.name} {first.type} is unknown: it{rest} undecoded"
-    return [(Problem.UNKNOWN_TYPE, sentence)]
 
 
 def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
@@ -198,28 +379,22 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
     place = os.fspath(path)
     try:
         content = Path(place).read_text(encoding="utf-8-sig")
+        is_json = content.lstrip().startswith("{")
+        pairs: list[tuple[str, Any]] = json.loads(content, object_pairs_hook=list) if is_json else []
     except (OSError, UnicodeDecodeError) as error:
         raise CaptureError(f"the schema file cannot be read: {error}", path=place) from error
-    pairs: list[tuple[str, str]] = []
-    if content.lstrip().startswith("{"):
-        try:
-            loaded = json.loads(content, object_pairs_hook=list)
-        except (ValueError, RecursionError) as error:
-            raise CaptureError(f"the schema file is not JSON: {error}", path=place) from error
-        for label, text in loaded:
-            if not isinstance(text, str):
-                raise CaptureError(f"the schema of label {label} must be a text", path=place)
-            pairs.append((label, text))
-    else:
-        for number, line in enumerate(content.splitlines(), start=1):
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            label, colon, text = line.partition(":")
+    except (ValueError, RecursionError) as error:
+        raise CaptureError(f"the schema file is not JSON: {error}", path=place) from error
+    for number, line in enumerate([] if is_json else content.splitlines(), start=1):
+        label, colon, text = line.partition(":")
+        if line.strip() and not line.lstrip().startswith("#"):
             if not colon:
                 raise CaptureError(f"line {number} must read `label: column list`", path=place)
             pairs.append((label, text.strip()))
     schemas: dict[int, str] = {}
     for label, text in pairs:
+        if not isinstance(text, str):
+            raise CaptureError(f"the schema of label {label} must be a text", path=place)
         if not re.fullmatch(r"\s*-?[0-9]{1,10}\s*", label) or not -(2**31) <= int(label) < 2**31:
             raise CaptureError(f"the label {label.strip()!r} is not a 32-bit number", path=place)
         if int(label) in schemas:

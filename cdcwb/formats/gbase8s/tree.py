@@ -1,15 +1,35 @@
-"""One record as a tree of fields with offset, bytes, value and meaning, from the decoder's arrays
-(docs/formats/gbase8s.md)."""
+"""One record of a capture, found by its location in the decompressed file without reading the rest twice, as a tree of
+fields with offset, bytes, value and meaning, from the decoder's arrays (docs/formats/gbase8s.md)."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from cdcwb.formats.base import Field
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import Field, Inspection
+from cdcwb.formats.files import list_files
+from cdcwb.formats.gbase8s import first_pass
+from cdcwb.formats.gbase8s.decode import (
+    DEFAULTS,
+    Headers,
+    Problems,
+    Rows,
+    Tables,
+    event,
+    lay_out,
+    one_record,
+    problems_of,
+    read_headers,
+    schema_of,
+)
+from cdcwb.formats.gbase8s.first_pass import detect, find_start, is_filler, probe
+from cdcwb.formats.gbase8s.framing import Segments
 from cdcwb.formats.gbase8s.layout import (
     COMMON_FIELDS,
     COMMON_HEADER,
@@ -25,23 +45,13 @@ from cdcwb.formats.gbase8s.layout import (
     explain_error,
     record_name,
 )
-from cdcwb.formats.gbase8s.rows import (
-    DEFAULTS,
-    Headers,
-    Problems,
-    Rows,
-    Tables,
-    lay_out,
-    one_record,
-    problems_of,
-    schema_of,
-)
+from cdcwb.formats.gbase8s.plan import FileEntry, Options, Plan, Stream, Versions
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, text_codec
 from cdcwb.formats.gbase8s.values import Value, Values, prefix_width, value_of
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
-__all__ = ["dissect", "lsn"]
+__all__ = ["dissect", "inspect_record", "lsn"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -279,3 +289,96 @@ _MEANINGS: Final[dict[str, Callable[[int], str]]] = {
     "fixed_columns": lambda _: "number of fixed-length columns",
     "variable_columns": lambda _: "number of variable-length columns; each has a size word in the header of a row",
 }
+
+
+def inspect_record(path: str, offset: int, options: Options) -> Inspection:
+    """The record (or gap) that holds ``offset`` of the decompressed file.
+
+    In a large file the settings are those that its first bytes tell, and the schema is the last TABSCHEM of the label
+    in what was looked at: the start of the file and the bytes before the record. What that lacks is looked for in the
+    folder's first file and in the one before. Raises CaptureError where the file ends before ``offset``.
+    """
+    entry = probe((path, options.shape))
+    if not 0 <= offset < entry.size:
+        raise CaptureError(f"the file has {entry.size} bytes", path=path, offset=offset)
+    inspection, whole = _inspect([entry], offset, options)
+    earlier = [] if whole else _earlier(path)
+    if earlier:
+        with contextlib.suppress(CaptureError):
+            inspection, _ = _inspect([*(probe((one, options.shape)) for one in earlier), entry], offset, options)
+    return inspection
+
+
+def _earlier(path: str) -> list[str]:
+    """The first file of the folder and the one before this, since the files of a folder continue one stream."""
+    names = list_files(str(Path(path).parent))
+    own = next((index for index, name in enumerate(names) if Path(name).samefile(path)), 0)
+    return sorted({names[0], names[own - 1]}, key=names.index) if own else []
+
+
+def _inspect(files: list[FileEntry], offset: int, options: Options) -> tuple[Inspection, bool]:
+    """The inspection of a place in the last of the files, and whether it needs no earlier file: for a table schema, or
+    for the beginning of a record."""
+    entry, index = files[-1], len(files) - 1
+    with Stream(files) as stream:
+        low, within = 0, entry.length  # the wire byte at the offset; the next one for notes between digits
+        while low < within:
+            middle = (low + within) // 2
+            if stream.span(index, middle, middle + 1)[1] <= offset:
+                low = middle + 1
+            else:
+                within = middle
+        last = stream.span(index, within - 1, within)[1] if within else 0  # where the digits before it end
+        if within == entry.length:
+            return _note(entry.path, last, entry.size), True
+        place, first = stream.starts[index] + within, stream.span(index, within, within + 1)[0]
+    plan = detect(files, options, place)
+    with plan.stream() as stream:
+        segments, at = _segment_at(stream, place)
+        if offset < first and (within == 0 or place == segments.base + int(segments.start[at])):
+            return _note(entry.path, last, first), True
+        return _inspection(stream, plan, segments, at)
+
+
+def _segment_at(stream: Stream, place: int) -> tuple[Segments, int]:
+    start, head = 0, first_pass.HEAD
+    if stream.mode == "stream" and place >= 2 * head:
+        start = find_start(stream, place - head, place)
+    for segments in stream.segments(start, place + 1):
+        found = int(np.searchsorted(segments.base + segments.end, place, side="right"))
+        if found < len(segments.start):
+            return segments, found
+    raise CaptureError("no record was found there", path=stream.files[-1].path, offset=place)
+
+
+def _inspection(stream: Stream, plan: Plan, segments: Segments, at: int) -> tuple[Inspection, bool]:
+    start, end = int(segments.start[at]), int(segments.end[at])
+    there = segments.buffer[start:end].tobytes()
+    index, offset, length = stream.location(segments.base + start, segments.base + end)
+    path = plan.files[index].path
+    if not segments.record[at]:
+        kind, reason = "filler" if is_filler(segments, at) else "malformed", segments.reasons[at].sentence
+        field = Field(kind, 0, len(there), there, None, reason)
+        complete = kind == "filler" or offset > 0
+        return Inspection(path, offset, length, there, field, {"kind": kind, "reason": reason}, reason), complete
+    headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
+    before = [one for one in plan.versions if (one.file_index, one.offset) <= (index, offset)]
+    versions = Versions(plan, {one.label: one.number for one in before})
+    label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
+    schema = versions.schema(label, number)
+    note = ""
+    if headers.row[0] and schema is None:
+        note = f"no table schema of label {label} was seen"
+    elif headers.row[0]:
+        origins = (plan.files[one.file_index].path for one in before if one.label == label and one.file_index >= 0)
+        origin = next(origins, path)
+        table = f" of {'.'.join(filter(None, versions.names(label)))}" if label in plan.labels else ""
+        note = f"decoded with table version {label}@{number}{table}" + (f" from {origin}" if origin != path else "")
+    field, row = dissect(there, schema, plan.settings), event(there, schema, plan.settings)
+    return Inspection(path, offset, length, there, field, row, note), schema is not None or not headers.row[0]
+
+
+def _note(path: str, start: int, stop: int) -> Inspection:
+    text = "text between the hex digits of records"
+    field = Field("filler", 0, 0, b"", None, text)
+    return Inspection(path, start, stop - start, b"", field, {"kind": "filler", "reason": text}, text)

@@ -19,7 +19,9 @@ from cdcwb.formats.gbase8s.layout import FRACTION, LVARCHAR_PREFIX, QUALIFIERS, 
 from cdcwb.formats.kernels import kernel
 from cdcwb.model import Problem
 
-__all__ = ["BAD", "NULL", "OK", "Value", "Values", "big_endian", "column_table", "decode_value", "decode_values"]
+__all__ = [
+    "BAD", "NULL", "OK", "Value", "Values", "big_endian", "column_table", "decode_value", "decode_values", "value_of",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -213,17 +215,9 @@ def _put_decimal(b: Bytes, at: int, size: int, precision: int, scale: int, digit
 
 @kernel
 def _put_clock(
-    b: Bytes,
-    at: int,
-    size: int,
-    column: int,
-    columns: Ints,
-    interval: int,
-    digits: Ints,
-    fields: Ints,
-    out: Bytes,
+    b: Bytes, at: int, size: int, column: int, columns: Ints, interval: int, digits: Ints, fields: Ints, out: Bytes,
     o: int,
-) -> Any:
+) -> Any:  # fmt: skip
     """DATETIME (§4.4) and INTERVAL (§4.5): only its own fields in ISO 8601; an interval's first without leading zeros.
 
     Leading zero pairs are not written and lower the exponent, which therefore says where the digits belong: in a time
@@ -294,21 +288,9 @@ def _put_clock(
 
 @kernel
 def _put_value(
-    b: Bytes,
-    at: int,
-    stop: int,
-    columns: Ints,
-    c: int,
-    prefix: int,
-    ascii_based: int,
-    digits: Ints,
-    fields: Ints,
-    float_ends: Ints,
-    float_text: Bytes,
-    f: int,
-    out: Bytes,
-    o: int,
-) -> Any:
+    b: Bytes, at: int, stop: int, columns: Ints, c: int, prefix: int, ascii_based: int, digits: Ints, fields: Ints,
+    float_ends: Ints, float_text: Bytes, f: int, out: Bytes, o: int,
+) -> Any:  # fmt: skip
     """The text of one value at ``out[o:]``; returns (its end, status, the number that the status is about)."""
     kind, size = columns[c, 0], stop - at
     if kind <= _BIGINT:
@@ -378,22 +360,9 @@ def _put_value(
 
 @kernel
 def put_values(
-    b: Bytes,
-    starts: Ints,
-    stops: Ints,
-    column: Ints,
-    columns: Ints,
-    prefix: int,
-    ascii_based: int,
-    float_ends: Ints,
-    float_text: Bytes,
-    digits: Ints,
-    fields: Ints,
-    out: Bytes,
-    ends: Any,
-    status: Any,
-    found: Ints,
-) -> Any:
+    b: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, prefix: int, ascii_based: int, float_ends: Ints,
+    float_text: Bytes, digits: Ints, fields: Ints, out: Bytes, ends: Any, status: Any, found: Ints,
+) -> Any:  # fmt: skip
     """The texts of many values at ``out``, one after the other, each ``ends`` at its place; bad ones as hex. Returns
     how many are text that has to be looked at in its character set."""
     o, f, encoded = 0, 0, 0

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays.texts import from_matrix, hex_digits
+from cdcwb.formats.gbase8s.framing import HAS_PAYLOAD, HEADER_SIZE, IS_ROW, Bools, Bytes, Ints
 from cdcwb.formats.gbase8s.layout import (
     BEFORE_IMAGES,
     COMMON_FIELDS,
     COMMON_HEADER,
     LVARCHAR_PREFIX,
     RECORD_TYPES,
-    ROWS,
     SCHEME,
     SESSION_INVALID,
     SIZE_WORD,
@@ -53,32 +53,16 @@ from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "DEFAULTS",
-    "Headers",
-    "Problems",
-    "Rows",
-    "Tables",
-    "columns_of",
-    "event",
-    "lay_out",
-    "names_of",
-    "one_record",
-    "positions",
-    "problems_of",
-    "read_headers",
-    "schema_of",
-]
+    "DEFAULTS", "ROW_HEADER", "Headers", "Problems", "Rows", "Tables", "columns_of", "counts_of", "event", "lay_out",
+    "names_of", "one_record", "positions", "problems_of", "read_headers", "schema_of",
+]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Problems = list[tuple[Problem, str]]
 """Codes and sentences, in the order in which they are reported."""
 
 DEFAULTS: Final = Settings()
 ROW_HEADER: Final = RECORD_TYPES[40].header_size
 SCHEMA_RECORD: Final = 200
-COUNTS: Final = ("fixed_bytes", "fixed_columns", "variable_columns")
 
 # status of a record, in the order in which problems are reported
 _SCHEME, _UNKNOWN, _SHORT, _LONG, _NO_WORDS, _LENGTH, _PAYLOAD, _FLAGS = (1 << bit for bit in range(8))
@@ -99,17 +83,12 @@ def _offsets(*names: str) -> npt.NDArray[np.int64]:
     return out
 
 
-_HEADER_SIZE: Final = np.zeros(256, dtype=np.int64)
-_HAS_PAYLOAD: Final = np.zeros(256, dtype=np.int64)
-for _number, _kind in RECORD_TYPES.items():
-    _HEADER_SIZE[_number], _HAS_PAYLOAD[_number] = _kind.header_size, _kind.has_payload
 _SEQUENCE_AT: Final = _offsets("sequence_number")
 _TRANSACTION_AT: Final = _offsets("transaction_id")
 _LABEL_AT: Final = _offsets("user_data")
 _TIME_AT: Final = _offsets("start_time", "commit_time")
 _FLAGS_AT: Final = _offsets("flags")
 _ERROR_AT: Final = _offsets("error_code")
-_IS_ROW: Final = np.isin(np.arange(256), ROWS)
 _IS_BEFORE: Final = np.isin(np.arange(256), BEFORE_IMAGES)
 
 
@@ -121,7 +100,7 @@ def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> 
         s = 0
         if big_endian(b, at + 8, 4) != SCHEME:
             s |= _SCHEME
-        least = _HEADER_SIZE[number] if number < 256 else np.int64(0)
+        least = HEADER_SIZE[number] if number < 256 else np.int64(0)
         if least == 0:
             s |= _UNKNOWN
         if header < max(least, COMMON_HEADER):
@@ -134,9 +113,9 @@ def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> 
         for k in range(3, 7):
             out[k, r] = 0
         if known:
-            if header > least and not _IS_ROW[number]:
+            if header > least and not IS_ROW[number]:
                 s |= _LONG
-            if payload and not _HAS_PAYLOAD[number]:
+            if payload and not HAS_PAYLOAD[number]:
                 s |= _PAYLOAD
             if _SEQUENCE_AT[number]:
                 out[3, r] = big_endian(b, at + _SEQUENCE_AT[number], 8)
@@ -182,7 +161,7 @@ class Headers:
     @property
     def row(self) -> Bools:
         """Which are row records."""
-        row: Bools = _IS_ROW[self.number]
+        row: Bools = IS_ROW[self.number]
         return row
 
     @property
@@ -201,6 +180,12 @@ class Headers:
         """Where the payload ends in the buffer."""
         end: Ints = np.minimum(self.header_end + self.payload_size, self.end)
         return end
+
+    def payload(self, record: int) -> bytes:
+        """The payload of one record."""
+        first = int(self.start[record]) + max(int(self.header_size[record]), COMMON_HEADER)
+        last = min(first + int(self.payload_size[record]), int(self.end[record]))
+        return self.buffer[min(first, last) : last].tobytes()
 
     def take(self, records: npt.NDArray[Any]) -> Headers:
         """The headers of these records only."""
@@ -239,24 +224,10 @@ class Tables:
 
 @kernel
 def _lay_out(
-    b: Bytes,
-    header_size: Ints,
-    starts: Ints,
-    header_ends: Ints,
-    payload_ends: Ints,
-    schema: Ints,
-    table: Ints,
-    columns: Ints,
-    little: int,
-    prefix: int,
-    words: Ints,
-    row_ends: Ints,
-    value_ends: Any,
-    status: Any,
-    column: Ints,
-    first: Ints,
-    last: Ints,
-) -> None:
+    b: Bytes, header_size: Ints, starts: Ints, header_ends: Ints, payload_ends: Ints, schema: Ints, table: Ints,
+    columns: Ints, little: int, prefix: int, words: Ints, row_ends: Ints, value_ends: Any, status: Any, column: Ints,
+    first: Ints, last: Ints,
+) -> None:  # fmt: skip
     v = 0
     for r in range(len(starts)):
         t = schema[r]
@@ -400,43 +371,30 @@ _EXTRA: Final = (b"variable_sizes", b"extra_header", b"undecoded")
 
 def _field_table() -> tuple[Ints, Ints, Bytes, Ints]:
     """Of each record number (0: unknown) its first field and the end of its fields; of each field offset, size and how
-    it is read; the field names one after the other, and where they end. The last names are of no header field."""
+    it is read; the field names one after the other, those of a type followed by :data:`_EXTRA`, and where they end."""
     of_type = np.zeros((256, 2), np.int64)
     fields: list[tuple[int, int, int]] = []
     names: list[bytes] = []
     for number in (0, *RECORD_TYPES):
-        of_type[number, 0] = len(fields)
-        for field in (*COMMON_FIELDS, *(RECORD_TYPES[number].fields if number else ())):
+        own = (*COMMON_FIELDS, *(RECORD_TYPES[number].fields if number else ()))
+        of_type[number] = len(fields), len(fields) + len(own)
+        for field in own:
             mode = _POSITION if field.name == "sequence_number" else _SIGNED if field.signed else _UNSIGNED
             fields.append((field.offset, field.size, mode))
-            names.append(field.name.encode())
-        of_type[number, 1] = len(fields)
-    names += _EXTRA
-    text, ends = np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)])
-    return of_type, np.array(fields, np.int64), text, ends.astype(np.int64)
+        fields += [(0, 0, 0)] * len(_EXTRA)
+        names += [*(field.name.encode() for field in own), *_EXTRA]
+    return of_type, np.array(fields), np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)])
 
 
 _OF_TYPE, _FIELDS, _NAMES, _NAME_ENDS = _field_table()
-_NAME_BYTES: Final = (_NAME_ENDS[_OF_TYPE[:, 1]] - _NAME_ENDS[_OF_TYPE[:, 0]]) + sum(map(len, _EXTRA))
 _MOST_FIELDS: Final = int((_OF_TYPE[:, 1] - _OF_TYPE[:, 0]).max())
 
 
 @kernel
 def _put_headers(
-    b: Bytes,
-    starts: Ints,
-    header_ends: Ints,
-    payload_ends: Ints,
-    number: Ints,
-    words: Ints,
-    row_ends: Ints,
-    little: int,
-    map_ends: Any,
-    names: Bytes,
-    name_ends: Any,
-    out: Bytes,
-    ends: Any,
-) -> None:
+    b: Bytes, starts: Ints, header_ends: Ints, payload_ends: Ints, number: Ints, words: Ints, row_ends: Ints,
+    little: int, map_ends: Any, names: Bytes, name_ends: Any, out: Bytes, ends: Any,
+) -> None:  # fmt: skip
     entry, n, o = 0, 0, 0
     for r in range(len(starts)):
         first, last = _OF_TYPE[number[r], 0], _OF_TYPE[number[r], 1]
@@ -446,28 +404,31 @@ def _put_headers(
                 o = put_hex(b, at, at + size, out, o, 55)
             else:
                 o = put_integer(out, o, signed_number(b, at, size) if mode == _SIGNED else big_endian(b, at, size))
-            n = put_bytes(_NAMES, _NAME_ENDS[f], _NAME_ENDS[f + 1], names, n)
-            name_ends[entry + 1], ends[entry + 1] = n, o
             entry += 1
+            name_ends[entry], ends[entry] = n + _NAME_ENDS[f + 1] - _NAME_ENDS[first], o
         words_at = starts[r] + _FIELDS[last - 1, 0] + _FIELDS[last - 1, 1]
         words_end = words_at + SIZE_WORD * words[r]
-        for extra in range(3):
+        if words[r]:
+            for at in range(words_at, words_end, SIZE_WORD):
+                if at > words_at:
+                    out[o] = 32
+                    o += 1
+                o = put_integer(out, o, _size_word(b, at, little))
+            entry += 1
+            last += 1
+            name_ends[entry], ends[entry] = n + _NAME_ENDS[last] - _NAME_ENDS[first], o
+        n = put_bytes(_NAMES, _NAME_ENDS[first], _NAME_ENDS[last], names, n)  # the names of a record in one go
+        for extra in range(2):
             before = o
             if extra == 0:
-                for at in range(words_at, words_end, SIZE_WORD):
-                    if at > words_at:
-                        out[o] = 32
-                        o += 1
-                    o = put_integer(out, o, _size_word(b, at, little))
-            elif extra == 1:
                 o = put_hex(b, words_end, header_ends[r], out, o, 87)
             else:
                 o = put_hex(b, row_ends[r], payload_ends[r], out, o, 87)
             if o > before:
-                f = len(_NAME_ENDS) - 4 + extra
+                f = _OF_TYPE[number[r], 1] + 1 + extra
                 n = put_bytes(_NAMES, _NAME_ENDS[f], _NAME_ENDS[f + 1], names, n)
-                name_ends[entry + 1], ends[entry + 1] = n, o
                 entry += 1
+                name_ends[entry], ends[entry] = n, o
         map_ends[r + 1] = entry
 
 
@@ -476,12 +437,9 @@ def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) 
     header bytes that no field explains as ``extra_header``, those of a payload as ``undecoded``."""
     count = len(headers.start)
     most = (_MOST_FIELDS + len(_EXTRA)) * count
-    map_ends, name_ends, ends = (
-        np.zeros(count + 1, np.int32),
-        np.zeros(most + 1, np.int32),
-        np.zeros(most + 1, np.int32),
-    )
-    names = np.empty(int(_NAME_BYTES[headers.number].sum()), np.uint8)
+    map_ends, (name_ends, ends) = np.zeros(count + 1, np.int32), np.zeros((2, most + 1), np.int32)
+    first, last = _OF_TYPE[headers.number].T
+    names = np.empty(int((_NAME_ENDS[last + len(_EXTRA)] - _NAME_ENDS[first]).sum()), np.uint8)
     beyond = headers.header_end - headers.start - COMMON_HEADER + np.maximum(headers.payload_end - row_ends, 0)
     out = np.empty(20 * _MOST_FIELDS * count + 3 * int(beyond.sum()), np.uint8)
     _put_headers(
@@ -547,7 +505,7 @@ def columns_of(
     words, row_ends = np.zeros(count, np.int64), headers.payload_end
     said: dict[int, Problems] = {}
     for name, before in (("before", True), ("after", False)):
-        places = np.flatnonzero(_IS_ROW[headers.number] & (_IS_BEFORE[headers.number] == before))
+        places = np.flatnonzero(IS_ROW[headers.number] & (_IS_BEFORE[headers.number] == before))
         rows = lay_out(headers.take(places), tables, schema[places], settings)
         words[places] = rows.words
         values = None
@@ -563,17 +521,11 @@ def columns_of(
             said[int(places[r])] = problems_of(rows.headers, r, settings, rows, values)
     for r in np.flatnonzero((headers.status != 0) & ~headers.row).tolist():
         said[r] = problems_of(headers, r, settings)
-    said = {r: found for r, found in said.items() if found}
     type_ = model.EVENTS.field("problems").type
-    rows_of = (
-        [None] * count
-        if not said
-        else [
-            [{"code": str(code), "detail": detail} for code, detail in said[r]] if r in said else None
-            for r in range(count)
-        ]
-    )
-    columns["problems"] = pa.array(rows_of, type_) if said else pa.nulls(count, type_)
+    columns["problems"] = pa.nulls(count, type_)
+    if said:
+        rows_of = ([{"code": str(code), "detail": text} for code, text in said.get(r, ())] for r in range(count))
+        columns["problems"] = pa.array([one or None for one in rows_of], type_)
     if header_map:
         columns["headers"] = _header_map(headers, words, row_ends, settings.byte_order)
     return columns
@@ -606,10 +558,17 @@ def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) ->
 
 
 def _schema_in(headers: Headers, r: int, version: int, settings: Settings) -> TableSchema:
-    record = headers.buffer[headers.start[r] : headers.payload_end[r]].tobytes()
-    counts = dict(zip(COUNTS, (int.from_bytes(record[at : at + 4], "big") for at in (24, 28, 32)), strict=True))
-    text = schema_text(record[int(headers.header_end[r] - headers.start[r]) :], settings.charset)
-    return table_schema(int(headers.label[r]), version, text, **counts, origin="record")
+    size, fixed, variable = counts_of(headers, r)
+    return table_schema(
+        int(headers.label[r]), version, schema_text(headers.payload(r), settings.charset),
+        fixed_bytes=size, fixed_columns=fixed, variable_columns=variable, origin="record",
+    )  # fmt: skip
+
+
+def counts_of(headers: Headers, r: int) -> tuple[int, int, int]:
+    """Bytes of the fixed-length columns, and numbers of fixed and of variable columns, of a TABSCHEM record (§2)."""
+    size, fixed, variable = headers.buffer[headers.start[r] + 24 :][:12].view(">u4").tolist()
+    return size, fixed, variable
 
 
 def one_record(record: bytes) -> Headers:
@@ -713,8 +672,7 @@ def _problems_of_values(rows: Rows, r: int, values: Values, settings: Settings) 
 
 def _problems_of_schema(headers: Headers, r: int, settings: Settings) -> Problems:
     problems: Problems = []
-    text = headers.buffer[headers.header_end[r] : headers.payload_end[r]].tobytes()
-    if text_codec(text, settings.charset) is None:
+    if text_codec(headers.payload(r), settings.charset) is None:
         tried = " or ".join(dict.fromkeys(("utf-8", settings.charset)))
         problems.append((Problem.CHARSET, f"expected a schema text in {tried}, found other bytes"))
     return problems + list(_schema_in(headers, r, 1, settings).problems)

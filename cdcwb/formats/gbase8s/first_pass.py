@@ -1,0 +1,563 @@
+"""From files to a plan: what the capture is, where it can be split, and what the first pass over all splits finds
+(docs/formats/gbase8s.md).
+
+The pass reads headers only, runs on every split in parallel, and gives summaries whose size does not grow with the
+records. The work over the bytes is handed to ``run``, which maps a function over tasks: in Spark for ``load``, in this
+process for small captures and for the data source on its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cdcwb.errors import MalformedRecordError
+from cdcwb.formats.arrays.texts import bytes_of
+from cdcwb.formats.base import Run
+from cdcwb.formats.files import open_source
+from cdcwb.formats.findings import detected_row
+from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_headers
+from cdcwb.formats.gbase8s.framing import (
+    KEY,
+    SEQUENCED,
+    WINDOW,
+    Bytes,
+    Ints,
+    Segments,
+    first_chain,
+    iter_segments,
+    strong_starts,
+    walk_reads,
+)
+from cdcwb.formats.gbase8s.layout import COMMON_HEADER, SIZE_WORD, ColumnKind, Settings
+from cdcwb.formats.gbase8s.plan import NO_COUNTS, FileEntry, Options, Plan, SplitEntry, Stream, Version, capture_files
+from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, schema_text
+
+__all__ = ["HEAD", "Scan", "assign", "detect", "find_start", "fold", "is_filler", "make_plan", "probe", "run_here"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+Conclusion = tuple[str, int | None, list[dict[str, Any]]]
+"""Mode of a plan, buffer size, rows of ``detected``."""
+
+HEAD: Final = 4 << 20
+"""Wire bytes that are looked at where a whole capture would be too much."""
+
+_SPLIT_SIZES: Final = (8 << 20, 32 << 20)
+_BEGIN, _COMMIT, _ROLLBACK, _DISCARD, _SCHEMA = 1, 2, 3, 62, 200
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def assign(
+    types: Ints, numbers: Ints, positions: npt.NDArray[np.uint64], open_before: dict[int, str],
+    settled: set[int] | None = None,
+) -> tuple[list[str], Ints]:  # fmt: skip
+    """The transaction of each record (§6.2): names, and the index into them of each record. ``types`` are record
+    numbers, ``numbers`` transaction ids, ``positions`` sequence numbers; in capture order and only of records that
+    belong to a transaction.
+
+    Transactions interleave, and their ids are used again. A transaction is named by its id and the position of its
+    begin, ``39@0000000B01746018``; without a begin by the position of its first record, ``39@~0000000B01746050``.
+    ``open_before`` (id -> name) is brought up to date; ``settled`` gets the ids that begin or end here.
+    """
+    count = len(types)
+    if count == 0:
+        return [], np.empty(0, np.int64)
+    both = np.sort(numbers << 32 | np.arange(count))  # several times as fast as a stable argsort of the ids
+    order, number = both & 0xFFFFFFFF, both >> 32
+    kind = types[order]
+    is_end = (kind == _COMMIT) | (kind == _ROLLBACK)
+    new_id, follows_end = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
+    new_id[1:], follows_end[1:] = number[1:] != number[:-1], is_end[:-1]
+    starts = new_id | follows_end | (kind == _BEGIN)
+    first = np.flatnonzero(starts)  # of each transaction, in the sorted order
+    leads, begins, ends = new_id[first], kind[first] == _BEGIN, is_end[np.append(first[1:], count) - 1]
+    ids = number[first].tolist()
+    names = [
+        f"{one}{'@' if begin else '@~'}{position:016X}"
+        for one, begin, position in zip(ids, begins.tolist(), positions[order[first]].tolist(), strict=True)
+    ]
+    for at in np.flatnonzero(leads & ~begins).tolist():
+        names[at] = open_before.get(ids[at], names[at])
+    for at in np.flatnonzero(np.append(leads[1:], True)).tolist():  # the last of each id
+        open_before.pop(ids[at], None)
+        if not ends[at]:
+            open_before[ids[at]] = names[at]
+    if settled is not None:
+        settled.update(number[first[begins | ends]].tolist())
+    index = np.empty(count, dtype=np.int64)
+    index[order] = np.cumsum(starts) - 1
+    return names, index
+
+
+def fold(open_before: dict[int, str], opened: dict[int, str], settled: set[int]) -> dict[int, str]:
+    """What is open after a run of records, given what was open before it, and what :func:`assign` left open and settled
+    without knowing that."""
+    after = {one: name for one, name in open_before.items() if one not in settled}
+    return {**after, **{one: after.get(one, name) for one, name in opened.items()}}
+
+
+# --- one split --------------------------------------------------------------------------------------------------------
+
+_EVIDENCE_ROWS: Final = 20_000
+"""Row records of a split that are looked at for byte order and prefix width."""
+
+
+@dataclass(slots=True)
+class Votes:
+    """Values that have one of two readings and not the other, counted by reading, with an example."""
+
+    first: int = 0
+    second: int = 0
+    example: str = ""
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one split says. ``start`` and ``end`` are where its first segment begins and its last one ends.
+
+    ``order``: row records whose size words fit into the payload as little-endian, or as big-endian. ``prefixes``: by
+    label, number of size words and variable column, values whose size word is their length plus one byte, or plus two.
+    ``opened``, ``settled``: as in :func:`fold`. ``first_malformed``: place, file index, offset and reason.
+    """
+
+    start: int
+    end: int
+    records: int = 0
+    schemas: list[Version] = field(default_factory=list)
+    order: Votes = field(default_factory=Votes)
+    prefixes: dict[tuple[int, int, int], Votes] = field(default_factory=dict)
+    opened: dict[int, str] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
+    highest_commit: int = -1
+    first_malformed: tuple[int, int, int, str] | None = None
+
+
+def find_start(stream: Stream, start: int, stop: int) -> int:
+    """Where the first record of a split begins, as far as its own bytes tell: the chain of the split before decides."""
+    position = start
+    while position < min(stop, stream.length):
+        buffer = stream.read(position, position + WINDOW)
+        at_end = position + len(buffer) >= stream.length
+        found = int(first_chain(buffer, at_end))
+        if found >= 0:
+            return min(position + found, stop)
+        if at_end:
+            break
+        position += len(buffer) - COMMON_HEADER
+    return stop
+
+
+def scan_split(
+    files: list[FileEntry], mode: str, buffer_size: int | None, charset: str, task: tuple[int, int, bool]
+) -> Scan:
+    """Scans ``[start, stop)`` of the stream; unless ``exact``, from the first place where a record seems to begin.
+    ``task``: start, stop, exact."""
+    start, stop, exact = task
+    with Stream(files, mode, buffer_size) as stream:
+        first = start if exact else find_start(stream, start, stop)
+        scan = Scan(first, first)
+        looked_at = 0
+        for segments in stream.segments(first, stop):
+            if len(segments.start) == 0:
+                continue
+            scan.end = segments.base + int(segments.end[-1])
+            _note_malformed(scan, stream, segments)
+            headers = read_headers(segments.buffer, segments.start[segments.record], segments.end[segments.record])
+            scan.records += len(headers.start)
+            of = headers.transactional
+            assign(headers.number[of], headers.transaction[of], headers.sequence[of], scan.opened, scan.settled)
+            commits = headers.sequence[headers.number == _COMMIT]
+            if len(commits):
+                scan.highest_commit = max(scan.highest_commit, int(commits.max()))
+            for record in np.flatnonzero(headers.number == _SCHEMA).tolist():
+                text, counts = schema_text(headers.payload(record), charset), counts_of(headers, record)
+                location = _location(stream, segments, headers, record)
+                scan.schemas.append(Version(int(headers.label[record]), 0, text, counts, "record", *location))
+            if looked_at < _EVIDENCE_ROWS:
+                looked_at += _note_evidence(scan, stream, segments, headers)
+        return scan
+
+
+def _location(stream: Stream, segments: Segments, headers: Headers, record: int) -> tuple[int, int, int]:
+    return stream.location(segments.base + int(headers.start[record]), segments.base + int(headers.end[record]))
+
+
+def _note_malformed(scan: Scan, stream: Stream, segments: Segments) -> None:
+    gaps = () if scan.first_malformed is not None else np.flatnonzero(~segments.record).tolist()
+    gap = next((gap for gap in gaps if not is_filler(segments, gap)), None)
+    if gap is not None:
+        place = segments.base + int(segments.start[gap])
+        index, offset, _ = stream.location(place, place + 1)
+        scan.first_malformed = (place, index, offset, segments.reasons[gap].sentence)
+
+
+def is_filler(segments: Segments, gap: int) -> bool:
+    """Is this gap known to carry nothing: stale, or all zero bytes?"""
+    return segments.reasons[gap].code is None or not segments.buffer[segments.start[gap] : segments.end[gap]].any()
+
+
+def _note_evidence(scan: Scan, stream: Stream, segments: Segments, headers: Headers) -> int:
+    words = headers.header_size - ROW_HEADER
+    rows = np.flatnonzero(headers.row & (words > 0) & (words % SIZE_WORD == 0))[:_EVIDENCE_ROWS]
+    for count in np.unique(words[rows] // SIZE_WORD).tolist():
+        some = rows[words[rows] == SIZE_WORD * count]
+        there = segments.buffer[headers.start[some][:, None] + np.arange(ROW_HEADER, ROW_HEADER + SIZE_WORD * count)]
+        little, big = there.view("<u4").astype(np.int64), there.view(">u4").astype(np.int64)
+        payload = headers.payload_size[some]
+        fits_little, fits_big = little.sum(axis=1) <= payload, big.sum(axis=1) <= payload
+        scan.order.first += int((fits_little & ~fits_big).sum())
+        scan.order.second += int((fits_big & ~fits_little).sum())
+        for mask, values in ((fits_little & ~fits_big, little), (fits_big & ~fits_little, big)):
+            chosen = some[mask]
+            if len(chosen) and not scan.order.example:
+                index, offset, _ = _location(stream, segments, headers, int(chosen[0]))
+                scan.order.example = (
+                    f"{stream.files[index].path} at offset {offset}: payload of {payload[mask][0]} bytes, size words "
+                    f"little-endian {' '.join(map(str, little[mask][0].tolist()))}, "
+                    f"big-endian {' '.join(map(str, big[mask][0].tolist()))}"
+                )
+            _note_prefixes(scan, segments.buffer, headers, chosen, values[mask])
+    return len(rows)
+
+
+def _note_prefixes(scan: Scan, buffer: Bytes, headers: Headers, rows: Ints, words: Ints) -> None:
+    ends = np.cumsum(words, axis=1) + (headers.end[rows] - words.sum(axis=1))[:, None]
+    for column in range(words.shape[1]):
+        size = words[:, column]
+        at = np.minimum(ends[:, column] - size, len(buffer) - 2)
+        first = buffer[at].astype(np.int64)
+        one = (size >= 1) & (first + 1 == size)
+        two = (size >= 2) & (((first << 8) | buffer[at + 1]) + 2 == size)
+        for label in np.unique(headers.label[rows]).tolist():
+            clear = (one ^ two) & (headers.label[rows] == label)
+            votes = scan.prefixes.setdefault((label, words.shape[1], column), Votes())
+            votes.first += int((one & clear).sum())
+            votes.second += int((two & clear).sum())
+            if clear.any() and not votes.example:
+                place = int(np.argmax(clear))
+                value = buffer[at[place] : at[place] + 4].tobytes().hex()
+                votes.example = f"a value of {size[place]} bytes that begins with {value}"
+
+
+# --- records or read buffers ------------------------------------------------------------------------------------------
+
+_SAMPLE: Final = 1 << 18
+_MOST_SIZES: Final = 16  # buffer sizes that are tried
+_MOST_GAPS: Final = 1000  # runs of unused bytes that are looked at for the size
+
+
+def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
+    """Does a capture hold records one after the other, or complete read buffers (§1.2)? Detected from its beginning.
+    ``reads`` and ``size`` are the options ``reads`` and ``buffer_size``."""
+    given = "given as an option"
+    if size is not None:
+        return "reads", size, [detected_row("buffer_size", str(size), given, True)]
+    if reads != "auto":
+        return "reads" if reads == "line" else "stream", None, [detected_row("reads", reads, given, True)]
+    framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
+    sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
+    known = len(sample) - COMMON_HEADER
+    files = [first for first, entry in zip(stream.starts, stream.files, strict=False) if entry.length and first < known]
+    starts = [start for start in stream.read_starts(len(sample)) if start < known]
+    shape = stream.files[0].shape
+    unit = {"binary": "file", "hex": "line"}.get(shape, "dump")
+    hits = len(set(starts).intersection(strong_starts(sample)))
+    mode, setting, value, found = "reads", "reads", "line", None
+    if len(starts) > len(files) and hits >= 0.8 * len(starts):
+        evidence = f"{hits} of {len(starts)} {unit}s begin with a record"
+    elif all(segments.record.all() for segments in framed) and not repeats(framed):
+        mode, value, evidence = "stream", "none", "records follow each other without unused bytes"
+    elif len(starts) > 1 and (stale := _stale(sample, np.array(starts))):
+        evidence = (
+            f"{stale} bytes at the ends of {len(starts)} {unit}s equal the bytes of earlier ones at the same offset"
+        )
+    elif (found := buffer_size(sample, framed, [entry.length for entry in stream.files])) is not None:
+        setting, value = "buffer_size", str(found)
+        evidence = f"the bytes that follow records equal those {found} bytes earlier"
+    elif stale := _stale(sample, None):
+        mode, value = "inferred", "inferred"
+        evidence = f"{stale} bytes that follow records equal those of an earlier read at the same offset of the buffer"
+    else:
+        mode, value, evidence = "stream", "none", "no repeating read buffer was found"
+    return mode, found, [detected_row(setting, value, evidence, False)]
+
+
+def _stale(sample: Bytes, starts: Ints | None) -> int:
+    """Bytes that are stale if reads begin at ``starts``; 0 where more than a tenth as many stay unexplained."""
+    bad, stale = explained(walk_reads(sample, starts))
+    return stale if 10 * bad <= stale else 0
+
+
+def explained(segments: Segments) -> tuple[int, int]:
+    """Bytes of a walk that are neither record nor stale, and bytes that are stale."""
+    sizes = {True: 0, False: 0}
+    for gap, reason in segments.reasons.items():
+        sizes[reason.code is None] += int(segments.end[gap] - segments.start[gap])
+    return sizes[False], sizes[True]
+
+
+def repeats(framed: Iterable[Segments]) -> list[int]:
+    """For every record with a sequence number that was there before, byte for byte: how far before."""
+    latest: dict[bytes, int] = {}
+    out: list[int] = []
+    for segments in framed:
+        complete = segments.record & (segments.end - segments.start >= KEY)
+        start, end = segments.start[complete], segments.end[complete]
+        keys = bytes_of(segments.buffer, start, KEY)
+        # a transaction may go back to the same savepoint twice, so a DISCARD may well be there twice
+        sequenced = np.isin(keys[:, 15], SEQUENCED) & (keys[:, 15] != _DISCARD) & keys[:, 16:24].any(axis=1)
+        for first, last in zip(start[sequenced].tolist(), end[sequenced].tolist(), strict=True):
+            there = segments.buffer[first:last].tobytes()
+            if there in latest:
+                out.append(segments.base + first - latest[there])
+            latest[there] = segments.base + first
+    return out
+
+
+def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int]) -> int | None:
+    """The size of the read buffers that a capture consists of, or None where it does not look like that.
+
+    ``sample`` is the beginning of the stream, ``framed`` what it holds if records simply follow each other, ``lengths``
+    are those of all files. What a read leaves unused equals the read before at the same offset of the buffer, so the
+    distance to where the same bytes were before is the size. It counts only if next to nothing is left unexplained
+    with it; where every byte is in a record without it, files must hold complete buffers besides.
+    """
+    data = sample.tobytes()
+    votes = Counter(repeats(framed))
+    clean = all(segments.record.all() for segments in framed)
+    for segments in framed:
+        for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
+            first = segments.base + int(segments.start[gap])
+            there = data[first : min(segments.base + int(segments.end[gap]), first + KEY)]
+            before = data.rfind(there, max(0, first - len(data) // 2), first) if there.strip(b"\0") else -1
+            if before >= 0:
+                votes[first - before] += 1
+    sizes = [size for size, _ in votes.most_common() if not clean or not any(length % size for length in lengths)]
+    widths: dict[int, int] = {}  # by the bytes that stay unexplained
+    for width in sizes[:_MOST_SIZES]:
+        usable = len(data) // width * width
+        if width >= COMMON_HEADER and usable >= 2 * width:
+            bad, stale = explained(walk_reads(sample[:usable], np.arange(width, usable, width)))
+            if stale > 0 and 10 * bad <= stale:
+                widths.setdefault(bad, width)
+            if stale > 0 and bad == 0:
+                break
+    return widths[min(widths)] if widths else None
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+    """Runs the tasks one after the other in this process."""
+    return [function(task) for task in tasks]
+
+
+def probe(task: tuple[str, str]) -> FileEntry:
+    """What one file is: (path, shape or ``auto``) -> its entry."""
+    path, shape = task
+    source = open_source(path, shape)
+    try:
+        return FileEntry(path, source.shape, source.compression, source.size, source.length, source.problem)
+    finally:
+        source.close()
+
+
+def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
+
+    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are no record.
+    """
+    paths = capture_files(paths)
+    names, named = options.names_of(paths)  # before any work: a file of names may be broken
+    files = run(probe, [(path, options.shape) for path in paths])
+    with Stream(files) as stream:
+        mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
+    cuts = _cut(files, mode, options.split_size)
+    scans = _scan_all(partial(scan_split, files, mode, size, options.charset), cuts, run)
+    versions, in_force = _versions(scans, options)
+    settings, rows = _settings(scans, versions, options)
+    detected = [_shape_row(files, options), *reading, *rows, *named]
+    splits: list[SplitEntry] = []
+    still_open: dict[int, str] = {}
+    for (_, stop, closes), scan, now in zip(cuts, scans, in_force, strict=True):
+        # what seems damaged may be complete once more of the stream is there; complete records stay what they are
+        reach = scan.end + COMMON_HEADER if scan.first_malformed is None else -1
+        splits.append(SplitEntry(scan.start, stop, still_open, now, closes, reach))
+        still_open = fold(still_open, scan.opened, scan.settled)
+    malformed = [scan.first_malformed for scan in scans if scan.first_malformed is not None]
+    if options.mode == "FAILFAST" and malformed:
+        _, index, offset, reason = min(malformed)
+        raise MalformedRecordError(reason, path=files[index].path, offset=offset)
+    return Plan(files, mode, size, settings, versions, splits, names, detected, _facts(files, scans, still_open))
+
+
+def detect(files: list[FileEntry], options: Options, near: int) -> Plan:
+    """A plan without splits for looking at what is around the wire byte ``near``: settings and schemas as the stream's
+    first :data:`HEAD` bytes and the ones before ``near`` give them."""
+    with Stream(files) as stream:
+        mode, size, reading = detect_reads(stream, options.reads, options.buffer_size)
+        tasks = [(0, min(HEAD, stream.length), True)]
+    if mode == "stream" and near >= HEAD:
+        tasks.append((max(HEAD, near - HEAD), near + 1, False))
+    scans = [scan_split(files, mode, size, options.charset, task) for task in tasks]
+    versions, _ = _versions(scans, options)
+    settings, rows = _settings(scans, versions, options)
+    names, named = options.names_of([entry.path for entry in files])
+    return Plan(files, mode, size, settings, versions, [], names, [*reading, *rows, *named])
+
+
+def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:
+    shapes = sorted({entry.shape for entry in files})
+    packed = sorted({entry.compression for entry in files if entry.compression})
+    evidence = f"content of {len(files)} file{'s' if len(files) != 1 else ''}"
+    if packed:
+        evidence += f"; packed with {' and '.join(packed)}, by their first bytes"
+    return detected_row("shape", ", ".join(shapes), evidence, options.shape != "auto")
+
+
+def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tuple[int, int, list[int]]]:
+    """Runs of the stream, with the text files whose notes belong to each. Only plain binary files are cut."""
+    if mode != "stream":
+        texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
+        return [(0, sum(entry.length for entry in files), texts)]
+    cuts: list[tuple[int, int, list[int]]] = []
+    first = 0
+    for index, entry in enumerate(files):
+        size, closes = max(entry.length, 1), [index] if entry.shape != "binary" else []
+        if entry.shape == "binary" and entry.compression is None:
+            least, most = _SPLIT_SIZES
+            size = split_size or min(most, max(least, entry.length // 4))
+        for start in range(0, max(entry.length, len(closes)), size):
+            cuts.append((first + start, first + min(start + size, entry.length), closes))
+        first += entry.length
+    return cuts
+
+
+def _scan_all(scan: Callable[[Any], Scan], cuts: list[tuple[int, int, list[int]]], run: Run) -> list[Scan]:
+    """Scans every split at once, and again those that did not begin where the chain of the split before ended."""
+    tasks = [(start, stop, at == 0) for at, (start, stop, _) in enumerate(cuts)]
+    scans: list[Scan] = run(scan, tasks)
+    while True:
+        again: list[int] = []
+        expected = 0
+        for at, (start, stop, _) in enumerate(cuts):
+            begin = max(start, expected)
+            if begin >= stop:
+                scans[at] = Scan(begin, begin)
+            elif scans[at].start != begin:
+                again.append(at)
+                tasks[at] = (begin, stop, True)
+            expected = max(begin, scans[at].end)
+        if not again:
+            return scans
+        for at, found in zip(again, run(scan, [tasks[at] for at in again]), strict=True):
+            scans[at] = found
+
+
+def _facts(files: list[FileEntry], scans: list[Scan], still_open: dict[int, str]) -> dict[str, Any]:
+    """Bytes, records and where a client would restart (docs/formats/gbase8s.md §6.7)."""
+    begins = sorted(name.partition("@")[2] for name in still_open.values())
+    highest = max((scan.highest_commit for scan in scans), default=-1)
+    commit = f"{highest:016X}" if highest >= 0 else None
+    if any(begin.startswith("~") for begin in begins):
+        restart, reason = None, "the begin of an open transaction precedes the capture"
+    elif begins:
+        restart, reason = begins[0], "lowest begin of a transaction without its end"
+    elif commit:
+        restart, reason = commit, "no transaction is open: at or after the highest commit"
+    else:
+        restart, reason = None, "no transaction was seen"
+    return {
+        "bytes": sum(entry.size for entry in files),
+        "records": sum(scan.records for scan in scans),
+        "open_transactions": len(still_open),
+        "highest_commit": commit,
+        "restart_position": restart,
+        "restart_reason": reason,
+    }
+
+
+def _versions(scans: list[Scan], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
+    """All table versions, and which are in force at the start of each split."""
+    versions = [
+        Version(label, 1, text.rstrip("\0"), NO_COUNTS, "side file") for label, text in sorted(options.schemas.items())
+    ]
+    now = {version.label: 1 for version in versions}
+    numbers = dict(now)
+    same: dict[tuple[int, str], list[Version]] = {}
+    for version in versions:
+        same[version.label, version.text] = [version]
+    in_force: list[dict[int, int]] = []
+    for scan in scans:
+        in_force.append(dict(now))
+        for one in scan.schemas:
+            known = same.setdefault((one.label, one.text), [])
+            found = next((version for version in known if version.counts in (one.counts, NO_COUNTS)), None)
+            if found is None:
+                numbers[one.label] = one.number = numbers.get(one.label, 0) + 1
+                known.append(one)
+                versions.append(one)
+            elif found.counts == NO_COUNTS:  # the side file's, which the capture itself confirms here
+                one.number = found.number
+                versions[versions.index(found)] = known[known.index(found)] = one
+            else:
+                one.number = found.number
+            now[one.label] = one.number
+    return versions, in_force
+
+
+def _settings(scans: list[Scan], versions: list[Version], options: Options) -> tuple[Settings, list[dict[str, Any]]]:
+    given = "given as an option"
+    little, big, example = _counted(scan.order for scan in scans)
+    order, order_shown = options.byte_order or ("big" if big > little else "little"), given
+    if options.byte_order is None:
+        order_shown = "no row record has size words that show it; little-endian is assumed"
+        if little + big:
+            order_shown = (
+                f"size words fit into the payload as little-endian only in {little} rows, as big-endian only in {big}; "
+                f"{example}"
+            )
+    varchars = _varchars(versions)
+    votes = (found for scan in scans for key, found in sorted(scan.prefixes.items()) if key in varchars)
+    one, two, example = _counted(votes)
+    width, width_shown = options.prefix_width or (1 if one > two else 2), given
+    if options.prefix_width is None:
+        width_shown = "no VARCHAR value shows it; two bytes are assumed"
+        if one + two:
+            width_shown = f"size word = length + 1 in {one} VARCHAR values, length + 2 in {two}; {example}"
+    chosen = "charset" in options.given
+    return Settings(byte_order=order, prefix_width=width, charset=options.charset), [
+        detected_row("byte_order", order, order_shown, options.byte_order is not None),
+        detected_row("prefix_width", str(width), width_shown, options.prefix_width is not None),
+        detected_row("charset", options.charset, given if chosen else "the stream does not give it; assumed", chosen),
+    ]
+
+
+def _counted(votes: Iterable[Votes]) -> tuple[int, int, str]:
+    every = list(votes)
+    example = next((one.example for one in every if one.example), "")
+    return sum(one.first for one in every), sum(one.second for one in every), example
+
+
+def _varchars(versions: list[Version]) -> set[tuple[int, int, int]]:
+    """Label, number of variable columns and place among them of the columns that some version calls VARCHAR."""
+    found: set[tuple[int, int, int]] = set()
+    for version in versions:
+        try:
+            variable = [column for column in parse_columns(version.text) if not column.fixed]
+        except SchemaTextError:  # has no vote; its version reports the problem
+            continue
+        found.update(
+            (version.label, len(variable), at) for at, one in enumerate(variable) if one.kind == ColumnKind.VARCHAR
+        )
+    return found
