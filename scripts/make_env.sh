@@ -27,5 +27,5 @@ if ! { "${pip[@]}" --upgrade pip && "${pip[@]}" --editable ".[$extra]"; } >"$log
   exit 1
 fi
 echo "compiling the decoders' loops …"
-"$folder/bin/python" scripts/warm_kernels.py
+"$folder/bin/python" -m cdcwb.cli.kernels || true # what is not compiled now is at the first use
 touch "$folder/.ready"

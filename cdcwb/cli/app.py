@@ -17,6 +17,7 @@ from cdcwb.cli.console import safe
 from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
 from cdcwb.cli.follow import follow
 from cdcwb.cli.open import open_capture
+from cdcwb.cli.pack import pack
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
 from cdcwb.standard_input import remove
@@ -84,6 +85,7 @@ for _command in (
     make.report,
     read.save,
     make.synth,
+    pack,
     look.doctor,
 ):
     cli.add_command(_command)

@@ -67,7 +67,7 @@ def test_what_a_command_says_of_standard_input_names_it_and_can_be_run_again(spo
     assert list(spool.iterdir()) == []
 
 
-WITHOUT_FILES = ("capture", "doctor", "follow", "open", "synth")
+WITHOUT_FILES = ("capture", "doctor", "follow", "open", "pack", "synth")
 
 
 @pytest.mark.parametrize("name", [name for name in cli.commands if name not in WITHOUT_FILES])

@@ -321,7 +321,9 @@ class Stream:
             end = min(stop, self.starts[index + 1])
             parts.append(self.source(index).read(start - first, end - first))
             start = end
-        return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.uint8)])
+        joined = parts[0].view() if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.uint8)])
+        joined.flags.writeable = False  # a kernel would be compiled for each of both
+        return joined
 
     def segments(self, start: int, stop: int) -> Iterator[Segments]:
         """The segments that begin in ``[start, stop)`` of the stream; in the modes that know reads, all of them."""
