@@ -271,7 +271,9 @@ class Live(Planned):
         return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
 
     def _frame(self, table: pa.Table) -> DataFrame:
-        return self.spark.createDataFrame(table)
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return self.spark.createDataFrame(table, from_arrow_schema(table.schema))  # Connect infers none without rows
 
     def table(self, request: TableRequest) -> DataFrame:
         """One table's row records with real types."""

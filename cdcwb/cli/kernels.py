@@ -16,10 +16,18 @@ __all__ = ["main"]
 
 
 def _warm(name: str, folder: Path) -> None:
-    """Reads the events and one table of a small capture."""
+    """Reads the events and one table of a small capture, and again with a few bytes of each file missing."""
     made = synth.generate(name, changes=40, seed=1, to=folder)
-    form = get_format(name)
     paths = list_files(str(made / "capture"))
+    _read(name, paths)
+    for path in map(Path, paths):
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2] + content[len(content) // 2 + 7 :])
+    _read(name, paths)
+
+
+def _read(name: str, paths: list[str]) -> None:
+    form = get_format(name)
     plan = form.plan(paths, {}, lambda function, tasks: [function(task) for task in tasks])
     for split in range(len(plan.splits)):
         tables: set[str] = set()

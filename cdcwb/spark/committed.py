@@ -98,8 +98,8 @@ def summaries(parts: DataFrame, of_changes: DataFrame | None = None) -> DataFram
     :data:`cdcwb.formats.summaries.SUMMARIES`."""
     if of_changes is not None:
         parts = parts.unionByName(of_changes, allowMissingColumns=True)
-    missing = {one.name: F.lit(None) for one in PARTS if one.name not in parts.columns}
-    parts = parts.withColumns({name: column.cast(_TYPES[name].dataType) for name, column in missing.items()})
+    missing = [F.lit(None).cast(_TYPES[name].dataType).alias(name) for name in PARTS.names if name not in parts.columns]
+    parts = parts.select("*", *missing)
 
     def whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield summarised(_table(batches, PARTS))
