@@ -26,10 +26,9 @@ from benchmarks.measure import in_turn
 from cdcwb.formats import get_format
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.goldengate.decode import Printed, Records
-from cdcwb.formats.goldengate.decode.bodies import walk_one
 from cdcwb.formats.goldengate.decode.printed import boundary, scan
-from cdcwb.formats.goldengate.decode.values import value_of
 from cdcwb.formats.goldengate.layout import GUESS
+from tests.reference.goldengate import value_of, walk_one
 from tests.reference.logdump.printed import split_text
 
 __all__ = ["AWK", "PLAIN", "PROMISES", "STYLES", "difference", "make_text", "measure"]

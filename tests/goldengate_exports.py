@@ -18,13 +18,13 @@ def table_of(
     path: str,
     wanted: Wanted = EVERYTHING,
     split_size: int = 1 << 20,
-    told: exports.Settings | None = None,
+    told: exports.ToUtc | None = None,
     **options: Any,
 ) -> pa.Table:
     file = exports.ExportFile.from_dict(json.loads(json.dumps(exports.probe(path, options).to_dict())))
     batches = []
     for start, stop in exports.parts(file, split_size):
-        batches += exports.read(file, 3, start, stop, told or exports.Settings(), wanted)
+        batches += exports.read(file, 3, start, stop, told, wanted)
     return pa.Table.from_batches(batches, schema=model.EVENTS)
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "TRAILING",
     "Spans",
     "spans_of",
+    "utf8_fault",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -130,7 +131,7 @@ def _hash(one: Int, other: Int, item: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def _utf8(text: Bytes, at: Int, stop: Int) -> Int:
+def utf8_fault(text: Bytes, at: Int, stop: Int) -> Int:
     """Where the first bytes that are no UTF-8 begin, or -1."""
     while at < stop:
         c: Int = np.int64(text[at])
@@ -172,7 +173,7 @@ def _string(text: Bytes, at: Int, stop: Int) -> tuple[Int, Int]:
     while at < stop:
         c: Int = np.int64(text[at])
         if c == 34:
-            wrong = _utf8(text, begin, at) if high >= 0x80 else -1
+            wrong = utf8_fault(text, begin, at) if high >= 0x80 else -1
             return (wrong, _UTF8) if wrong >= 0 else (at, escaped)
         if c < 32:
             return at, _CHARACTER

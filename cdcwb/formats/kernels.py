@@ -89,8 +89,8 @@ def kernel(function: Callable[P, R]) -> Kernel[P, R]:
 @cache
 def _stamp(package: Path) -> str:
     """A hash of the sources that kernels of a package are made from: numba notices changes of one file only, not of
-    the kernels and constants that it imports."""
-    sources = sorted({*package.glob("*.py"), *_HERE.glob("*.py")})
+    the kernels and constants that it imports, which may be in the folder above."""
+    sources = sorted({source for folder in (package, package.parent, _HERE) for source in folder.glob("*.py")})
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 

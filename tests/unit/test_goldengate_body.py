@@ -19,13 +19,12 @@ from cdcwb.formats.goldengate.decode.bodies import (
     Form,
     Half,
     body_of_columns,
-    columns_of,
     detect_indicators,
     detect_order,
     detect_unified,
     walk,
-    walk_one,
 )
+from tests.reference.goldengate import columns_of, walk_one
 
 PRESENT: Final = b"\0\0"
 NULL: Final = b"\xff\xff"

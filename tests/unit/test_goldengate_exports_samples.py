@@ -40,12 +40,10 @@ def eight_hours(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return moment - 8 * 3_600_000_000, np.zeros(len(moment), dtype=np.bool_)
 
 
-def events(samples: Path, name: str, told: exports.Settings | None = None) -> list[dict[str, Any]]:
+def events(samples: Path, name: str, told: exports.ToUtc | None = None) -> list[dict[str, Any]]:
     path = str(samples / "goldengate" / name)
     file = exports.probe(path, {})
-    batches = [
-        batch for part in exports.parts(file, 100) for batch in exports.read(file, 0, *part, told or exports.Settings())
-    ]
+    batches = [batch for part in exports.parts(file, 100) for batch in exports.read(file, 0, *part, told)]
     table = pa.Table.from_batches(batches, schema=model.EVENTS)
     assert ledger(table) == {path: Path(path).stat().st_size}
     rows = table.to_pylist()
@@ -102,7 +100,7 @@ def test_an_insert_whose_transaction_is_not_told(samples: Path) -> None:
 
 
 def test_an_update_with_an_empty_before_object(samples: Path) -> None:
-    (row,) = events(samples, "json-op-update-empty-before-object.json", exports.Settings(eight_hours))
+    (row,) = events(samples, "json-op-update-empty-before-object.json", eight_hours)
     assert (row["schema_name"], row["table_name"], row["before"], row["key"]) == (None, "ZBZZZ", None, None)
     assert (row["after"]["ID"], row["after"]["PROPERTY_02"], len(row["after"])) == ("1461242", None, 11)
     assert row["position"] == "00002564940142073691"
@@ -183,7 +181,7 @@ def test_transactions_of_formatxml(samples: Path) -> None:
 
 
 def test_a_null_column_of_formatxml(samples: Path) -> None:
-    insert, update = events(samples, "formatxml-databus-nullfields.xml", exports.Settings(eight_hours))
+    insert, update = events(samples, "formatxml-databus-nullfields.xml", eight_hours)
     assert (insert["after"]["X1"], update["after"]["X1"]) == (None, "<xml>test</xml>")
     assert (update["kind"], update["before"]) == ("change", None)
     assert insert["changed_at"] == dt.datetime(2013, 2, 6, 15, 49, 23, tzinfo=dt.UTC)

@@ -22,6 +22,7 @@ from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode.exports import names_of
 from cdcwb.formats.goldengate.decode.json import find_literal
+from cdcwb.formats.goldengate.table import typed_rows, wanted_for
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
@@ -273,28 +274,28 @@ def test_a_printed_time_is_null_until_its_zone_is_told(tmp_path: Path, text: str
     message = {**META, "op_ts": text, "after": NEW}
     row = event(tmp_path, message)
     assert (row["changed_at"], row["headers"]["op_ts"], row["problems"]) == (None, text, None)
-    row = event(tmp_path, message, told=exports.Settings(nine_hours))
+    row = event(tmp_path, message, told=nine_hours)
     assert row["changed_at"] == dt.datetime(2024, 3, 5, 1, 0, 0, 123456, dt.UTC)
     assert codes(row) == ["time_zone"]
 
 
 @pytest.mark.parametrize("text", ["2024-03-05T10:00:00.5Z", "2024-03-05 11:00:00.5+01:00"])
 def test_a_zone_in_the_text_counts_before_any_other(tmp_path: Path, text: str) -> None:
-    for told in (exports.Settings(), exports.Settings(nine_hours)):
+    for told in (None, nine_hours):
         row = event(tmp_path, {**META, "op_ts": text, "after": NEW}, told=told)
         assert row["changed_at"] == dt.datetime(2024, 3, 5, 10, 0, 0, 500000, dt.UTC)
         assert row["problems"] is None
 
 
 def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:
-    row = event(tmp_path, {**META, "op_ts": "yesterday", "after": NEW}, told=exports.Settings(nine_hours))
+    row = event(tmp_path, {**META, "op_ts": "yesterday", "after": NEW}, told=nine_hours)
     assert (row["changed_at"], codes(row)) == (None, ["value"])
 
 
 def test_the_zones_of_printed_logdump_times_fit(tmp_path: Path) -> None:
     from cdcwb.formats.zones import parse_zone, to_utc
 
-    told = exports.Settings(functools.partial(to_utc, zone=parse_zone("Europe/Berlin")))
+    told = functools.partial(to_utc, zone=parse_zone("Europe/Berlin"))
     row = event(tmp_path, {**META, "op_ts": "2024-10-27 02:30:00.000000", "after": NEW}, told=told)
     assert (row["changed_at"], codes(row)) == (dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC), ["time_zone"])
 
@@ -412,7 +413,7 @@ def test_objects_that_a_message_joins_are_an_event_each(tmp_path: Path, name: st
     assert sum(exports.scan(file, *part).records for part in exports.parts(file, 400)) == 8
     assert table_of(path, split_size=400).to_pylist() == table_of(path).to_pylist()
     for row in found:
-        record, event = exports.record_at(file, 3, row["offset"], exports.Settings())
+        record, event = exports.record_at(file, 3, row["offset"], None)
         assert (record, event["position"]) == (row["raw"], row["position"])
 
 
@@ -679,7 +680,7 @@ def test_a_table_has_typed_columns(tmp_path: Path) -> None:
     file = exports.probe(path, {})
     types = exports.scan(file, 0, file.size).tables["SHOP.ORDERS"].arrow_types
     request = TableRequest("ORDERS")
-    batches = list(exports.read_table(file, 0, 0, file.size, exports.Settings(), request, types))
+    batches = typed_rows(exports.read(file, 0, 0, file.size, None, wanted_for(request)), request, types)
     found = pa.Table.from_batches(batches).to_pylist()
     assert [(row["operation"], row["before"], row["after"]) for row in found] == [
         ("UPDATE", {"ID": 7, "NAME": "old"}, {"ID": 7, "NAME": "new"}),
@@ -702,10 +703,10 @@ def test_a_record_is_found_by_any_byte_of_it(tmp_path: Path, name: str) -> None:
     file = exports.probe(path, {})
     for row in table_of(path).to_pylist():
         for offset in (row["offset"], row["offset"] + row["length"] - 1):
-            record, found = exports.record_at(file, 3, offset, exports.Settings())
+            record, found = exports.record_at(file, 3, offset, None)
             assert (record, found["offset"], found["after"]) == (row["raw"], row["offset"], row["after"])
     with pytest.raises(CaptureError, match="the file has"):
-        exports.record_at(file, 0, file.size, exports.Settings())
+        exports.record_at(file, 0, file.size, None)
 
 
 def test_the_tree_of_a_message_says_what_its_fields_mean() -> None:

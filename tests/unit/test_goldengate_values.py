@@ -16,8 +16,9 @@ from cdcwb.formats.goldengate.decode.bodies import Form, Half, walk
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.decode.values import Kind, Texts, nullable_texts, nullable_value, texts, value_of
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
-from cdcwb.formats.goldengate.table import Images, Put, Tables, arrow_type, build_images, decode_cells, typed
+from cdcwb.formats.goldengate.table import Images, Put, Tables, arrow_type, as_type, build_images, decode_cells
 from cdcwb.model import Problem
+from tests.reference import goldengate as reference
 
 CODINGS: Final = (
     GUESS,
@@ -185,7 +186,7 @@ def test_a_column_reads_as_its_values_do_one_by_one(
     values: list[bytes | None], how: Coding, order: Any, charset: str
 ) -> None:
     found = read(values, how, order=order, charset=charset)
-    alone = [None if value is None else value_of(value, how, order, charset) for value in values]
+    alone = [None if value is None else reference.value_of(value, how, order, charset) for value in values]
     assert found.array.type == pa.string()
     assert found.array.to_pylist() == [one and one.text for one in alone]
     assert found.kinds.tolist() == [one.kind if one else Kind.NULL for one in alone]
@@ -252,7 +253,7 @@ def test_columns_that_may_be_null_read_as_their_values_do_one_by_one(
 ) -> None:
     buffer, start, stop, _ = laid(list(values))
     found = nullable_texts(buffer, start, stop, how, charset, order)
-    alone = [nullable_value(value, how, order, charset)[0] for value in values]
+    alone = [reference.nullable_value(value, how, order, charset)[0] for value in values]
     assert found.array.to_pylist() == [None if one.kind is Kind.NULL else one.text for one in alone]
     assert found.kinds.tolist() == [one.kind for one in alone]
     assert found.problems == [(k, one.problem, one.sentence) for k, one in enumerate(alone) if one.problem]
@@ -306,13 +307,13 @@ def test_a_column_has_the_type_of_its_definition(
     there: ColumnDef | None, kind: pa.DataType, raw: bytes, value: object
 ) -> None:
     assert arrow_type(there) == kind
-    assert typed(*laid([raw, None, raw]), there, kind).to_pylist() == [value, None, value]
+    assert as_type(read([raw, None, raw], there), kind).to_pylist() == [value, None, value]
 
 
 def test_what_is_no_value_of_the_type_is_null_in_typed_tables() -> None:
-    assert typed(*laid([b"\0\0\0\1", b"\1\2\3"]), column(132), pa.int32()).to_pylist() == [1, None]
+    assert as_type(read([b"\0\0\0\1", b"\1\2\3"], column(132)), pa.int32()).to_pylist() == [1, None]
     days = [b"2022-02-30", b"2022-02-28", b"\1\2\3\4\5"]
-    assert typed(*laid(days), column(192, 10, last=2), pa.date32()).to_pylist() == [
+    assert as_type(read(days, column(192, 10, last=2)), pa.date32()).to_pylist() == [
         None,
         datetime.date(2022, 2, 28),
         None,

@@ -20,6 +20,7 @@ from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import xml as xml_records
 from cdcwb.formats.goldengate.decode.xml import What, boundaries, parse_element, pieces
+from cdcwb.formats.goldengate.table import typed_rows
 from tests.goldengate_exports import rows, table_of
 from tests.local import ledger
 
@@ -158,7 +159,9 @@ def test_a_transaction_has_its_records_in_their_order(tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_transaction_is_told_by_the_zone(tmp_path: Path) -> None:
-    told = exports.Settings(lambda moment: (moment - 3_600_000_000, np.zeros(len(moment), bool)))
+    def told(moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return moment - 3_600_000_000, np.zeros(len(moment), bool)
+
     (row,) = rows(put(tmp_path, transaction(dbupdate("insert", {"ID": "1"}))), told=told)
     assert row["changed_at"] == dt.datetime(2024, 3, 5, 9, tzinfo=dt.UTC)
 
@@ -493,7 +496,7 @@ def test_columns_are_numbers_where_all_their_values_are(tmp_path: Path) -> None:
         "NEW": pa.string(),
     }
     assert (table.keys, table.records) == (("ID",), 2)
-    found = exports.read_table(file, 0, 0, file.size, exports.Settings(), TableRequest("S.T"), types)
+    found = typed_rows(exports.read(file, 0, 0, file.size, None), TableRequest("S.T"), types)
     after = pa.Table.from_batches(found).column("after").to_pylist()
     assert [(row["ID"], str(row["PRICE"]), row["CODE"]) for row in after] == [(1, "1.50", "007"), (-20, "100.25", "8")]
 
@@ -503,7 +506,7 @@ def test_a_record_is_found_by_any_byte_of_it(tmp_path: Path) -> None:
     file = exports.probe(path, {})
     for row in table_of(path).to_pylist():
         for offset in (row["offset"], row["offset"] + row["length"] - 1):
-            assert exports.record_at(file, 3, offset, exports.Settings()) == (row["raw"], row)
+            assert exports.record_at(file, 3, offset, None) == (row["raw"], row)
 
 
 def test_headers_only_leaves_images_and_bytes_out(tmp_path: Path) -> None:

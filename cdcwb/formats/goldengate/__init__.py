@@ -64,7 +64,7 @@ def inspect_record(path: str, offset: int, options: Mapping[str, Any]) -> Inspec
     entry = probe(([path], given))[0]
     if entry.export is not None:
         file = exports.ExportFile.from_dict(entry.export)
-        record, row = exports.record_at(file, 0, offset, export_settings(given.settings))
+        record, row = exports.record_at(file, 0, offset, to_utc_of(given.settings))
         field = exports.fields(record, entry.kind)
         return Inspection(path, row["offset"], row["length"], record, field, _there(row), "")
     if not 0 <= offset < entry.size:
@@ -329,10 +329,10 @@ class GoldenGate:
         if plan.files[parts[0].file].export is None:
             yield from read_split(plan, parts, wanted)
             return
-        settings = export_settings(plan.settings)
+        utc = to_utc_of(plan.settings)
         for part in parts:
             file = exports.ExportFile.from_dict(plan.files[part.file].export or {})
-            yield from exports.read(file, part.file, part.start, part.stop, settings, wanted)
+            yield from exports.read(file, part.file, part.start, part.stop, utc, wanted)
 
     def in_splits(self, plan: Plan) -> bool:
         """Not where records are continued by fragments or undo others, where a half of an update without a transaction
@@ -354,10 +354,10 @@ class GoldenGate:
 
     def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of rows with Kafka's columns, whose values are JSON."""
-        settings, name = export_settings(plan.settings), plan.files[0].path
+        utc, name = to_utc_of(plan.settings), plan.files[0].path
         for batch in batches:
             for messages, place in by_partition(batch, plan.partitions, name):
-                yield from exports.read_messages(messages, place, settings, wanted)
+                yield from exports.read_messages(messages, place, utc, wanted)
 
     def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
         """See :func:`~cdcwb.formats.goldengate.plan.pieces_of`."""
@@ -400,8 +400,6 @@ def _head(path: str) -> bytes:
         source.close()
 
 
-def export_settings(settings: Settings) -> exports.Settings:
-    """How JSON and XML files are read."""
-    if settings.time_zone is None:
-        return exports.Settings()
-    return exports.Settings(partial(to_utc, zone=parse_zone(settings.time_zone)))
+def to_utc_of(settings: Settings) -> exports.ToUtc | None:
+    """How printed times of JSON and XML files become UTC; None where their zone is not known."""
+    return None if settings.time_zone is None else partial(to_utc, zone=parse_zone(settings.time_zone))

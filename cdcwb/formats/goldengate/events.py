@@ -32,8 +32,6 @@ from cdcwb.formats.goldengate.decode import (
     items_of,
     statement,
 )
-from cdcwb.formats.goldengate.decode import name as ddl_name
-from cdcwb.formats.goldengate.decode import owner as ddl_owner
 from cdcwb.formats.goldengate.decode.definitions import Definition, Reference, parse_metadata
 from cdcwb.formats.goldengate.layout import CHARACTERS, IO_TYPES, shown, token_name
 from cdcwb.formats.goldengate.plan import FileEntry, Part, Plan
@@ -472,7 +470,7 @@ class PartReader:
         if self.given.marks.io[index] == DDL:
             found = items_of(self.given.body(index), self.charset)
             items = {item.code: item.value for item in found if item.whole}
-            return ddl_owner(items), ddl_name(items)
+            return items.get("B3") or None, items.get("B4") or None
         printed = self.given.records.extras.get(index)
         told = parse_metadata(printed.text) if printed is not None and printed.text else None
         return (told.schema, told.table) if isinstance(told, (Definition, Reference)) else (None, None)

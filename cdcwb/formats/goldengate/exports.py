@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import EVERYTHING, Field, Recognition, TableRequest, Wanted
+from cdcwb.formats.base import EVERYTHING, Field, Recognition, Wanted
 from cdcwb.formats.event_batch import text_array
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate.decode.exports import (
@@ -29,7 +29,6 @@ from cdcwb.formats.goldengate.decode.exports import (
     names_of,
     position_of,
     times_of,
-    typed_rows,
 )
 from cdcwb.formats.goldengate.decode.json import (
     decode_messages,
@@ -50,14 +49,13 @@ __all__ = [
     "ColumnFacts",
     "ExportFile",
     "Number",
-    "Settings",
     "Summary",
+    "ToUtc",
     "fields",
     "parts",
     "probe",
     "read",
     "read_messages",
-    "read_table",
     "recognise",
     "record_at",
     "scan",
@@ -252,14 +250,6 @@ _NEAR: Final = 1 << 20  # bytes before a record that are read to find it
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
 _SEAM: Final = re.compile(rb"\}[ \t]*\{")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How exports are read. ``to_utc``: printed times to UTC (None: their zone is not known, so ``changed_at`` is null
-    unless a zone stands in the text)."""
-
-    to_utc: ToUtc | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,47 +469,31 @@ def scan_messages(batches: Iterable[Messages], literals: bool = False) -> Summar
 
 
 def read(
-    file: ExportFile, file_index: int, start: int, stop: int, settings: Settings, wanted: Wanted = EVERYTHING
+    file: ExportFile, file_index: int, start: int, stop: int, to_utc: ToUtc | None, wanted: Wanted = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """The events of a part in its order, as batches of :data:`cdcwb.model.EVENTS`."""
     place = (file.path, file_index, file.unit)
     if file.container is not None:
         for messages in containers.read(file.container, start, stop):
-            yield from read_messages(messages, place, settings, wanted, file.literals)
+            yield from read_messages(messages, place, to_utc, wanted, file.literals)
         return
     source = open_source(file.path, "binary")
     try:
         reader = XmlReader(_view(source), place, file.encoding)
         for found in reader.batches(start, stop):
-            yield from select(reader.events(found, stop, settings.to_utc, wanted), wanted)
+            yield from select(reader.events(found, stop, to_utc, wanted), wanted)
     finally:
         source.close()
 
 
 def read_messages(
-    messages: Messages, place: tuple[str, int, str], settings: Settings, wanted: Wanted, literals: bool = False
+    messages: Messages, place: tuple[str, int, str], to_utc: ToUtc | None, wanted: Wanted, literals: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The events of some messages of one file or partition; ``place``: it, its index and the unit of places."""
-    return select(events_of_messages(messages, place, settings.to_utc, wanted, literals), wanted)
+    return select(events_of_messages(messages, place, to_utc, wanted, literals), wanted)
 
 
-def read_table(
-    file: ExportFile,
-    file_index: int,
-    start: int,
-    stop: int,
-    settings: Settings,
-    request: TableRequest,
-    types: Mapping[str, pa.DataType],
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one table in a part, with the columns of ``types`` (those of :attr:`TableFacts.arrow_types` that are
-    asked for), as :func:`cdcwb.formats.requests.request_schema` lays them out."""
-    wanted = Wanted(kinds=frozenset({"change", "before", "after"}), tables=frozenset({request.name}))
-    for events in read(file, file_index, start, stop, settings, wanted):
-        yield typed_rows(events, request, types)
-
-
-def record_at(file: ExportFile, file_index: int, offset: int, settings: Settings) -> tuple[bytes, dict[str, Any]]:
+def record_at(file: ExportFile, file_index: int, offset: int, to_utc: ToUtc | None) -> tuple[bytes, dict[str, Any]]:
     """The record that holds ``offset`` (in the file's unit): its bytes, and its event as a row.
 
     An event of a transaction that is longer than a batch may lack what later records say of it. Raises CaptureError
@@ -527,16 +501,14 @@ def record_at(file: ExportFile, file_index: int, offset: int, settings: Settings
     """
     if file.container is not None:
         found = containers.locate(file.container, offset)
-        events = events_of_messages(
-            found, (file.path, file_index, file.unit), settings.to_utc, EVERYTHING, file.literals
-        )
+        events = events_of_messages(found, (file.path, file_index, file.unit), to_utc, EVERYTHING, file.literals)
         rows = events.to_pylist()
         row: dict[str, Any] = next(one for one in rows if offset < one["offset"] + max(one["length"], 1))
         return row["raw"] or b"", row
     if not 0 <= offset < file.size:
         raise CaptureError(f"the file has {plural(file.size, 'byte')}", path=file.path, offset=offset)
     start = max(one for one, _ in [(0, 0), *parts(file, _NEAR)] if one <= offset)
-    for events in read(file, file_index, start, file.size, settings):
+    for events in read(file, file_index, start, file.size, to_utc):
         last = events.num_rows - 1
         if offset < events.column("offset")[last].as_py() + events.column("length")[last].as_py():
             ends = pc.add(events.column("offset"), events.column("length"))

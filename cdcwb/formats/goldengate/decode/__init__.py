@@ -42,16 +42,13 @@ __all__ = [
     "System",
     "Token",
     "ddl_items",
-    "ddl_type",
     "file_header",
     "header_tokens",
     "iso_utc",
     "items_of",
     "julian_iso",
     "malformed_sentence",
-    "name",
-    "object_type",
-    "owner",
+    "readable",
     "statement",
 ]
 
@@ -430,21 +427,8 @@ def statement(items: Mapping[str, str]) -> str | None:
     return items.get(DDL_STATEMENT) or items.get("G1") or None
 
 
-def owner(items: Mapping[str, str]) -> str | None:
-    """Schema of the object; None where the record does not say."""
-    return items.get("B3") or None
-
-
-def name(items: Mapping[str, str]) -> str | None:
-    """Name of the object; None where the record does not say."""
-    return items.get("B4") or None
-
-
-def object_type(items: Mapping[str, str]) -> str | None:
-    """What the object is (``TABLE``); None where the record does not say."""
-    return items.get("B5") or None
-
-
-def ddl_type(items: Mapping[str, str]) -> str | None:
-    """What is done to it (``CREATE``); None where the record does not say."""
-    return items.get("B6") or None
+def readable(text: Bytes) -> Bytes:
+    """The same bytes read-only, as all kernels get them: they are compiled for one type of array."""
+    view = np.ascontiguousarray(text).view()
+    view.flags.writeable = False
+    return view

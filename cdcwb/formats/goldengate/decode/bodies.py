@@ -2,9 +2,9 @@
 
 A column is its index in the table (from 0) and a length, two bytes each in the byte order of the trail, then so many
 bytes: a null indicator of two bytes (0000: there is a value, FFFF: NULL) and the value. A NonStop writes the indicator
-only in columns that may be NULL (§4.8): the cells of such bodies are all of a column's bytes. Bodies are walked side by
-side, one column at a time. NonStop's Enscribe updates are pairs of field offset and field length instead; nothing in a
-body tells the two apart, so these are read as columns where they happen to fit and fail otherwise.
+only in columns that may be NULL (§4.8): the cells of such bodies are all of a column's bytes. NonStop's
+Enscribe updates are pairs of field offset and field length instead; nothing in a body tells the two apart, so these are
+read as columns where they happen to fit and fail otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, PrintedColumn
+from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, PrintedColumn, readable
+from cdcwb.formats.goldengate.decode.grammar import wide
+from cdcwb.formats.kernels import kernel
 
 __all__ = [
     "UNKNOWN_ORDER",
@@ -33,7 +35,6 @@ __all__ = [
     "not_columns",
     "odd_indicator",
     "walk",
-    "walk_one",
 ]
 
 
@@ -77,6 +78,7 @@ class Form(IntEnum):
 
 
 _PREFIX: Final = {Form.KEYED: 2, Form.UNIFIED_2: 2, Form.UNIFIED_4: 4}
+_COLUMNS, _UNIFIED_4, _OPAQUE = int(Form.COLUMNS), int(Form.UNIFIED_4), int(Form.OPAQUE)
 
 
 class Half(IntEnum):
@@ -109,100 +111,131 @@ class Cells:
     """The columns of many bodies, those of a body together, in their order.
 
     For each column: ``row`` (which body), ``index`` (of the column), ``start`` and ``stop`` (the value behind the null
-    indicator, bytes of the buffer), ``is_null``, ``half`` (a :class:`Half`), ``whole`` (there is a null indicator) and
-    ``odd`` (it is missing, or neither 0000 nor FFFF). ``bare``: the cells that are all bytes of their column, which may
-    begin with a null indicator; None if none is. ``offsets``: body k has the columns ``offsets[k]`` up to
-    ``offsets[k + 1]``. ``bad`` for each body: the place in the buffer where the walk found what is no column, -1 if it
-    came to the end; the columns before that place are there.
+    indicator, bytes of the buffer), ``indicator`` (-1: missing), ``half`` (a :class:`Half`), ``is_null``, ``whole``
+    (there is a null indicator) and ``odd`` (it is missing, or neither 0000 nor FFFF). ``bare``: the cells that are all
+    bytes of their column, which may begin with a null indicator; None if none is. ``offsets``: body k has the columns
+    ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the place in the buffer where the walk found what is
+    no column, -1 if it came to the end; the columns before that place are there.
     """
 
-    __slots__ = ("bad", "bare", "half", "index", "is_null", "odd", "offsets", "row", "start", "stop", "whole")
-
-    def __init__(
-        self,
-        offsets: Ints,
-        index: Ints,
-        start: Ints,
-        stop: Ints,
-        indicator: Ints,
-        half: npt.NDArray[np.int8],
-        bad: Ints,
-        bare: Bools | None = None,
-    ) -> None:
-        self.offsets = offsets
+    def __init__(self, table: Ints, offsets: Ints, bad: Ints) -> None:
+        self.index, self.start, self.stop, self.indicator, half, bare = table
+        self.half: npt.NDArray[np.int8] = half.astype(np.int8)
+        self.bare: Bools | None = bare == 1 if bare.any() else None
+        self.offsets, self.bad = offsets, bad
         self.row: Ints = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        self.index = index
-        self.start = start
-        self.stop = stop
-        self.is_null: Bools = indicator == NULL
-        self.odd: Bools = (indicator != PRESENT) & ~self.is_null
-        self.whole: Bools = indicator != _NO_INDICATOR
-        self.half = half
-        self.bad = bad
-        self.bare = bare
+        self.is_null: Bools = self.indicator == NULL
+        self.odd: Bools = (self.indicator != PRESENT) & ~self.is_null
+        self.whole: Bools = self.indicator != _NO_INDICATOR
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def of(self, body: int, base: int = 0) -> list[Cell]:
+        """The columns of one body; places count from ``base``."""
+        some = slice(int(self.offsets[body]), int(self.offsets[body + 1]))
+        numbers = np.stack([self.index, self.start - base, self.stop - base, self.indicator, self.half])[:, some]
+        bare = np.zeros(len(self), dtype=np.bool_) if self.bare is None else self.bare
+        return [
+            Cell(index, start, stop, indicator, Half(half), is_bare)
+            for (index, start, stop, indicator, half), is_bare in zip(
+                numbers.T.tolist(), bare[some].tolist(), strict=True
+            )
+        ]
 
     def indicator_text(self, buffer: Bytes, cell: int) -> str:
         """The null indicator of a column as hex; a word for one that is missing."""
         return buffer[int(self.start[cell]) - _INDICATOR :][:_INDICATOR].tobytes().hex() if self.whole[cell] else "none"
 
 
-# --- one body ---------------------------------------------------------------------------------------------------------
+@kernel
+def _number(b: Bytes, at: int, size: int, is_big: bool) -> int:
+    value = 0
+    for k in range(size):
+        value = value << 8 | wide(b[at + k if is_big else at + size - 1 - k])
+    return value
 
 
-def walk_one(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
-) -> list[Cell] | None:
-    """The columns of one body; None if it is not columns to its end. ``skip``: bytes of a system key before them.
-    ``bare``: null indicators are only in columns that may be NULL."""
-    cells, bad = columns_of(body, order, form, skip, half, bare)
-    return cells if bad < 0 else None
+@kernel
+def _walk(b: Bytes, given: Ints, is_big: bool, table: Ints, offsets: Ints, bad: Ints) -> int:
+    """See :func:`walk`. ``given``: start, stop, form, skip, half and bare of each body; returns the number of cells."""
+    count = 0
+    for body in range(given.shape[1]):
+        offsets[body] = count
+        first, last, form, half, bare = given[0, body], given[1, body], given[2, body], given[4, body], given[5, body]
+        at = first + given[3, body]
+        if first < 0 or first >= last or form == _OPAQUE:
+            continue
+        if at > last:
+            bad[body] = last
+            continue
+        middle, width = at, 0 if form == _COLUMNS else 4 if form == _UNIFIED_4 else 2
+        if width and at < last:
+            if at + width > last:
+                bad[body] = at
+                continue
+            middle = at + width + _number(b, at, width, is_big)
+            bad[body] = at if middle > last else -1
+            at, middle = at + width, min(middle, last)
+        for part in range(2):
+            limit = last if part else middle
+            at = middle if part else at
+            while at < limit:
+                stop = limit + 1 if at + 4 > limit else at + 4 + _number(b, at + 2, 2, is_big)
+                if stop > limit:
+                    bad[body] = at if bad[body] < 0 else bad[body]
+                    break
+                start, indicator = at + 4, 0
+                if not bare:
+                    indicator = _number(b, start, 2, is_big) if stop - start >= 2 else -1
+                    start = min(start + 2, stop)
+                table[0, count], table[1, count], table[2, count] = _number(b, at, 2, is_big), start, stop
+                table[3, count], table[4, count], table[5, count] = indicator, half, bare
+                if width:
+                    table[4, count] = part
+                count += 1
+                at = stop
+    offsets[given.shape[1]] = count
+    return count
+
+
+def walk(
+    buffer: Bytes,
+    start: Ints,
+    stop: Ints,
+    order: Order,
+    forms: npt.NDArray[np.integer] | None = None,
+    skip: Ints | None = None,
+    before: Bools | None = None,
+    bare: Bools | None = None,
+) -> Cells:
+    """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
+
+    ``forms``: a :class:`Form` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
+    ``before``: the only image of such a body is a before image (None: an after image), ``bare``: null indicators are
+    only in columns that may be NULL (None: in all).
+    """
+    given = np.zeros((6, len(start)), dtype=np.int64)
+    given[4] = Half.AFTER
+    for at, values in enumerate((start, stop, forms, skip, None if before is None else ~before, bare)):
+        if values is not None:
+            given[at] = values
+    most = int(np.where(given[0] < 0, 0, np.maximum(given[1] - given[0], 0)).sum()) // _DESCRIPTOR
+    table = np.empty((6, most), dtype=np.int64)
+    offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
+    count = _walk(readable(buffer), given, order == "big", table, offsets, bad)
+    return Cells(table[:, :count], offsets, bad)
 
 
 def columns_of(
     body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
 ) -> tuple[list[Cell], int]:
-    """The columns of one body as far as they are whole, and where they end before the body does (-1: they do not)."""
-    cells: list[Cell] = []
-    if form is Form.OPAQUE or not body:
-        return cells, -1
-    at, size, bad = min(skip, len(body)), len(body), -1
-    if skip > size:
-        return cells, size
-    parts = [(at, size, half)]
-    width = _PREFIX.get(form, 0)
-    if width and at < size:
-        middle = at + width + int.from_bytes(body[at : at + width], order)
-        if at + width > size:
-            return cells, at
-        if middle > size:
-            bad = at
-        middle = min(middle, size)
-        parts = [(at + width, middle, Half.BEFORE), (middle, size, Half.AFTER)]
-    for first, last, of in parts:
-        failed = _columns_between(body, first, last, order, of, cells, bare)
-        if failed >= 0 and bad < 0:
-            bad = failed
-    return cells, bad
-
-
-def _columns_between(body: bytes, at: int, limit: int, order: Order, half: Half, cells: list[Cell], bare: bool) -> int:
-    while at < limit:
-        index = int.from_bytes(body[at : at + 2], order)
-        start = at + _DESCRIPTOR
-        stop = start + int.from_bytes(body[at + 2 : start], order)
-        if stop > limit:
-            return at
-        if bare:
-            cells.append(Cell(index, start, stop, PRESENT, half, True))
-        elif stop - start >= _INDICATOR:
-            cells.append(Cell(index, start + 2, stop, int.from_bytes(body[start : start + 2], order), half))
-        else:
-            cells.append(Cell(index, stop, stop, _NO_INDICATOR, half))
-        at = stop
-    return -1
+    """The columns of one body as far as they are whole, and where they end before the body does (-1: they do not).
+    ``skip``: bytes of a system key before them; ``bare``: null indicators are only in columns that may be NULL."""
+    size, before = np.array([len(body)]), np.array([half is Half.BEFORE])
+    given = np.array([form]), np.array([skip]), before, np.array([bare])
+    cells = walk(np.frombuffer(body, dtype=np.uint8), np.zeros(1, dtype=np.int64), size, order, *given)
+    return cells.of(0), int(cells.bad[0])
 
 
 def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form = Form.COLUMNS) -> tuple[bytes, bool]:
@@ -224,154 +257,7 @@ def body_of_columns(columns: Sequence[PrintedColumn], order: Order, form: Form =
     return (len(before).to_bytes(width, order) if width else b"") + before + after, complete
 
 
-# --- many bodies ------------------------------------------------------------------------------------------------------
-
-
-def walk(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    order: Order,
-    forms: npt.NDArray[np.integer] | None = None,
-    skip: Ints | None = None,
-    before: Bools | None = None,
-    bare: Bools | None = None,
-) -> Cells:
-    """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
-
-    ``forms``: a :class:`Form` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
-    ``before``: the only image of such a body is a before image (None: an after image), ``bare``: null indicators are
-    only in columns that may be NULL (None: in all).
-    """
-    count = len(start)
-    start, stop = np.where(start < 0, 0, start), np.where(start < 0, 0, stop)
-    bad = np.full(count, -1, dtype=np.int64)
-    if skip is not None:
-        short = (start + skip > stop) & (start < stop)
-        bad[short] = stop[short]
-        start = np.minimum(start + skip, stop)
-    words = _words(buffer, int(stop.max(initial=0)))
-    half: npt.NDArray[np.int8] = np.full(count, Half.AFTER, dtype=np.int8)
-    if before is not None:
-        half[before] = Half.BEFORE
-    if forms is None or not forms.any():
-        return _walk(words, start, stop, half, order, np.arange(count), bad, bare)
-    opaque = forms == Form.OPAQUE
-    stop = np.where(opaque, start, stop)
-    bad[opaque] = -1
-    middle = start.copy()
-    first = start.copy()
-    double = np.zeros(count, dtype=bool)
-    for form, width in _PREFIX.items():
-        rows = np.flatnonzero((forms == form) & (start < stop))
-        if not len(rows):
-            continue
-        double[rows] = True
-        word = words[start[rows]]
-        if order == "big":
-            length = word.byteswap() >> np.uint64(64 - 8 * width)
-        else:
-            length = word & np.uint64((1 << 8 * width) - 1)
-        begin = start[rows] + width
-        end = begin + length.astype(np.int64)
-        cut = begin > stop[rows]
-        over = end > stop[rows]
-        bad[rows[over]] = start[rows[over]]
-        first[rows] = np.where(cut, stop[rows], begin)
-        middle[rows] = np.minimum(end, stop[rows])
-    # a body of two images is walked as two
-    pieces = 1 + double
-    body = np.repeat(np.arange(count), pieces)
-    second = np.zeros(len(body), dtype=bool)
-    second[1:] = body[1:] == body[:-1]
-    begins = np.where(second, middle[body], first[body])
-    ends = np.where(double[body] & ~second, middle[body], stop[body])
-    halves = np.where(double[body], np.where(second, Half.AFTER, Half.BEFORE), half[body]).astype(np.int8)
-    return _walk(words, begins, ends, halves, order, body, bad, bare)
-
-
-def _words(buffer: Bytes, last: int) -> npt.NDArray[np.uint64]:
-    """Eight bytes from each byte of the buffer on, zeros behind it."""
-    if last + 8 > len(buffer):
-        buffer = np.concatenate([buffer[:last], np.zeros(16, dtype=np.uint8)])
-    else:
-        buffer = np.ascontiguousarray(buffer)
-    words: npt.NDArray[np.uint64] = np.ndarray((len(buffer) - 7,), dtype="<u8", buffer=buffer, strides=(1,))
-    return words
-
-
-def _walk(
-    words: npt.NDArray[np.uint64],
-    start: Ints,
-    stop: Ints,
-    half: npt.NDArray[np.int8],
-    order: Order,
-    body: Ints,
-    bad: Ints,
-    bare: Bools | None,
-) -> Cells:
-    """Walks pieces of bodies; ``body`` says whose each is. ``bad`` is filled in."""
-    shifts = (0, 16, 32) if order == "little" else (48, 32, 16)
-    mask = np.uint64(0xFFFF)
-    pieces = np.flatnonzero(start < stop)
-    at, limit = start[pieces], stop[pieces]
-    counts = np.zeros(len(start), dtype=np.int64)
-    failed = np.full(len(start), -1, dtype=np.int64)
-    steps: list[tuple[Ints, npt.NDArray[np.uint64], Ints, Ints]] = []
-    while len(pieces):
-        found = words[at]
-        if order == "big":
-            found = found.byteswap()
-        begin = at + _DESCRIPTOR
-        end = begin + ((found >> np.uint64(shifts[1])) & mask).view(np.int64)
-        fits = end <= limit
-        if not fits.all():
-            failed[pieces[~fits]] = at[~fits]
-            pieces, found, begin, end, limit = pieces[fits], found[fits], begin[fits], end[fits], limit[fits]
-            if not len(pieces):
-                break
-        counts[pieces] += 1
-        steps.append((pieces, found, begin, end))
-        on = end < limit
-        at = end
-        if not on.all():
-            pieces, at, limit = pieces[on], end[on], limit[on]
-    wrong = np.flatnonzero(failed >= 0)
-    wrong = wrong[bad[body[wrong]] < 0][::-1]  # the last assignment counts: that of a body's first piece
-    bad[body[wrong]] = failed[wrong]
-    offsets = np.zeros(len(start) + 1, dtype=np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    total = int(offsets[-1])
-    word = np.empty(total, dtype=np.uint64)
-    value, last = np.empty((2, total), dtype=np.int64)
-    for step, (pieces, found, begin, end) in enumerate(steps):
-        place = offsets[pieces]
-        place += step
-        word[place] = found
-        value[place] = begin
-        last[place] = end
-    value += _INDICATOR
-    index = ((word >> np.uint64(shifts[0])) & mask).view(np.int64)
-    word >>= np.uint64(shifts[2])
-    word &= mask
-    indicator = word.view(np.int64)
-    of_bare = None
-    if bare is not None and bare.any():
-        of_bare = np.repeat(bare[body], counts)
-        value[of_bare] -= _INDICATOR
-        indicator[of_bare] = PRESENT
-    short = value > last
-    if short.any():
-        value[short] = last[short]
-        indicator[short] = _NO_INDICATOR
-    if len(start) != len(bad):  # from the pieces' offsets to the bodies'
-        ends = offsets[1:]
-        final = np.flatnonzero(np.append(body[1:] != body[:-1], True))
-        of_bodies = np.concatenate([np.zeros(1, dtype=np.int64), ends[final]])
-    else:
-        of_bodies = offsets
-    return Cells(of_bodies, index, value, last, indicator, np.repeat(half, counts), bad, of_bare)
-
+# --- what a trail does not say of its bodies: byte order, null indicators, prefix -------------------------------------
 
 _ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 _SAMPLE: Final = 4000

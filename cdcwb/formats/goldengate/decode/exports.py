@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.base import Wanted
 from cdcwb.formats.event_batch import batch_of, text_array
 from cdcwb.formats.goldengate.decode import Bools, Ints
 from cdcwb.formats.json_values import as_text
 from cdcwb.formats.moments import MICROSECONDS, moments
-from cdcwb.formats.requests import FROM_EVENTS, images_of, request_schema
-from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.unique_names import unique_names, unused_name
 
@@ -44,7 +42,6 @@ __all__ = [
     "role_of_token",
     "times_of",
     "token_meaning",
-    "typed_rows",
 ]
 
 
@@ -487,28 +484,3 @@ def times_of(texts: pa.StringArray, to_utc: ToUtc | None) -> Times:
         doubtful = index[doubts]
         values = pa.array(micros, mask=np.asarray(pc.is_null(values))).cast(MICROSECONDS)
     return Times(values, invalid, printed, own, doubtful)
-
-
-# --- typed rows -------------------------------------------------------------------------------------------------------
-
-
-def typed_rows(events: pa.RecordBatch, request: TableRequest, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    """The images of events as structures of typed columns; null where a text is not a value of its column's type, and
-    where a column is not in the image."""
-    arrays = [events.column(name) for name in FROM_EVENTS]
-    arrays += [_struct(events.column(name), types) for name in images_of(request)]
-    return pa.RecordBatch.from_arrays(arrays, schema=request_schema(types, request))
-
-
-def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
-    lists = maps.cast(pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.string())])))
-    row = np.asarray(pc.list_parent_indices(lists))
-    keys, items = lists.flatten().field(0), lists.flatten().field(1)
-    columns = []
-    for name, kind in types.items():
-        index = np.flatnonzero(np.asarray(pc.equal(keys, name)))
-        entry = np.full(len(maps), -1, dtype=np.int64)
-        entry[row[index]] = index
-        texts = items.take(pa.array(entry, mask=entry < 0))
-        columns.append(texts if pa.types.is_string(kind) else parsed(texts, kind))
-    return pa.StructArray.from_arrays(columns, fields=[pa.field(*one) for one in types.items()], mask=pc.is_null(maps))

@@ -24,6 +24,7 @@ from cdcwb.formats.goldengate.decode import (
     Shape,
     Span,
     Token,
+    readable,
 )
 from cdcwb.formats.goldengate.decode import logdump as t
 from cdcwb.formats.goldengate.decode.grammar import IO_TIME, NAMES, clock
@@ -521,7 +522,7 @@ _TRAIL: Final = re.compile(
 def boundary(text: Bytes, at: int) -> int:
     """The first place at or after ``at`` where a record begins that is complete by itself; the text's size if there is
     none. Stretches of a text that are cut at such places have the same records and filler as the text."""
-    return 0 if at <= 0 else t.boundary_from(_readable(text), at, text.size)
+    return 0 if at <= 0 else t.boundary_from(readable(text), at, text.size)
 
 
 def time_us(text: str) -> int | None:
@@ -530,15 +531,8 @@ def time_us(text: str) -> int | None:
     ``YYYY/MM/DD HH:MM:SS.mmm.uuu`` or ISO 8601, with up to six digits of a second.
     """
     data = np.frombuffer(text.strip().encode(), np.uint8)
-    stop, moment = clock(_readable(data), 0, data.size)
+    stop, moment = clock(readable(data), 0, data.size)
     return moment if stop == data.size and moment != NOT_A_TIME else None
-
-
-def _readable(text: Bytes) -> Bytes:
-    """The same bytes read-only, as all kernels get them: they are compiled for one type of array."""
-    view = np.ascontiguousarray(text).view()
-    view.flags.writeable = False
-    return view
 
 
 def _rows(text: Bytes, bodies: bool) -> tuple[Ints, Bytes]:
@@ -563,7 +557,7 @@ def split_text(data: bytes, base: int = 0) -> list[Printed]:
 
     ``base`` is the offset of its first byte in the decompressed file. Never raises.
     """
-    rows, _ = _rows(_readable(np.frombuffer(data, np.uint8)), False)
+    rows, _ = _rows(readable(np.frombuffer(data, np.uint8)), False)
     out: list[Printed] = []
     trail: str | None = None
     for shape, start, stop in rows[:, [t.SHAPE, t.START, t.STOP]].tolist():
@@ -588,7 +582,7 @@ def scan(text: Bytes, base: int = 0, bodies: bool = True) -> Records:
     ``base`` is the offset of its first byte in the decompressed file. Without ``bodies``, of the hex only tokens and
     header tokens are decoded: ``body_at`` is MISSING for all records.
     """
-    rows, data = _rows(_readable(text), bodies)
+    rows, data = _rows(readable(text), bodies)
     extras: dict[int, Printed] = {}
     trail: list[tuple[int, str]] = []
     more: list[bytes] = []

@@ -1,14 +1,17 @@
-"""Column values to text that loses nothing, one and many at a time (docs/formats/goldengate.md §4.6).
+# ruff: noqa: SIM110 - any() and all() cannot be compiled
+"""Column values to text that loses nothing (docs/formats/goldengate.md §4.6), by one loop over the values of a coding.
 
 Bytes that are no value of their type come back as lower-case hex with a problem, never as a guess; a column without a
-definition is guessed by its bytes, without a problem. :func:`texts` does a whole column without a Python object per
-value and gives the few values that are not as their type says to :func:`value_of`.
+definition is guessed by its bytes, without a problem. The loop leaves three things to others: what only a codec tells
+to be text, floating point numbers, and numbers that are written as text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+from contextlib import suppress
 from enum import IntEnum
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,41 +19,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import as_text, bytes_of, hex_digits, integers, slices
-from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
+from cdcwb.formats.arrays.texts import bytes_of
+from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order, readable
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef
+from cdcwb.formats.goldengate.decode.grammar import wide
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
+from cdcwb.formats.json_spans import utf8_fault
+from cdcwb.formats.kernels import kernel
 from cdcwb.model import Problem
 
-__all__ = [
-    "CLOCK",
-    "DATE",
-    "INT32",
-    "INT64",
-    "Kind",
-    "Texts",
-    "coding",
-    "nullable_texts",
-    "nullable_value",
-    "texts",
-    "value_of",
-    "whole_numbers",
-]
+__all__ = ["Kind", "Texts", "Value", "coding", "nullable_texts", "nullable_value", "texts", "value_of"]
 
-
+Int8s = npt.NDArray[np.int8]
+Int32s = npt.NDArray[np.int32]
 _INDICATOR: Final = 2
-INT16: Final = 2
-"""Bytes of a short integer."""
-INT32: Final = 4
-"""Bytes of an integer."""
-INT64: Final = 8
-"""Bytes of a long one."""
-DATE: Final = 10
-"""Characters of a date."""
-CLOCK: Final = 19
-"""Characters of a date with its time, without a fraction."""
-LONGEST_MOMENT: Final = 40
-"""Characters of a date with its time, fraction and zone, at most."""
 
 
 class Kind(IntEnum):
@@ -75,47 +57,432 @@ class Value(NamedTuple):
     sentence: str = ""
 
 
+class Texts(NamedTuple):
+    """The values of a column: ``array`` of strings, null for SQL NULL; ``kinds``, int8, one of :class:`Kind` for each;
+    ``problems`` as (place in the array, code, sentence)."""
+
+    array: pa.Array
+    kinds: npt.NDArray[np.int8]
+    problems: list[tuple[int, Problem, str]]
+
+
+def coding(column: ColumnDef | None) -> Coding:
+    """How the values of a column are written; that they are to be guessed, where it has no definition."""
+    return GUESS if column is None else column.coding
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
+
+# what became of a value: it was read, it cannot be read in one of these ways, or something is left to be done
+(
+    _OK, _LENGTH, _CHARSET, _INTEGER, _FLOAT, _DECIMAL, _PACKED, _MOMENT,
+    _ASK, _ASK_PRINTABLE, _NUMBER_TEXT, _BINARY_FLOAT,
+) = range(12)  # fmt: skip
+_ANOTHER, _ASCII_BASED, _UTF_8, _NO_TEXT = range(4)
+"""Which bytes are text: only the codec tells; those of ASCII, of others the codec; what is UTF-8; those of ASCII."""
+
+_GUESS, _TEXT_CODE, _FIXED_TEXT, _INTEGER_CODE, _FLOAT_CODE, _DECIMAL_CODE, _PACKED_CODE, _MOMENT_CODE, _BINARY_CODE = (
+    int(one)
+    for one in (
+        How.GUESS, How.TEXT, How.FIXED_TEXT, How.INTEGER, How.FLOAT, How.DECIMAL, How.PACKED, How.MOMENT, How.BINARY
+    )
+)  # fmt: skip
+_GUESS_FIXED: Final = int(How.GUESS_FIXED)
+_TEXT_KIND, _NUMBER_KIND, _MOMENT_KIND, _BINARY_KIND, _HEX_KIND = (int(kind) for kind in list(Kind)[1:])
+_MOST_SCALE: Final = 4096
+
+
+@kernel
+def _text_status(b: Bytes, i: int, e: int, way: int) -> int:
+    """Are these bytes text? ``_OK``, ``_CHARSET`` (no) or ``_ASK``."""
+    if way == _ANOTHER:
+        return _ASK
+    if way == _UTF_8:
+        return _OK if utf8_fault(b, i, e) < 0 else _CHARSET
+    for k in range(i, e):
+        if b[k] >= 128:
+            return _CHARSET if way == _NO_TEXT else _ASK
+    return _CHARSET if way == _NO_TEXT else _OK
+
+
+@kernel
+def _printable(b: Bytes, i: int, e: int) -> bool:
+    for k in range(i, e):
+        if b[k] < 32 or b[k] > 126:
+            return False
+    return True
+
+
+@kernel
+def _is_moment(b: Bytes, i: int, e: int) -> bool:
+    """Does it look like a date: digits and dashes where a date has them?"""
+    n = e - i
+    if n != 10 and not 19 <= n <= 40:
+        return False
+    for k in range(10):
+        if (b[i + k] != 45) if k in (4, 7) else not 48 <= b[i + k] <= 57:
+            return False
+    return _printable(b, i, e) and (n == 10 or b[i + 10] == 58 or b[i + 10] == 32 or b[i + 10] == 84)
+
+
+@kernel
+def _copy(b: Bytes, i: int, e: int, out: Bytes, o: int) -> int:
+    for k in range(i, e):
+        out[o + k - i] = b[k]
+    return o + e - i
+
+
+@kernel
+def _put_hex(b: Bytes, i: int, e: int, out: Bytes, o: int) -> int:
+    for k in range(i, e):
+        for digit in (wide(b[k]) >> 4, wide(b[k]) & 15):
+            out[o] = digit + (48 if digit < 10 else 87)
+            o += 1
+    return o
+
+
+@kernel
+def _put_scaled(digits: Bytes, at: int, count: int, negative: bool, scale: int, out: Bytes, o: int) -> int:
+    """A number by its digits ``[at, count)``, ``scale`` of them behind the point; zeros behind it for a negative
+    scale."""
+    while at < count - 1 and digits[at] == 48:
+        at += 1
+    is_zero = digits[at] == 48
+    if negative and not is_zero:
+        out[o] = 45
+        o += 1
+    left = count - at
+    if left <= scale:
+        out[o], out[o + 1] = 48, 46
+        for k in range(scale - left):
+            out[o + 2 + k] = 48
+        return _copy(digits, at, count, out, o + 2 + scale - left)
+    if scale > 0:
+        o = _copy(digits, at, count - scale, out, o)
+        out[o] = 46
+        return _copy(digits, count - scale, count, out, o + 1)
+    o = _copy(digits, at, count, out, o)
+    for _ in range(0 if is_zero else -scale):
+        out[o] = 48
+        o += 1
+    return o
+
+
+@kernel
+def _put_integer(b: Bytes, i: int, e: int, signed: bool, scale: int, digits: Bytes, out: Bytes, o: int) -> int:
+    """A big-endian number of at most 8 bytes."""
+    high, low, half = 0, 0, 1 << 32
+    for k in range(i, e):
+        high = (high << 8 | low >> 24) & (half - 1)
+        low = (low << 8 | wide(b[k])) & (half - 1)
+    negative = signed and b[i] >= 128
+    if negative:
+        bits = 8 * (e - i)
+        low = (1 << min(bits, 32)) - low
+        if bits > 32:
+            high = half - 1 - high + low // half
+            low %= half
+    at = 24
+    while high > 0 or low > 0 or at == 24:
+        at -= 1
+        low += high % 10 * half
+        high //= 10
+        digits[at] = 48 + low % 10
+        low //= 10
+    return _put_scaled(digits, at, 24, negative, scale, out, o)
+
+
+@kernel
+def _zoned(b: Bytes, i: int, e: int, signed: bool, digits: Bytes) -> tuple[int, bool]:
+    """The digits of a decimal of a digit a byte, how many they are (-1: it is none), and whether it is negative: by a
+    sign before or behind them, or the high bit of the first or last digit."""
+    first, last, negative, flag = i, e, False, -1
+    for place in (i, e - 1):
+        c = wide(b[place]) if i < e else 0
+        if c == 43 or c == 45:
+            negative = c == 45
+            first, last = (i + 1, e) if place == i else (i, e - 1)
+            break
+        if c >= 128:
+            flag, negative = place, True
+            break
+    for k in range(first, last):
+        c = wide(b[k]) & 127 if k == flag else wide(b[k])
+        if not 48 <= c <= 57:
+            return -1, False
+        digits[k - first] = c
+    return (-1 if first >= last or (negative and not signed) else last - first), negative
+
+
+@kernel
+def _packed(b: Bytes, i: int, e: int, digits: Bytes) -> int:
+    """How many digits are in the half bytes before the last, which is the sign; -1: it is no packed decimal."""
+    count = 2 * (e - i) - 1
+    if count < 1 or wide(b[e - 1]) & 15 < 10:
+        return -1
+    for k in range(count):
+        digit = wide(b[i + k // 2]) >> (0 if k % 2 else 4) & 15
+        if digit > 9:
+            return -1
+        digits[k] = 48 + digit
+    return count
+
+
+@kernel
+def _put_guess(
+    b: Bytes, i: int, e: int, prefixed: bool, fixed: bool, way: int, digits: Bytes, out: Bytes, o: int
+) -> tuple[int, int, int]:
+    """A value of a column that has no definition (§4.7); of a NonStop's, ``fixed``, also text without a length
+    (§4.8)."""
+    n = e - i
+    whole = n == 4 or n == 8
+    if prefixed:
+        control = False
+        for k in range(i + 2, e):
+            control = control or b[k] < 32
+        status = _text_status(b, i + 2, e, way)
+        if not (whole and control) and status != _CHARSET:
+            return _copy(b, i + 2, e, out, o), _TEXT_KIND, status
+    if n == 0:
+        return o, _TEXT_KIND, _OK
+    if _is_moment(b, i, e):
+        return _copy(b, i, e, out, o), _MOMENT_KIND, _OK
+    if fixed and _printable(b, i, e):
+        while e > i and b[e - 1] == 32:
+            e -= 1
+        return _copy(b, i, e, out, o), _TEXT_KIND, _OK
+    if whole or (fixed and n == 2):
+        return _put_integer(b, i, e, True, 0, digits, out, o), _NUMBER_KIND, _OK
+    return _put_hex(b, i, e, out, o), _HEX_KIND, _ASK_PRINTABLE if fixed else _OK
+
+
+@kernel
+def _put_value(
+    b: Bytes, i: int, e: int, how: int, size: int, scale: int, signed: bool, is_big: bool, way: int, digits: Bytes,
+    out: Bytes, o: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """One value that is not NULL: where its text ends, its kind and its status. What cannot be read is hex."""
+    n = e - i
+    length = -3
+    if n >= 2:
+        length = wide(b[i]) << 8 | wide(b[i + 1]) if is_big else wide(b[i + 1]) << 8 | wide(b[i])
+    prefixed = length == n - 2
+    begin = i + 2 if prefixed else i
+    wrong = _OK
+    if how in (_GUESS, _GUESS_FIXED):
+        return _put_guess(b, i, e, prefixed, how == _GUESS_FIXED, way, digits, out, o)
+    if how in (_TEXT_CODE, _FIXED_TEXT):
+        fixed = how == _FIXED_TEXT
+        if prefixed or (fixed and n == size):
+            wrong = _text_status(b, begin, e, way)
+            if wrong == _CHARSET:
+                return _put_hex(b, begin, e, out, o), _HEX_KIND, wrong
+            while wrong == _OK and fixed and e > begin and b[e - 1] == 32:
+                e -= 1
+            return _copy(b, begin, e, out, o), _TEXT_KIND, wrong
+        wrong = _LENGTH
+    elif how == _INTEGER_CODE:
+        if n == size:
+            return _put_integer(b, i, e, signed, scale, digits, out, o), _NUMBER_KIND, _OK
+        wrong = _INTEGER
+    elif how == _FLOAT_CODE:
+        if n == 4 or n == 8:
+            return o, _NUMBER_KIND, _BINARY_FLOAT
+        wrong = _FLOAT
+    elif how == _DECIMAL_CODE:
+        count, negative = _zoned(b, i, e, signed, digits)
+        if count > 0 and not prefixed:
+            return _put_scaled(digits, 0, count, negative, scale, out, o), _NUMBER_KIND, _OK
+        wrong = _DECIMAL
+    elif how == _PACKED_CODE:
+        count = _packed(b, i, e, digits)
+        if count > 0:
+            sign = wide(b[e - 1]) & 15
+            return _put_scaled(digits, 0, count, sign == 11 or sign == 13, scale, out, o), _NUMBER_KIND, _OK
+        wrong = _PACKED
+    elif how == _MOMENT_CODE:
+        if e > begin and _printable(b, begin, e):
+            return _copy(b, begin, e, out, o), _MOMENT_KIND, _OK
+        wrong = _MOMENT
+    elif how == _BINARY_CODE:
+        return _put_hex(b, begin, e, out, o), _BINARY_KIND, _OK if prefixed else _LENGTH
+    else:
+        if prefixed and n > 2:
+            status = _text_status(b, begin, e, way)
+            if status != _CHARSET:
+                return _copy(b, begin, e, out, o), _TEXT_KIND, status
+        return _put_hex(b, i, e, out, o), _BINARY_KIND, _OK
+    if prefixed and _INTEGER <= wrong <= _PACKED:
+        wrong += _NUMBER_TEXT
+    return _put_hex(b, i, e, out, o), _HEX_KIND, wrong
+
+
+@kernel
+def put_values(
+    b: Bytes, start: Ints, stop: Ints, is_null: Bools, how: int, size: int, scale: int, signed: bool, is_big: bool,
+    way: int, digits: Bytes, out: Bytes, ends: Int32s, kinds: Int8s, status: Int8s,
+) -> None:  # fmt: skip
+    """Writes the texts of values of one coding one after the other."""
+    o = 0
+    for k in range(start.size):
+        kind, state = 0, 0
+        if not is_null[k]:
+            o, kind, state = _put_value(b, start[k], stop[k], how, size, scale, signed, is_big, way, digits, out, o)
+        kinds[k], status[k], ends[k + 1] = kind, state, o
+
+
+# --- whole columns ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _way_of(charset: str) -> int:
+    try:
+        if codecs.lookup(charset).name == "utf-8":
+            return _UTF_8
+        return _ASCII_BASED if bytes(range(128)).decode(charset) == bytes(range(128)).decode("ascii") else _ANOTHER
+    except (UnicodeError, LookupError):
+        return _ANOTHER
+
+
+def texts(
+    buffer: Bytes,
+    start: Ints,
+    stop: Ints,
+    is_null: Bools,
+    column: ColumnDef | Coding | None,
+    charset: str = "utf-8",
+    order: Order = "little",
+) -> Texts:
+    """The values ``[start, stop)`` of a buffer, all of one column or of columns that are written alike, as text.
+
+    ``column``: its definition or coding; None: guessed, value by value. ``is_null``: is the value SQL NULL?
+    """
+    how = column if isinstance(column, Coding) else coding(column)
+    if abs(how.scale) > _MOST_SCALE:  # no type has so many digits
+        how = Coding(How.UNKNOWN)
+    charset = how.charset or charset
+    return _texts(readable(buffer), start, stop, is_null, how, charset, order, _way_of(charset))
+
+
+def _texts(
+    buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str, order: Order, way: int
+) -> Texts:
+    count = len(start)
+    size = np.where(is_null, 0, stop - start)
+    digits = np.empty(2 * int(size.max(initial=0)) + 24, dtype=np.uint8)
+    out = np.empty(int(2 * size.sum()) + count * (24 + abs(how.scale)), dtype=np.uint8)
+    ends = np.zeros(count + 1, dtype=np.int32)
+    kinds, status = np.empty((2, count), dtype=np.int8)
+    put_values(
+        buffer, start, stop, is_null, int(how.how), how.size, how.scale, how.signed, order == "big", way, digits, out,
+        ends, kinds, status,
+    )  # fmt: skip
+    used = np.ascontiguousarray(out[: ends[-1]])
+    text = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(used)])
+    if is_null.any():
+        text = pc.if_else(pa.array(is_null), pa.scalar(None, pa.binary()), text)
+    asked = np.flatnonzero(status == _ASK)
+    array = _with_decoded(text, asked, charset, how.how is How.FIXED_TEXT) if len(asked) else text.view(pa.string())
+    unread: Ints = asked[~array.take(pa.array(asked)).is_valid().to_numpy(zero_copy_only=False)]
+    status[asked] = _OK
+    problems: list[tuple[int, Problem, str]] = []
+    if len(unread):
+        again = _texts(buffer, start[unread], stop[unread], is_null[unread], how, charset, order, _NO_TEXT)
+        array, kinds[unread] = _put(array, unread, again.array), again.kinds
+        problems += [(int(unread[at]), code, sentence) for at, code, sentence in again.problems]
+    for width in (4, 8) if how.how is How.FLOAT else ():
+        rows = np.flatnonzero((status == _BINARY_FLOAT) & (size == width))
+        if len(rows):
+            numbers = bytes_of(buffer, start[rows], width).view(f">f{width}").reshape(-1).astype(f"f{width}")
+            array = _put(array, rows, pc.cast(pa.array(numbers), pa.string()))
+    status[status == _BINARY_FLOAT] = _OK
+    others: dict[int, str] = {}
+    for row in np.flatnonzero(status).tolist():
+        raw = buffer[start[row] : stop[row]].tobytes()
+        if status[row] == _ASK_PRINTABLE:
+            found = decoded(raw, charset)
+            if found is not None and found.isprintable():
+                others[row], kinds[row] = found.rstrip(" "), Kind.TEXT
+        elif status[row] > _NUMBER_TEXT and _is_number(raw[2:]):
+            others[row], kinds[row] = raw[2:].decode("latin-1"), Kind.NUMBER
+        else:
+            problems.append((row, *_sentence(int(status[row]) % _NUMBER_TEXT, raw, how, charset, order)))
+    if others:
+        array = _put(array, np.array(list(others)), pa.array(others.values(), pa.string()))
+    return Texts(array, kinds, sorted(problems))
+
+
+def _put(array: pa.Array, rows: Ints, texts: pa.Array) -> pa.Array:
+    """The array with other texts in some rows."""
+    index = np.arange(len(array))
+    index[rows] = len(array) + np.arange(len(rows))
+    return pa.concat_arrays([array, texts]).take(pa.array(index))
+
+
+def _with_decoded(raw: pa.Array, asked: Ints, charset: str, fixed: bool) -> pa.Array:
+    """The values as text; those that are ``asked`` are in the character set, and null if they are none in it."""
+    different = raw.take(pa.array(asked)).dictionary_encode()
+    found = [decoded(one, charset) for one in different.dictionary.to_pylist()]
+    texts = pa.array([one.rstrip(" ") if fixed and one is not None else one for one in found], pa.string())
+    is_asked = np.zeros(len(raw), dtype=np.bool_)
+    is_asked[asked] = True
+    others = pc.if_else(pa.array(is_asked), pa.scalar(None, pa.binary()), raw).cast(pa.string())
+    return _put(others, asked, texts.take(different.indices))
+
+
+def decoded(raw: bytes, charset: str) -> str | None:
+    """Text in a character set; None if the bytes are none in it."""
+    try:
+        return raw.decode(charset)
+    except (UnicodeError, LookupError):
+        return None
+
+
+def _is_number(raw: bytes) -> bool:
+    """Is it a number that is written as text?"""
+    with suppress(ValueError):
+        float(raw.decode("latin-1"))
+        return True
+    return False
+
+
+_SENTENCES: Final = {
+    _CHARSET: "expected text in {charset}, found other bytes",
+    _INTEGER: "expected an integer of {size} bytes, found {found}",
+    _FLOAT: "expected a number of 4 or 8 bytes, found {found}",
+    _DECIMAL: "expected a decimal of one digit per byte, found other bytes",
+    _PACKED: "expected a packed decimal, found other bytes",
+    _MOMENT: "expected a date or time as text, found other bytes",
+}
+
+
+def _sentence(status: int, raw: bytes, how: Coding, charset: str, order: Order) -> tuple[Problem, str]:
+    """What is wrong with a value."""
+    if status != _LENGTH:
+        sentence = _SENTENCES[status].format(charset=charset, size=how.size, found=len(raw))
+        return Problem.CHARSET if status == _CHARSET else Problem.VALUE, sentence
+    if len(raw) < 2:
+        return Problem.VALUE, f"expected a length of 2 bytes, found {len(raw)}"
+    length = int.from_bytes(raw[:2], order)
+    return Problem.VALUE, f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
+
+
 def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
     """One value that is not NULL, from its bytes behind the null indicator. Never raises.
 
     ``order`` is that of the length before a text, ``charset`` the database's, as Python calls it.
     """
-    charset = how.charset or charset
-    prefixed = len(raw) >= 2 and int.from_bytes(raw[:2], order) == len(raw) - 2
-    match how.how:
-        case How.GUESS:
-            return _guess(raw, prefixed, charset)
-        case How.GUESS_FIXED:
-            return _guess_fixed(raw, prefixed, charset)
-        case How.TEXT | How.FIXED_TEXT:
-            return _text_value(raw, how, prefixed, charset, order)
-        case How.INTEGER:
-            if len(raw) == how.size:
-                return Value(scaled(int.from_bytes(raw, "big", signed=how.signed), how.scale), Kind.NUMBER)
-            return _number_text(raw, prefixed, f"expected an integer of {how.size} bytes, found {len(raw)}")
-        case How.FLOAT:
-            if len(raw) in (4, 8):
-                kind = pa.float32() if len(raw) == 4 else pa.float64()
-                number = np.frombuffer(raw, dtype=f">f{len(raw)}")[0]
-                return Value(pa.scalar(number.item(), kind).cast(pa.string()).as_py(), Kind.NUMBER)
-            return _number_text(raw, prefixed, f"expected a number of 4 or 8 bytes, found {len(raw)}")
-        case How.DECIMAL:
-            return _zoned(raw, how, prefixed)
-        case How.PACKED:
-            return _packed(raw, how, prefixed)
-        case How.MOMENT:
-            there = raw[2:] if prefixed else raw
-            if there and printable(there):
-                return Value(there.decode("ascii"), Kind.MOMENT)
-            return Value(raw.hex(), Kind.HEX, Problem.VALUE, "expected a date or time as text, found other bytes")
-        case How.BINARY:
-            if prefixed:
-                return Value(raw[2:].hex(), Kind.BINARY)
-            return Value(raw.hex(), Kind.BINARY, Problem.VALUE, _wrong_length(raw, order))
-        case _:
-            text = decoded(raw[2:], charset) if prefixed and len(raw) > 2 else None
-            return Value(raw.hex(), Kind.BINARY) if text is None else Value(text, Kind.TEXT)
+    at = np.zeros(1, dtype=np.int64)
+    found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
+    return _value(found, 0)
 
+
+def _value(found: Texts, at: int) -> Value:
+    problem, sentence = next(((code, said) for row, code, said in found.problems if row == at), (None, ""))
+    return Value(found.array[at].as_py() or "", Kind(found.kinds[at]), problem, sentence)
+
+
+# --- columns that have a null indicator only if they may be NULL ------------------------------------------------------
 
 _NULL: Final = Value("", Kind.NULL)
 
@@ -154,465 +521,30 @@ def _recognised(value: Value, raw: bytes) -> Value:
     return Value(value.text, Kind.HEX, Problem.VALUE, sentence)
 
 
-def _text_value(raw: bytes, how: Coding, prefixed: bool, charset: str, order: Order) -> Value:
-    fixed = how.how is How.FIXED_TEXT
-    if prefixed:
-        raw = raw[2:]
-    elif not (fixed and len(raw) == how.size):
-        return Value(raw.hex(), Kind.HEX, Problem.VALUE, _wrong_length(raw, order))
-    text = decoded(raw, charset)
-    if text is None:
-        return Value(raw.hex(), Kind.HEX, Problem.CHARSET, f"expected text in {charset}, found other bytes")
-    return Value(text.rstrip(" ") if fixed else text, Kind.TEXT)
-
-
-def _wrong_length(raw: bytes, order: Order) -> str:
-    if len(raw) < 2:
-        return f"expected a length of 2 bytes, found {len(raw)}"
-    return f"expected {int.from_bytes(raw[:2], order)} bytes by their length prefix, found {len(raw) - 2}"
-
-
-def decoded(raw: bytes, charset: str) -> str | None:
-    """Text in a character set; None if the bytes are none in it."""
-    try:
-        return raw.decode(charset)
-    except (UnicodeError, LookupError):
-        return None
-
-
-def printable(raw: bytes) -> bool:
-    """Are all bytes printable ASCII?"""
-    return all(0x20 <= byte < 0x7F for byte in raw)
-
-
-def scaled(number: int, scale: int) -> str:
-    """A whole number with ``scale`` digits behind the point; zeros behind it for a negative scale."""
-    if scale <= 0:
-        return str(number * 10**-scale)
-    digits = str(abs(number)).rjust(scale + 1, "0")
-    return f"{'-' if number < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
-
-
-def _number_text(raw: bytes, prefixed: bool, sentence: str) -> Value:
-    """A number that is written as text all the same."""
-    if prefixed:
-        text = raw[2:].decode("latin-1")
-        try:
-            float(text)
-        except ValueError:
-            pass
-        else:
-            return Value(text, Kind.NUMBER)
-    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
-
-
-def _zoned(raw: bytes, how: Coding, prefixed: bool) -> Value:
-    """A digit a byte; a sign as a character before or behind them, or as the high bit of the first or last digit."""
-    sentence = "expected a decimal of one digit per byte, found other bytes"
-    if prefixed:
-        return _number_text(raw, prefixed, sentence)
-    digits = bytearray(raw)
-    negative = False
-    for place in (0, -1):
-        if digits and digits[place] in b"+-":
-            negative = digits.pop(place) == ord("-")
-            break
-        if digits and digits[place] & 0x80:
-            digits[place] &= 0x7F
-            negative = True
-            break
-    if not digits or not bytes(digits).isdigit() or (negative and not how.signed):
-        return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
-    return Value(scaled(-int(digits) if negative else int(digits), how.scale), Kind.NUMBER)
-
-
-def _packed(raw: bytes, how: Coding, prefixed: bool) -> Value:
-    """A digit in each half byte; the last half byte is the sign: B and D are negative."""
-    digits = raw.hex()
-    if digits and digits[:-1].isdigit() and digits[-1] in "abcdef":
-        number = int(digits[:-1] or "0")
-        return Value(scaled(-number if digits[-1] in "bd" else number, how.scale), Kind.NUMBER)
-    return _number_text(raw, prefixed, "expected a packed decimal, found other bytes")
-
-
-def _guess(raw: bytes, prefixed: bool, charset: str) -> Value:
-    """A value of a column that has no definition (§4.7)."""
-    if not raw:
-        return Value("", Kind.TEXT)
-    whole = len(raw) in (INT32, INT64)
-    if prefixed:
-        text = decoded(raw[2:], charset)
-        if text is not None and not (whole and any(byte < 0x20 for byte in raw[2:])):
-            return Value(text, Kind.TEXT)
-    if _looks_like_a_moment(raw):
-        return Value(raw.decode("ascii"), Kind.MOMENT)
-    if whole:
-        return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
-    return Value(raw.hex(), Kind.HEX)
-
-
-def _guess_fixed(raw: bytes, prefixed: bool, charset: str) -> Value:
-    """A value of a column of a NonStop that has no definition: as other guesses, and text without a length (§4.8)."""
-    found = _guess(raw, prefixed, charset)
-    if found.kind is Kind.TEXT or found.kind is Kind.MOMENT:
-        return found
-    if printable(raw):
-        return Value(raw.decode("ascii").rstrip(" "), Kind.TEXT)
-    if len(raw) == INT16:
-        return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
-    if found.kind is Kind.HEX and (text := decoded(raw, charset)) is not None and text.isprintable():
-        return Value(text.rstrip(" "), Kind.TEXT)
-    return found
-
-
-def _looks_like_a_moment(raw: bytes) -> bool:
-    date = raw[:4] + raw[5:7] + raw[8:DATE]
-    if not (date.isdigit() and len(date) == 8 and raw[4:5] == raw[7:8] == b"-" and printable(raw)):
-        return False
-    return len(raw) == DATE or (CLOCK <= len(raw) <= LONGEST_MOMENT and raw[DATE] in b": T")
-
-
-Kinds = npt.NDArray[np.int8]
-
-_MOST_SCALE: Final = 18
-
-
-class Texts(NamedTuple):
-    """The values of a column: ``array`` of strings, null for SQL NULL; ``kinds``, int8, one of :class:`Kind` for each;
-    ``problems`` as (place in the array, code, sentence)."""
-
-    array: pa.Array
-    kinds: Kinds
-    problems: list[tuple[int, Problem, str]]
-
-
-def coding(column: ColumnDef | None) -> Coding:
-    """How the values of a column are written; that they are to be guessed, where it has no definition."""
-    return GUESS if column is None else column.coding
-
-
-# --- whole columns ----------------------------------------------------------------------------------------------------
-
-
-def texts(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    is_null: Bools,
-    column: ColumnDef | Coding | None,
-    charset: str = "utf-8",
-    order: Order = "little",
-) -> Texts:
-    """The values ``[start, stop)`` of a buffer, all of one column or of columns that are written alike, as text.
-
-    ``column``: its definition or coding; None: guessed, value by value. ``is_null``: is the value SQL NULL?
-    """
-    how = column if isinstance(column, Coding) else coding(column)
-    if len(start) == 0:
-        return Texts(pa.array([], pa.string()), np.zeros(0, dtype=np.int8), [])
-    if len(start) > 1 and bool((start[1:] < stop[:-1]).any()):
-        return _unsorted(buffer, start, stop, is_null, how, charset, order)
-    return _Column(buffer, start, stop, is_null, how, how.charset or charset, order).texts()
-
-
 def nullable_texts(
     buffer: Bytes, start: Ints, stop: Ints, how: Coding, charset: str = "utf-8", order: Order = "little"
 ) -> Texts:
-    """The same from all bytes of columns that have a null indicator only if they may be NULL, as
+    """The same as :func:`texts` from all bytes of columns that have a null indicator only if they may be NULL, as
     :func:`nullable_value` reads one."""
-    rest = np.zeros(len(start), dtype=np.bool_)
-    if how.how not in (How.GUESS, How.GUESS_FIXED) and len(buffer) >= 2:
-        words = np.ndarray((len(buffer) - 1,), "<u2", np.ascontiguousarray(buffer), strides=(1,))
-        size = stop - start
-        word = np.where(size >= 2, words[np.minimum(start, len(words) - 1)], 1)
-        rest = (word != 0) & (word != 0xFFFF)
-        if how.how is How.INTEGER:
-            rest |= (size == how.size) & ((size > 2) | (word == 0))
-    many, few = np.flatnonzero(rest), np.flatnonzero(~rest)
-    found = texts(buffer, start[many], stop[many], np.zeros(len(many), dtype=np.bool_), how, charset, order)
-    values = [nullable_value(buffer[start[row] : stop[row]].tobytes(), how, order, charset)[0] for row in few.tolist()]
-    back = np.empty(len(start), dtype=np.int64)
-    back[many], back[few] = np.arange(len(many)), len(many) + np.arange(len(few))
-    one_by_one = _plain([None if one.kind is Kind.NULL else one for one in values])
-    problems = [(int(many[at]), code, sentence) for at, code, sentence in found.problems]
-    problems += [(int(few[at]), code, sentence) for at, code, sentence in one_by_one.problems]
-    array = pa.concat_arrays([found.array, one_by_one.array]).take(pa.array(back))
-    return Texts(array, np.concatenate([found.kinds, one_by_one.kinds])[back], sorted(problems))
-
-
-def _unsorted(buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str, order: Order) -> Texts:
-    """Values that lie in the buffer in another order than in the column, or overlap."""
-    by_start = np.argsort(start, kind="stable")
-    back = np.empty(len(start), dtype=np.int64)
-    back[by_start] = np.arange(len(start))
-    first, last, null = start[by_start], stop[by_start], is_null[by_start]
-    if bool((first[1:] < last[:-1]).any()):
-        values = [
-            None if null[k] else value_of(buffer[first[k] : last[k]].tobytes(), how, order, charset)
-            for k in range(len(first))
-        ]
-        found = _plain(values)
-    else:
-        found = _Column(buffer, first, last, null, how, how.charset or charset, order).texts()
-    problems = sorted((int(by_start[place]), code, sentence) for place, code, sentence in found.problems)
-    return Texts(found.array.take(pa.array(back)), found.kinds[back], problems)
-
-
-def _plain(values: Sequence[Value | None]) -> Texts:
-    kinds = np.array([Kind.NULL if one is None else one.kind for one in values], dtype=np.int8)
-    problems = [(k, one.problem, one.sentence) for k, one in enumerate(values) if one and one.problem is not None]
-    return Texts(pa.array([None if one is None else one.text for one in values], pa.string()), kinds, problems)
-
-
-class _Column:
-    """Values of one coding. Parts that are read side by side, and the rows of each, are put together at the end."""
-
-    def __init__(
-        self, buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str, order: Order
-    ) -> None:
-        self.buffer = buffer
-        self.start = start
-        self.stop = stop
-        self.null = is_null
-        self.how = how
-        self.charset = charset
-        self.order: Order = order
-        self.size = np.where(is_null, -1, stop - start)
-        self.kinds: Kinds = np.zeros(len(start), dtype=np.int8)
-        self.parts: list[tuple[Ints | None, pa.Array]] = []  # rows None: all
-        self.problems: list[tuple[int, Problem, str]] = []
-
-    def texts(self) -> Texts:
-        how = self.how.how
-        rest: Bools
-        if how is How.GUESS:
-            rest = self._guesses()
-        elif how in (How.TEXT, How.FIXED_TEXT):
-            rest = self._slice(self._prefixed(), 2, Kind.TEXT)
-        elif how is How.INTEGER:
-            rest = self._integers(self.size == self.how.size, self.how)
-        elif how is How.FLOAT:
-            rest = self._floats(4) & self._floats(8)
-        elif how is How.MOMENT:
-            rest = self._slice((self.size > 2) & ~self._prefixed(), 0, Kind.MOMENT)
-        elif how is How.BINARY:
-            rest = self._hex(self._prefixed(), 2, Kind.BINARY)
-        elif how in (How.LOB, How.UNKNOWN):
-            rest = self._hex((self.size >= 0) & ~self._prefixed(), 0, Kind.BINARY)
-        else:
-            rest = ~self.null
-        self._one_by_one(np.flatnonzero(rest & ~self.null))
-        return Texts(self._put_together(), self.kinds, self.problems)
-
-    # every step takes the rows that it may read and gives those that are still to be read
-
-    def _prefixed(self) -> Bools:
-        """Rows that begin with the length of what follows."""
-        if len(self.buffer) < 2:
-            return np.zeros(len(self.start), dtype=bool)
-        words = np.ndarray(
-            (len(self.buffer) - 1,),
-            dtype="<u2" if self.order == "little" else ">u2",
-            buffer=np.ascontiguousarray(self.buffer),
-            strides=(1,),
-        )
-        fits: Bools = words[np.minimum(self.start, len(words) - 1)] == self.size - 2
-        return fits
-
-    def _slice(self, rows: Bools, skip: int, kind: Kind) -> Bools:
-        """Text that stands in the buffer behind ``skip`` bytes."""
-        if not rows.any():
-            return ~rows
-        begin = np.where(rows, self.start + skip, self.stop)
-        raw = slices(self.buffer, begin, self.stop, ~rows)
-        if kind is Kind.MOMENT:
-            text, good = _ascii(raw, rows)
-        else:
-            text, good = _as_charset(raw, rows, self.charset)
-        if self.how.how is How.FIXED_TEXT:
-            text = pc.ascii_rtrim(text, " ")
-        self._add(good, text, kind)
-        return ~good
-
-    def _hex(self, rows: Bools, skip: int, kind: Kind) -> Bools:
-        if not rows.any():
-            return ~rows
-        begin = np.where(rows, self.start + skip, self.stop)
-        self._add(rows, _hex_of(slices(self.buffer, begin, self.stop, ~rows)), kind)
-        return ~rows
-
-    def _bytes(self, rows: Ints, size: int) -> Bytes:
-        return bytes_of(np.ascontiguousarray(self.buffer), self.start[rows], size)
-
-    def _integers(self, rows: Bools, how: Coding) -> Bools:
-        chosen = np.flatnonzero(rows)
-        if not len(chosen):
-            return ~rows
-        numbers = whole_numbers(self._bytes(chosen, how.size), how.signed)
-        self._add(rows, _number_texts(numbers, how.scale), Kind.NUMBER, chosen)
-        return ~rows
-
-    def _floats(self, size: int) -> Bools:
-        rows: Bools = self.size == size
-        chosen = np.flatnonzero(rows)
-        if not len(chosen):
-            return ~rows
-        numbers = self._bytes(chosen, size).view(f">f{size}").reshape(-1).astype(f"f{size}")
-        self._add(rows, pc.cast(pa.array(numbers), pa.string()), Kind.NUMBER, chosen)
-        return ~rows
-
-    def _guesses(self) -> Bools:
-        left = self.size > 0
-        text = self._prefixed() & left
-        for size in (INT32, INT64):
-            doubtful = np.flatnonzero(text & (self.size == size))
-            text[doubtful[(self._bytes(doubtful, size)[:, 2:] < 0x20).any(axis=1)]] = False
-        left &= self._slice(text, 2, Kind.TEXT)
-        moment = self._moments(left)
-        left &= self._slice(moment, 0, Kind.MOMENT)
-        for size in (INT32, INT64):
-            left &= self._integers(left & (self.size == size), Coding(How.INTEGER, size))
-        self._hex(left, 0, Kind.HEX)
-        empty = self.size == 0
-        self._slice(empty, 0, Kind.TEXT)
-        return np.zeros(len(left), dtype=bool)
-
-    def _moments(self, rows: Bools) -> Bools:
-        """Rows that look like dates: digits and dashes where a date has them."""
-        fits: Bools = rows & ((self.size == DATE) | ((self.size >= CLOCK) & (self.size <= LONGEST_MOMENT)))
-        chosen = np.flatnonzero(fits)
-        there = self._bytes(chosen, DATE)
-        digit = (there >= 0x30) & (there <= 0x39)
-        good = digit[:, [0, 1, 2, 3, 5, 6, 8, 9]].all(axis=1) & (there[:, [4, 7]] == ord("-")).all(axis=1)
-        longer = np.flatnonzero(self.size[chosen] > DATE)
-        good[longer] &= np.isin(self.buffer[self.start[chosen[longer]] + DATE], np.frombuffer(b": T", dtype=np.uint8))
-        fits[chosen] = good
-        return fits
-
-    def _one_by_one(self, rows: Ints) -> None:
-        if not len(rows):
-            return
-        found = [
-            value_of(self.buffer[self.start[row] : self.stop[row]].tobytes(), self.how, self.order, self.charset)
-            for row in rows
-        ]
-        self.parts.append((rows, pa.array([one.text for one in found], pa.string())))
-        self.kinds[rows] = [one.kind for one in found]
-        self.problems += [
-            (int(row), one.problem, one.sentence)
-            for row, one in zip(rows, found, strict=True)
-            if one.problem is not None
-        ]
-
-    def _add(self, rows: Bools, text: pa.Array, kind: Kind, chosen: Ints | None = None) -> None:
-        """Texts of some rows: of ``chosen`` alone, else one for each row of the column."""
-        self.kinds[rows] = kind
-        if chosen is None:
-            self.parts.append((None if bool((rows | self.null).all()) else np.flatnonzero(rows), text))
-        elif len(chosen) == len(self.start):
-            self.parts.append((None, text))
-        elif len(chosen):
-            self.parts.append((-1 - chosen, text))
-
-    def _put_together(self) -> pa.Array:
-        count = len(self.start)
-        for rows, text in self.parts:
-            if rows is None:
-                return text
-        index = np.full(count, -1, dtype=np.int64)
-        size = 0
-        arrays = []
-        for rows, text in self.parts:
-            if rows is None or not len(rows):
-                continue
-            if rows[0] < 0:
-                index[-1 - rows] = size + np.arange(len(rows))
-            elif len(text) == count:
-                index[rows] = size + rows
-            else:
-                index[rows] = size + np.arange(len(rows))
-            arrays.append(text)
-            size += len(text)
-        if not arrays:
-            return pa.nulls(count, pa.string())
-        return pa.concat_arrays(arrays).take(pa.array(index, mask=index < 0))
-
-
-def whole_numbers(matrix: Bytes, signed: bool) -> npt.NDArray[np.integer]:
-    """Rows of 2, 4 or 8 bytes as numbers; unsigned ones of 8 bytes stay unsigned, all others are int64."""
-    size = matrix.shape[1]
-    numbers = matrix.reshape(-1).view(f">{'i' if signed else 'u'}{size}")
-    return numbers.astype(np.uint64 if size == INT64 and not signed else np.int64)
-
-
-def _number_texts(numbers: npt.NDArray[np.integer], scale: int) -> pa.Array:
-    """Whole numbers as text with ``scale`` digits behind the point."""
-    if scale == 0:
-        if numbers.dtype == np.uint64:
-            return pc.cast(pa.array(numbers), pa.string())
-        return integers(numbers.astype(np.int64, copy=False))
-    if not 0 < scale <= _MOST_SCALE:
-        return pa.array([scaled(int(number), scale) for number in numbers], pa.string())
-    negative = numbers < 0
-    size = np.where(negative, -numbers, numbers).astype(np.uint64)
-    power = np.uint64(10**scale)
-    whole = pc.cast(pa.array(size // power), pa.string())
-    if negative.any():
-        minus = pa.array(["", "-"]).take(pa.array(negative.astype(np.int8)))
-        whole = pc.binary_join_element_wise(minus, whole, "")
-    behind = pc.cast(pa.array(size % power + power), pa.string())  # a one in front keeps the zeros
-    return pc.binary_join_element_wise(whole, pc.utf8_slice_codeunits(behind, 1), ".")
-
-
-def _ascii(raw: pa.Array, rows: Bools) -> tuple[pa.Array, Bools]:
-    """Bytes that are all printable ASCII, as text; and which rows are."""
-    data = _data(raw)
-    if not len(data) or (int(data.min()) >= 0x20 and int(data.max()) < 0x7F):
-        return as_text(raw), rows
-    wrong = np.array([one is not None and not printable(one) for one in raw.to_pylist()])
-    good = rows & ~wrong
-    return as_text(pc.if_else(pa.array(good), raw, pa.scalar(None, pa.binary()))), good
-
-
-def _data(raw: pa.Array) -> Bytes:
-    """The bytes of all values of a binary array, one behind the other."""
-    offsets = np.frombuffer(raw.buffers()[1], dtype=np.int32)[raw.offset : raw.offset + len(raw) + 1]
-    data = raw.buffers()[2]
-    if data is None:
-        return np.zeros(0, dtype=np.uint8)
-    return np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
-
-
-def _hex_of(raw: pa.Array) -> pa.Array:
-    """A binary array as hexadecimal digits."""
-    offsets = np.frombuffer(raw.buffers()[1], dtype=np.int32)[raw.offset : raw.offset + len(raw) + 1]
-    digits = hex_digits(_data(raw).reshape(1, -1)).reshape(-1)
-    places = (2 * (offsets.astype(np.int64) - offsets[0])).astype(np.int32)
-    text = pa.Array.from_buffers(pa.string(), len(raw), [None, pa.py_buffer(places), pa.py_buffer(digits)])
-    return pc.if_else(raw.is_valid(), text, pa.scalar(None, pa.string())) if raw.null_count else text
-
-
-def _as_charset(raw: pa.Array, rows: Bools, charset: str) -> tuple[pa.Array, Bools]:
-    """Bytes in a character set as text; and which rows are text in it."""
-    codec = charset.lower().replace("_", "-")
-    data = _data(raw)
-    plain = not len(data) or int(data.max()) < 0x80
-    if codec in ("utf-8", "utf8", "ascii", "us-ascii") or (plain and codec in _ASCII_BASED):
-        if plain:
-            return as_text(raw), rows
-        if codec.startswith("utf"):
-            try:
-                return pc.cast(raw, pa.string()), rows
-            except pa.ArrowInvalid:
-                pass
-    different = pc.dictionary_encode(raw)
-    found = [decoded(one, charset) for one in different.dictionary.to_pylist()]
-    text = pa.array(found, pa.string()).take(different.indices)
-    return text, rows & np.asarray(text.is_valid())
-
-
-_ASCII_BASED: Final = frozenset(
-    {"latin-1", "iso-8859-1", "iso-8859-15", "cp1252", "windows-1252", "gbk", "gb18030", "gb2312", "cp1251", "big5"}
-    | {"shift-jis", "cp932", "euc-jp", "euc-kr", "cp949", "koi8-r", "cp1250", "iso-8859-2", "latin-9"}
-)
-"""Character sets in which bytes below 0x80 are ASCII, wherever they stand alone."""
+    if how.how is How.GUESS:
+        how = GUESS_FIXED
+    found = texts(buffer, start, stop, np.zeros(len(start), dtype=np.bool_), how, charset, order)
+    size, head = stop - start, np.full(len(start), -1, dtype=np.int64)
+    long = np.flatnonzero(size >= _INDICATOR)
+    head[long] = buffer[start[long]].astype(np.int64) << 8 | buffer[start[long] + 1]
+    doubtful = (head == 0) | (head == 0xFFFF)
+    if how.how is How.INTEGER:  # all of the column's bytes make a number, and those behind an indicator none
+        doubtful &= (size != how.size) | ((size == _INDICATOR) & (head != 0))
+    if how.how is How.GUESS_FIXED:
+        doubtful |= found.kinds == Kind.HEX
+    rows = np.flatnonzero(doubtful)
+    if not len(rows):
+        return found
+    values = [nullable_value(buffer[start[row] : stop[row]].tobytes(), how, order, charset)[0] for row in rows.tolist()]
+    found.kinds[rows] = [one.kind for one in values]
+    problems = [one for one in found.problems if not doubtful[one[0]]]
+    problems += [
+        (row, one.problem, one.sentence) for row, one in zip(rows.tolist(), values, strict=True) if one.problem
+    ]
+    alone = pa.array([None if one.kind is Kind.NULL else one.text for one in values], pa.string())
+    return Texts(_put(found.array, rows, alone), found.kinds, sorted(problems))

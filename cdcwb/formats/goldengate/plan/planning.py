@@ -32,8 +32,6 @@ from cdcwb.formats.goldengate.plan.scanning import (
     PartScan,
     Places,
     StretchScan,
-    Task,
-    WidthTask,
     in_splits,
     of_text,
     parts_of,
@@ -170,10 +168,10 @@ def cross(
         for number, section in crossing.sections:
             wanted.setdefault(number, set()).add(section)
     numbers = sorted(wanted)
-    tasks = [Task((jobs[number],), options, (tuple(sorted(wanted[number])),)) for number in numbers]
+    tasks = [(jobs[number], sorted(wanted[number])) for number in numbers]
     for number, found in zip(numbers, run(places, tasks), strict=True):
         for crossing in together:
-            crossing.take(number, found[0])
+            crossing.take(number, found)
     cuts: dict[int, Ranges] = {}
     repeated: dict[int, Ranges] = {}
     shared: dict[int, Ranges] = {}
@@ -183,7 +181,7 @@ def cross(
         replace(job, cuts=cuts.get(at, {}), repeated=repeated.get(at, {}), shared=shared.get(at, {}))
         for at, job in ((number, jobs[number]) for number in numbers)
     ]
-    for number, found in zip(numbers, run(scan_task, [Task((job,), options) for job in again]), strict=True):
+    for number, found in zip(numbers, run(scan_task, [((job,), options) for job in again]), strict=True):
         scans[number] = found[0]
     return repeated, shared
 
@@ -446,7 +444,7 @@ def infer_versions(run: Run, plan: Plan, parts: Sequence[Part], scans: Sequence[
             some = scans[at : at + len(split)]
             at += len(split)
             if any(isinstance(one, PartScan) and one.tables & unknown for one in some):
-                tasks.append(WidthTask(text, number, frozenset(unknown)))
+                tasks.append((text, number, frozenset(unknown)))
         for found in run(widths, tasks):
             for name, width in found.items():
                 most[name] = max(most[name], width)

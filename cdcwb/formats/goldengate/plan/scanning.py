@@ -59,8 +59,6 @@ __all__ = [
     "PartScan",
     "Places",
     "StretchScan",
-    "Task",
-    "WidthTask",
     "in_splits",
     "is_logdump",
     "of_text",
@@ -415,15 +413,6 @@ class Job:
     shared: Ranges = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Parts that are looked at together."""
-
-    jobs: tuple[Job, ...]
-    options: Options
-    wanted: tuple[tuple[int, ...], ...] = ()  # sections of each job
-
-
 def _text_of(job: Job) -> Any:
     """The bytes of a part."""
     source = open_source(job.entry.path, "binary")
@@ -433,11 +422,11 @@ def _text_of(job: Job) -> Any:
         source.close()
 
 
-def scan_task(task: Task) -> list[Any]:
-    """The first pass over the parts of a task: a PartScan for text, a Summary for an export."""
+def scan_task(task: tuple[Sequence[Job], Options]) -> list[Any]:
+    """The first pass over some parts: a PartScan for text, a Summary for an export."""
     out: list[Any] = []
-    options = task.options
-    for job in task.jobs:
+    jobs, options = task
+    for job in jobs:
         if job.entry.export is not None:
             file = exports.ExportFile.from_dict(job.entry.export)
             out.append(exports.scan(file, job.part.start, job.part.stop))
@@ -448,30 +437,21 @@ def scan_task(task: Task) -> list[Any]:
     return out
 
 
-def places(task: Task) -> list[Any]:
-    """The records of some sections of each part, to be compared with those of others."""
-    return [
-        section_places(_text_of(job), job.part.start, wanted)
-        for job, wanted in zip(task.jobs, task.wanted, strict=True)
-    ]
+def places(task: tuple[Job, Sequence[int]]) -> list[Places]:
+    """The records of some sections of a part, to be compared with those of others."""
+    job, wanted = task
+    return section_places(_text_of(job), job.part.start, wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class WidthTask:
-    """The parts of a split in which records of tables stand that nothing defines."""
-
-    plan: str
-    split: int
-    tables: frozenset[str]
-
-
-def widths(task: WidthTask) -> dict[str, int]:
-    """How many columns these tables have, by the indexes that their records show."""
+def widths(task: tuple[str, int, frozenset[str]]) -> dict[str, int]:
+    """How many columns tables that nothing defines have, by the indexes that their records in a split show: (plan,
+    split, tables as printed)."""
     out: dict[str, int] = {}
-    plan = Plan.from_text(task.plan)
-    for reader in part_readers(plan, plan.splits[task.split]):
+    text, split, tables = task
+    plan = Plan.from_text(text)
+    for reader in part_readers(plan, plan.splits[split]):
         marks, extras = reader.given.marks, reader.given.records.extras
-        chosen = [code for code, name in enumerate(marks.tables) if name in task.tables]
+        chosen = [code for code, name in enumerate(marks.tables) if name in tables]
         rows = np.flatnonzero(np.isin(marks.table, chosen) & marks.member)
         cells = reader.bodies.cells(rows)
         most = np.zeros(len(marks.tables), dtype=np.int64)
@@ -489,7 +469,7 @@ def in_splits(run: Run, plan: Plan, jobs: Sequence[Job], options: Options) -> li
     """The first pass over all parts, those of a split together; results in the order of the parts."""
     tasks, at = [], 0
     for split in plan.splits:
-        tasks.append(Task(tuple(jobs[at : at + len(split)]), options))
+        tasks.append((jobs[at : at + len(split)], options))
         at += len(split)
     return [one for some in run(scan_task, tasks) for one in some]
 

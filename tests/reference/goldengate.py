@@ -1,0 +1,287 @@
+"""Bodies of trail records to columns, and columns to values, one at a time: what the compiled loops are held against
+(docs/formats/goldengate.md §4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb.formats.goldengate.decode import Order
+from cdcwb.formats.goldengate.decode.bodies import Cell, Form, Half
+from cdcwb.formats.goldengate.decode.values import Kind, Value
+from cdcwb.formats.goldengate.layout import GUESS_FIXED, Coding, How
+from cdcwb.model import Problem
+
+__all__ = ["columns_of", "nullable_value", "value_of", "walk_one"]
+
+_PREFIX: Final = {Form.KEYED: 2, Form.UNIFIED_2: 2, Form.UNIFIED_4: 4}
+_DESCRIPTOR: Final = 4
+_NO_INDICATOR: Final = -1
+PRESENT: Final = 0
+
+
+def walk_one(
+    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
+) -> list[Cell] | None:
+    """The columns of one body; None if it is not columns to its end. ``skip``: bytes of a system key before them.
+    ``bare``: null indicators are only in columns that may be NULL."""
+    cells, bad = columns_of(body, order, form, skip, half, bare)
+    return cells if bad < 0 else None
+
+
+def columns_of(
+    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
+) -> tuple[list[Cell], int]:
+    """The columns of one body as far as they are whole, and where they end before the body does (-1: they do not)."""
+    cells: list[Cell] = []
+    if form is Form.OPAQUE or not body:
+        return cells, -1
+    at, size, bad = min(skip, len(body)), len(body), -1
+    if skip > size:
+        return cells, size
+    parts = [(at, size, half)]
+    width = _PREFIX.get(form, 0)
+    if width and at < size:
+        middle = at + width + int.from_bytes(body[at : at + width], order)
+        if at + width > size:
+            return cells, at
+        if middle > size:
+            bad = at
+        middle = min(middle, size)
+        parts = [(at + width, middle, Half.BEFORE), (middle, size, Half.AFTER)]
+    for first, last, of in parts:
+        failed = _columns_between(body, first, last, order, of, cells, bare)
+        if failed >= 0 and bad < 0:
+            bad = failed
+    return cells, bad
+
+
+def _columns_between(body: bytes, at: int, limit: int, order: Order, half: Half, cells: list[Cell], bare: bool) -> int:
+    while at < limit:
+        index = int.from_bytes(body[at : at + 2], order)
+        start = at + _DESCRIPTOR
+        stop = start + int.from_bytes(body[at + 2 : start], order)
+        if stop > limit:
+            return at
+        if bare:
+            cells.append(Cell(index, start, stop, PRESENT, half, True))
+        elif stop - start >= _INDICATOR:
+            cells.append(Cell(index, start + 2, stop, int.from_bytes(body[start : start + 2], order), half))
+        else:
+            cells.append(Cell(index, stop, stop, _NO_INDICATOR, half))
+        at = stop
+    return -1
+
+
+_INDICATOR: Final = 2
+INT16: Final = 2
+"""Bytes of a short integer."""
+INT32: Final = 4
+"""Bytes of an integer."""
+INT64: Final = 8
+"""Bytes of a long one."""
+DATE: Final = 10
+"""Characters of a date."""
+CLOCK: Final = 19
+"""Characters of a date with its time, without a fraction."""
+LONGEST_MOMENT: Final = 40
+"""Characters of a date with its time, fraction and zone, at most."""
+
+
+def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
+    """One value that is not NULL, from its bytes behind the null indicator. Never raises.
+
+    ``order`` is that of the length before a text, ``charset`` the database's, as Python calls it.
+    """
+    charset = how.charset or charset
+    prefixed = len(raw) >= 2 and int.from_bytes(raw[:2], order) == len(raw) - 2
+    match how.how:
+        case How.GUESS:
+            return _guess(raw, prefixed, charset)
+        case How.GUESS_FIXED:
+            return _guess_fixed(raw, prefixed, charset)
+        case How.TEXT | How.FIXED_TEXT:
+            return _text_value(raw, how, prefixed, charset, order)
+        case How.INTEGER:
+            if len(raw) == how.size:
+                return Value(scaled(int.from_bytes(raw, "big", signed=how.signed), how.scale), Kind.NUMBER)
+            return _number_text(raw, prefixed, f"expected an integer of {how.size} bytes, found {len(raw)}")
+        case How.FLOAT:
+            if len(raw) in (4, 8):
+                kind = pa.float32() if len(raw) == 4 else pa.float64()
+                number = np.frombuffer(raw, dtype=f">f{len(raw)}")[0]
+                return Value(pa.scalar(number.item(), kind).cast(pa.string()).as_py(), Kind.NUMBER)
+            return _number_text(raw, prefixed, f"expected a number of 4 or 8 bytes, found {len(raw)}")
+        case How.DECIMAL:
+            return _zoned(raw, how, prefixed)
+        case How.PACKED:
+            return _packed(raw, how, prefixed)
+        case How.MOMENT:
+            there = raw[2:] if prefixed else raw
+            if there and printable(there):
+                return Value(there.decode("ascii"), Kind.MOMENT)
+            return Value(raw.hex(), Kind.HEX, Problem.VALUE, "expected a date or time as text, found other bytes")
+        case How.BINARY:
+            if prefixed:
+                return Value(raw[2:].hex(), Kind.BINARY)
+            return Value(raw.hex(), Kind.BINARY, Problem.VALUE, _wrong_length(raw, order))
+        case _:
+            text = decoded(raw[2:], charset) if prefixed and len(raw) > 2 else None
+            return Value(raw.hex(), Kind.BINARY) if text is None else Value(text, Kind.TEXT)
+
+
+_NULL: Final = Value("", Kind.NULL)
+
+
+def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> tuple[Value, int]:
+    """One value from all bytes of a column that has a null indicator only if it may be NULL (§4.8), and how many bytes
+    the indicator takes: 0 or 2. Never raises.
+
+    Of the two ways to read the bytes the one that makes a value of the type counts. Where both do and the values
+    differ, or neither does, the value comes with a problem.
+    """
+    if how.how is How.GUESS:
+        how = GUESS_FIXED
+    bare = _recognised(value_of(raw, how, order, charset), raw)
+    head = raw[:_INDICATOR]
+    if head == b"\0\0" and len(raw) > _INDICATOR:
+        behind = _recognised(value_of(raw[_INDICATOR:], how, order, charset), raw)
+    elif head == b"\xff\xff" and len(raw) in (_INDICATOR, _INDICATOR + (how.size or len(raw) - _INDICATOR)):
+        behind = _NULL
+    else:
+        return bare, 0
+    if behind.problem is not None or (behind.kind is not Kind.NULL and behind.text == bare.text):
+        return bare, 0
+    if bare.problem is not None:
+        return behind, _INDICATOR
+    read = "NULL" if behind.kind is Kind.NULL else f"{behind.text!r} after a null indicator"
+    sentence = f"{raw.hex()} is {bare.text!r} or {read}; give a definition of the table (option definitions)"
+    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence), 0
+
+
+def _recognised(value: Value, raw: bytes) -> Value:
+    """The value; a problem where a guess found nothing in its bytes."""
+    if value.kind is not Kind.HEX or value.problem is not None:
+        return value
+    sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}"
+    return Value(value.text, Kind.HEX, Problem.VALUE, sentence)
+
+
+def _text_value(raw: bytes, how: Coding, prefixed: bool, charset: str, order: Order) -> Value:
+    fixed = how.how is How.FIXED_TEXT
+    if prefixed:
+        raw = raw[2:]
+    elif not (fixed and len(raw) == how.size):
+        return Value(raw.hex(), Kind.HEX, Problem.VALUE, _wrong_length(raw, order))
+    text = decoded(raw, charset)
+    if text is None:
+        return Value(raw.hex(), Kind.HEX, Problem.CHARSET, f"expected text in {charset}, found other bytes")
+    return Value(text.rstrip(" ") if fixed else text, Kind.TEXT)
+
+
+def _wrong_length(raw: bytes, order: Order) -> str:
+    if len(raw) < 2:
+        return f"expected a length of 2 bytes, found {len(raw)}"
+    return f"expected {int.from_bytes(raw[:2], order)} bytes by their length prefix, found {len(raw) - 2}"
+
+
+def decoded(raw: bytes, charset: str) -> str | None:
+    """Text in a character set; None if the bytes are none in it."""
+    try:
+        return raw.decode(charset)
+    except (UnicodeError, LookupError):
+        return None
+
+
+def printable(raw: bytes) -> bool:
+    """Are all bytes printable ASCII?"""
+    return all(0x20 <= byte < 0x7F for byte in raw)
+
+
+def scaled(number: int, scale: int) -> str:
+    """A whole number with ``scale`` digits behind the point; zeros behind it for a negative scale."""
+    if scale <= 0:
+        return str(number * 10**-scale)
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    return f"{'-' if number < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _number_text(raw: bytes, prefixed: bool, sentence: str) -> Value:
+    """A number that is written as text all the same."""
+    if prefixed:
+        text = raw[2:].decode("latin-1")
+        try:
+            float(text)
+        except ValueError:
+            pass
+        else:
+            return Value(text, Kind.NUMBER)
+    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
+
+
+def _zoned(raw: bytes, how: Coding, prefixed: bool) -> Value:
+    """A digit a byte; a sign as a character before or behind them, or as the high bit of the first or last digit."""
+    sentence = "expected a decimal of one digit per byte, found other bytes"
+    if prefixed:
+        return _number_text(raw, prefixed, sentence)
+    digits = bytearray(raw)
+    negative = False
+    for place in (0, -1):
+        if digits and digits[place] in b"+-":
+            negative = digits.pop(place) == ord("-")
+            break
+        if digits and digits[place] & 0x80:
+            digits[place] &= 0x7F
+            negative = True
+            break
+    if not digits or not bytes(digits).isdigit() or (negative and not how.signed):
+        return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence)
+    return Value(scaled(-int(digits) if negative else int(digits), how.scale), Kind.NUMBER)
+
+
+def _packed(raw: bytes, how: Coding, prefixed: bool) -> Value:
+    """A digit in each half byte; the last half byte is the sign: B and D are negative."""
+    digits = raw.hex()
+    if digits and digits[:-1].isdigit() and digits[-1] in "abcdef":
+        number = int(digits[:-1] or "0")
+        return Value(scaled(-number if digits[-1] in "bd" else number, how.scale), Kind.NUMBER)
+    return _number_text(raw, prefixed, "expected a packed decimal, found other bytes")
+
+
+def _guess(raw: bytes, prefixed: bool, charset: str) -> Value:
+    """A value of a column that has no definition (§4.7)."""
+    if not raw:
+        return Value("", Kind.TEXT)
+    whole = len(raw) in (INT32, INT64)
+    if prefixed:
+        text = decoded(raw[2:], charset)
+        if text is not None and not (whole and any(byte < 0x20 for byte in raw[2:])):
+            return Value(text, Kind.TEXT)
+    if _looks_like_a_moment(raw):
+        return Value(raw.decode("ascii"), Kind.MOMENT)
+    if whole:
+        return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
+    return Value(raw.hex(), Kind.HEX)
+
+
+def _guess_fixed(raw: bytes, prefixed: bool, charset: str) -> Value:
+    """A value of a column of a NonStop that has no definition: as other guesses, and text without a length (§4.8)."""
+    found = _guess(raw, prefixed, charset)
+    if found.kind is Kind.TEXT or found.kind is Kind.MOMENT:
+        return found
+    if printable(raw):
+        return Value(raw.decode("ascii").rstrip(" "), Kind.TEXT)
+    if len(raw) == INT16:
+        return Value(str(int.from_bytes(raw, "big", signed=True)), Kind.NUMBER)
+    if found.kind is Kind.HEX and (text := decoded(raw, charset)) is not None and text.isprintable():
+        return Value(text.rstrip(" "), Kind.TEXT)
+    return found
+
+
+def _looks_like_a_moment(raw: bytes) -> bool:
+    date = raw[:4] + raw[5:7] + raw[8:DATE]
+    if not (date.isdigit() and len(date) == 8 and raw[4:5] == raw[7:8] == b"-" and printable(raw)):
+        return False
+    return len(raw) == DATE or (CLOCK <= len(raw) <= LONGEST_MOMENT and raw[DATE] in b": T")
