@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ from cdcwb.spark.folding import folded
 from cdcwb.time_axis import TimeAxis, micros, time_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "PIECES",
@@ -53,13 +53,6 @@ PIECES: Final = 1000
 """Into how many pieces the axis of time is cut at most; a picture has at most two points for each."""
 
 _KINDS: Final = ("counted", "instants", "backwards", "one_time", "no_time")
-
-
-class Tables(Protocol):
-    """What is asked of a capture: its transactions (:mod:`cdcwb.model`)."""
-
-    @property
-    def transactions(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

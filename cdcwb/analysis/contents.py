@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -23,7 +23,8 @@ from cdcwb.words import count, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+
+    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "BINS",
@@ -41,13 +42,6 @@ __all__ = [
 
 BINS: Final = 120
 """Bins of time at most."""
-
-
-class Tables(Protocol):
-    """What is asked of a capture: the headers of its changes (:mod:`cdcwb.model`)."""
-
-    @property
-    def change_headers(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

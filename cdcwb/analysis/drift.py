@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -30,7 +30,7 @@ from cdcwb.analysis.versions import (
 from cdcwb.model import Kind, Operation, Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "Drift",
@@ -44,17 +44,6 @@ __all__ = [
 
 _ROWS: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
 _MOST_STATEMENTS: Final = 10_000
-
-
-class Tables(Protocol):
-    """What is asked of a capture (:mod:`cdcwb.model`)."""
-
-    @property
-    def headers(self) -> DataFrame: ...
-    @property
-    def changes(self) -> DataFrame: ...
-    @property
-    def table_versions(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

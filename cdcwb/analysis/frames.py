@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from pyspark.sql import functions as F
@@ -23,6 +23,27 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["NO_TABLE", "rows_of", "small", "stored_axis", "stored_rows", "table_name", "time_axis", "when"]
+
+
+class Tables(Protocol):
+    """What questions are asked of: the tables of a capture (:mod:`cdcwb.model`), and those with fewer columns."""
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def events(self) -> DataFrame: ...
+    @property
+    def headers(self) -> DataFrame: ...
+    @property
+    def changes(self) -> DataFrame: ...
+    @property
+    def change_headers(self) -> DataFrame: ...
+    @property
+    def transactions(self) -> DataFrame: ...
+    @property
+    def table_versions(self) -> DataFrame: ...
+    @property
+    def problems(self) -> DataFrame: ...
 
 
 def stored_rows(capture: Any, table: str, columns: Sequence[str], most: int = BINNED_ABOVE) -> Stored | None:

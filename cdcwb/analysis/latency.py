@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from cdcwb.spark.folding import folded
 from cdcwb.words import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from cdcwb.analysis.frames import Tables
 
 __all__ = ["EDGES", "KEPT", "Counted", "Latency", "counted", "latencies", "latency", "merged_counts"]
 
@@ -42,17 +42,6 @@ _COUNTED: Final = pa.schema(
 )
 
 Ints = npt.NDArray[np.int64]
-
-
-class Tables(Protocol):
-    """What is asked of a capture: its transactions and its changes (:mod:`cdcwb.model`)."""
-
-    @property
-    def format(self) -> str: ...
-    @property
-    def transactions(self) -> DataFrame: ...
-    @property
-    def changes(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,8 @@ from cdcwb.words import joined
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "LISTED",
@@ -71,15 +73,6 @@ _TOLD: Final = (
 _MASKS: Final = ["table", "table_version", "operation", "change_mask", "set"]
 
 Record = dict[str, Any]
-
-
-class Tables(Protocol):
-    """What is asked of a capture: its changes with images, and its problems (:mod:`cdcwb.model`)."""
-
-    @property
-    def changes(self) -> DataFrame: ...
-    @property
-    def problems(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

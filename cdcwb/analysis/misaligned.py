@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -24,6 +24,8 @@ from cdcwb.model import Operation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from cdcwb.analysis.frames import Tables
 
 __all__ = ["RULE", "Misaligned", "Values", "values"]
 
@@ -38,13 +40,6 @@ _LEAST: Final = 12  # values of a column on each side
 _LEAST_ROWS: Final = 48
 _ROWS: Final = 2_000  # around a cut that are looked at one by one
 _AT_ONCE: Final = 50  # versions of which rows are looked at in one job
-
-
-class Tables(Protocol):
-    """What is asked of a capture (:mod:`cdcwb.model`)."""
-
-    @property
-    def changes(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

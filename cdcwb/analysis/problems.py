@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from cdcwb.spark.folding import folded
 from cdcwb.spark.stored import joined
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from cdcwb.analysis.frames import Tables
 
 __all__ = ["by_code", "first_problems", "worst"]
 
@@ -24,13 +24,6 @@ _PLACE: Final = ("sentence", "file", "offset")
 _RANKS: Final = pa.array([*Severity], pa.string())
 
 Record = dict[str, Any]
-
-
-class Tables(Protocol):
-    """What is asked of a capture: its problems (:mod:`cdcwb.model`)."""
-
-    @property
-    def problems(self) -> DataFrame: ...
 
 
 def by_code(capture: Tables) -> list[Record]:

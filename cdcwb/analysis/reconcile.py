@@ -31,6 +31,7 @@ from cdcwb.spark.known import infer_keys as infer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 __all__ = ["counted_tables", "reconcile"]
 
 _BUCKET: Final = 20_000  # changes that one task matches at a time, about
@@ -46,8 +47,8 @@ _ROWS: Final = pa.schema(
 _COUNTED: Final = (str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE))
 
 
-class Tables(Protocol):
-    """What is asked of a capture (:mod:`cdcwb.model`)."""
+class Side(Protocol):
+    """One of two captures that are compared."""
 
     @property
     def changes(self) -> DataFrame: ...
@@ -56,8 +57,8 @@ class Tables(Protocol):
 
 
 def reconcile(
-    source: Tables,
-    target: Tables,
+    source: Side,
+    target: Side,
     rules: Rules | None = None,
     known: tuple[Mapping[str, Known], Mapping[str, Known]] | None = None,
     infer_keys: bool = False,
@@ -104,7 +105,7 @@ def reconcile(
 
 
 def _inferred(
-    captures: tuple[Tables, Tables], sides: tuple[Mapping[str, Known], Mapping[str, Known]], rules: Rules
+    captures: tuple[Side, Side], sides: tuple[Mapping[str, Known], Mapping[str, Known]], rules: Rules
 ) -> tuple[dict[str, InferredKey], dict[str, InferredKey]]:
     """The inferred keys of tables that have none on either side: those of the source, and those of the target for
     tables without one there."""
@@ -125,16 +126,16 @@ def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) 
     }
 
 
-def _capture(tables: Tables) -> Any:
+def _capture(tables: Side) -> Any:
     """The capture that tables are the changes of."""
     return getattr(tables, "capture", tables)
 
 
-def _counted(capture: Tables) -> DataFrame:
+def _counted(capture: Side) -> DataFrame:
     return capture.changes.filter(F.col("operation").isin(*_COUNTED) & committed())
 
 
-def counted_tables(capture: Tables) -> dict[str, Known]:
+def counted_tables(capture: Side) -> dict[str, Known]:
     """The tables of a capture as far as they are reconciled."""
     return known_tables(_counted(capture))
 
@@ -157,7 +158,7 @@ def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]
     ]
 
 
-def _rows(capture: Tables, side: int, rules: Rules, back: Mapping[str, str], keys: Mapping[str, KeyedBy]) -> DataFrame:
+def _rows(capture: Side, side: int, rules: Rules, back: Mapping[str, str], keys: Mapping[str, KeyedBy]) -> DataFrame:
     """The changes of one side with their keys in one form; tables by the source's names."""
     image = F.when(F.col("operation") != str(Operation.DELETE), F.col("after"))
     update = F.col("operation") == str(Operation.UPDATE)

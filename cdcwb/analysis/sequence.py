@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,8 @@ from cdcwb.spark.stored import Stored, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from cdcwb.analysis.frames import Tables
 
 __all__ = ["PLACES", "Order", "Twice", "gaps", "missing_numbers", "order", "twice"]
 
@@ -77,19 +79,6 @@ _Key: TypeAlias = tuple[str, int, int]
 _Row: TypeAlias = dict[str, Any]
 _Shared: TypeAlias = tuple[int, int, int, list[Any]]
 """How many positions, surplus records and duplicates, and the first places with what sorts them."""
-
-
-class Tables(Protocol):
-    """What is asked of a capture: its events, their headers, and its problems (:mod:`cdcwb.model`)."""
-
-    @property
-    def format(self) -> str: ...
-    @property
-    def events(self) -> DataFrame: ...
-    @property
-    def headers(self) -> DataFrame: ...
-    @property
-    def problems(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from cdcwb.spark.stored import joined
 from cdcwb.time_axis import TimeAxis, micros, time_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from cdcwb.analysis.frames import Tables
 
 __all__ = [
     "BANDS",
@@ -80,17 +80,6 @@ _FOREVER: Final = 1 << 62
 
 Facts = dict[str, Any]
 Choose = Callable[[Transactions], Ints]
-
-
-class Tables(Protocol):
-    """What is asked of a capture: three of its Spark DataFrames (:mod:`cdcwb.model`)."""
-
-    @property
-    def transactions(self) -> DataFrame: ...
-    @property
-    def changes(self) -> DataFrame: ...
-    @property
-    def problems(self) -> DataFrame: ...
 
 
 def overview(capture: Tables) -> Facts:

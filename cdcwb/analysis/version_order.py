@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
@@ -19,21 +19,12 @@ from pyspark.sql.window import Window
 from cdcwb.analysis.frames import NO_TABLE, table_name, when
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from cdcwb.analysis.frames import Tables
 
 __all__ = ["Stretch", "Version", "stretches", "versions", "whole"]
 
 _MOST_RUNS: Final = 20_000
 _RUNS: Final = 4  # where versions take turns more often than so many times each, nobody can say which came back
-
-
-class Tables(Protocol):
-    """What is asked of a capture (:mod:`cdcwb.model`)."""
-
-    @property
-    def changes(self) -> DataFrame: ...
-    @property
-    def table_versions(self) -> DataFrame: ...
 
 
 @dataclass(frozen=True, slots=True)
