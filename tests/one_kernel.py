@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdcwb.report import kernel
+from cdcwb.report import runner
 
 __all__ = ["ALONE", "one_kernel"]
 
-ALONE = kernel.Kernel
+ALONE = runner.Kernel
 """For a report on much data: a process of its own, set up for that."""
 
 
-class _Shared(kernel.Kernel):
+class _Shared(runner.Kernel):
     def __exit__(self, *_: object) -> None:
         """It stays for the next report."""
 
@@ -24,7 +24,7 @@ class _Shared(kernel.Kernel):
 def one_kernel() -> Iterator[None]:
     """Whoever asks for a kernel gets the one that runs."""
     shared = _Shared(quick=True)
-    kernel.Kernel = lambda quick=False: shared  # type: ignore[assignment, misc]
+    runner.Kernel = lambda quick=False: shared  # type: ignore[assignment, misc]
     yield
-    kernel.Kernel = ALONE  # type: ignore[misc]
+    runner.Kernel = ALONE  # type: ignore[misc]
     shared.close()

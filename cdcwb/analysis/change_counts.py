@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.index.columns import NO_TIME
-from cdcwb.index.headers import Bools, Headers, Ints, headers_of
+from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, headers_of
 from cdcwb.model import Operation
 from cdcwb.spark.folding import folded
 from cdcwb.time_axis import time_of

@@ -148,7 +148,7 @@ class Chosen:
 def narrowed(page: Any, wanted: Wanted) -> Any:
     """A page (:func:`cdcwb.report.open_page`) about the transactions that fit: its capture, summary and verdict are of
     these, and it says what it leaves out. The page itself where everything fits."""
-    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import health
 

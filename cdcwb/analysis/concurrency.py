@@ -26,9 +26,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from cdcwb.analysis.frames import stored_rows
-from cdcwb.index.bins import ONE_BY_ONE
+from cdcwb.index.changes import EVERY, ONE_BY_ONE, Some, Transactions
 from cdcwb.index.columns import NO_TIME
-from cdcwb.index.transactions import EVERY, Some, Transactions
 from cdcwb.model import Completeness
 from cdcwb.spark.folding import folded
 from cdcwb.time_axis import TimeAxis, micros, time_of

@@ -5,18 +5,36 @@ ones, what is left of an object's rows in the end, and what each category of eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.errors import CaptureError
+from cdcwb.analysis.frames import Kept
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.model import Kind, Operation
+from cdcwb.words import visible
+from cdcwb.xds import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from cdcwb.capture import Capture
 
-__all__ = ["CATEGORIES", "category_costs", "chain_breaks", "log_rows", "net_effects"]
+__all__ = [
+    "CATEGORIES",
+    "LogOnce",
+    "category_costs",
+    "chain_breaks",
+    "kept_in",
+    "log_rows",
+    "net_effects",
+    "read_settings",
+    "snapshot_files",
+]
+
 
 CATEGORIES: Final = {
     "per field": ("1", "2", "3"),
@@ -275,3 +293,107 @@ def category_costs(capture: Capture) -> DataFrame:
     )
     shared = F.nullif(F.col("events"), F.lit(0))
     return counted.withColumns({"rows_per_event": F.col("rows") / shared, "bytes_per_event": F.col("bytes") / shared})
+
+
+# --- event log given --------------------------------------------------------------------------------------------------
+
+
+def read_settings(
+    driver_user: str = "", as_of: str = "", batch_size: int = 0, settings: str | Mapping[str, Any] = "{}"
+) -> Settings:
+    """The settings of a publication as a notebook's parameters have them; empty and 0: not given.
+
+    ``settings`` is a JSON object of the others. With ``as_of`` rows are ordered by event_time. Raises OptionError.
+    """
+    others = _object("settings", settings)
+    given = {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}
+    given = {name: value for name, value in given.items() if value not in ("", 0, None)}
+    for name in given:
+        if name in others:
+            raise OptionError(f"'{name}' is given twice, on its own and in settings")
+    if "as_of" in given:
+        given["future_events"] = others.get("future_events", True)
+    return Settings.parse(others | given)
+
+
+def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, str]:
+    """The files of a snapshot by the names of their tables.
+
+    ``snapshot``: a JSON object, or a folder with a file (or folder) for each table; empty: none; ``auto``: the folder
+    ``NAME.snapshot`` beside the capture at ``path``, where there is one. Raises OptionError.
+    """
+    if snapshot == "auto":
+        beside = Path(path).parent / f"{Path(path).name}.snapshot"
+        return _files_of(beside) if beside.is_dir() else {}
+    if isinstance(snapshot, Mapping) or str(snapshot).lstrip().startswith("{"):
+        return {name: str(file) for name, file in _object("snapshot", snapshot).items()}
+    if not snapshot:
+        return {}
+    folder = Path(snapshot).expanduser()
+    if not folder.is_dir():
+        raise OptionError(f"snapshot: expected a JSON object or a folder, found {visible(repr(snapshot))}")
+    return _files_of(folder)
+
+
+def _files_of(folder: Path) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for file in sorted(folder.iterdir()):
+        if file.name.startswith((".", "_")):
+            continue
+        table = file.name if file.is_dir() else file.name.removesuffix(file.suffix)
+        if table in files:
+            raise OptionError(f"snapshot: '{visible(file)}' is a second file of table '{visible(table)}'")
+        files[table] = str(file.absolute())
+    return files
+
+
+def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(text, Mapping):
+        return dict(text)
+    try:
+        found = json.loads(text or "{}")
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))} ({error})") from None
+    if not isinstance(found, dict):
+        raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))}")
+    return found
+
+
+# --- event log kept ---------------------------------------------------------------------------------------------------
+
+
+def kept_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> Kept:
+    """What keeps tables: in ``folder``, for good, or without one for the page alone. Raises OptionError where something
+    of these names is there that Spark did not write."""
+    kept = Kept(capture.spark)
+    if folder is not None:
+        for name in names:
+            place = folder / f"{name}.parquet"
+            if place.exists() and not (place / "_SUCCESS").exists():
+                raise OptionError(f"'{place}' already exists and is not a table that Spark wrote; name another folder")
+        kept.folder = folder
+    return kept
+
+
+class LogOnce:
+    """An event log of which rows and statements are decoded once, in the columns that questions ask for."""
+
+    has_images: Final = True
+
+    def __init__(self, capture: Capture) -> None:
+        self.format = capture.format
+        self._capture = capture
+        self._kept = Kept(capture.spark)
+
+    @cached_property
+    def events(self) -> DataFrame:
+        """One row per row of the log."""
+        columns = ("kind", "record_type", "operation", "position", "schema_name", "table_name", "changed_at", "headers")
+        return self._kept.keep("events", self._capture.events.select("file_index", "offset", *columns))
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """One row per statement."""
+        return self._kept.keep(
+            "changes", self._capture.change_headers.select("schema_name", "table_name", "record_type")
+        )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from pyspark.sql import functions as F
 
-from cdcwb.analysis.snapshot import Snapshot
-from cdcwb.index.bins import BINNED_ABOVE
-from cdcwb.index.columns import NO_TIME
-from cdcwb.index.headers import Ints
+from cdcwb.errors import OptionError
+from cdcwb.index.changes import BINNED_ABOVE
+from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.spark.stored import Stored
 from cdcwb.time_axis import LEAST, TimeAxis, axis_of, fences, time_of
@@ -20,9 +26,28 @@ from cdcwb.time_axis import LEAST, TimeAxis, axis_of, fences, time_of
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-__all__ = ["NO_TABLE", "rows_of", "small", "stored_axis", "stored_rows", "table_name", "time_axis", "when"]
+    from cdcwb.analysis.together import Together
+    from cdcwb.capture import Capture
+
+__all__ = [
+    "NO_TABLE",
+    "Kept",
+    "Snapshot",
+    "bounds_of",
+    "from_start",
+    "part_of",
+    "rows_of",
+    "small",
+    "spark_schema",
+    "stored_axis",
+    "stored_rows",
+    "table_name",
+    "time_axis",
+    "when",
+]
 
 
 class Tables(Protocol):
@@ -119,3 +144,156 @@ def time_axis(
         F.count_if(at > high).alias("after"),
     )
     return TimeAxis(**counted.toArrow().to_pylist()[0])
+
+
+# --- snapshot ---------------------------------------------------------------------------------------------------------
+
+_NAMES: Final = ("transactions", "changes", "problems")
+_PLACED: Final = (
+    *("file_index", "offset", "operation", "position", "transaction_id", "schema_name", "table_name"),
+    *("outcome", "changed_at", "committed_at"),
+)
+
+
+class Snapshot:
+    """A capture whose ``transactions``, ``changes`` and ``problems`` are read once. Of changes it keeps only the
+    columns that place them, or with ``images`` all.
+
+    Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a
+    temporary folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a
+    ``folder`` that all of them see, nothing is written and every question reads the capture; nor is a saved capture,
+    which is tables already. Everything else is the capture's own.
+
+    Raises OptionError where ``folder`` holds something of that name that Spark did not write.
+    """
+
+    def __init__(self, capture: Capture | Together, folder: Path | None = None, images: bool = False) -> None:
+        self._capture = capture
+        self._images = images
+        self._folder = folder
+        if folder is None and capture.stored:
+            return  # it is in Parquet already
+        if folder is not None:
+            for name in _NAMES:
+                place = folder / f"{name}.parquet"
+                if place.exists() and not (place / "_SUCCESS").exists():
+                    raise OptionError(
+                        f"'{place}' already exists and is not a table that Spark wrote; name another folder"
+                    )
+        elif (capture.spark.conf.get("spark.master", "") or "").startswith("local"):
+            self._folder = Path(tempfile.mkdtemp(prefix="cdcwb-snapshot-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._capture, name)
+
+    @property
+    def is_saved(self) -> bool:
+        """Are its tables those of a saved capture, of which nothing is written again?"""
+        return self._folder is None and bool(self._capture.stored)
+
+    def stored_in(self, name: str) -> Path | None:
+        """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None
+        where there is none."""
+        if name in _NAMES and self._folder is not None:
+            getattr(self, name)
+            return self._folder / f"{name}.parquet"
+        saved: Path | None = getattr(self._capture, "saved_in", None)
+        return None if saved is None else saved / name
+
+    @cached_property
+    def transactions(self) -> DataFrame:
+        """One row per transaction."""
+        return self._kept("transactions")
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """One row per logical change."""
+        return self._kept("changes")
+
+    @cached_property
+    def problems(self) -> DataFrame:
+        """One row per problem."""
+        return self._kept("problems")
+
+    def _kept(self, name: str) -> DataFrame:
+        placed = name == "changes" and not self._images  # which needs no images
+        source = getattr(self._capture, "change_headers" if placed else name)
+        frame: DataFrame = source.select(*_PLACED) if placed else source
+        if self._folder is None:
+            return frame
+        place = str(self._folder / f"{name}.parquet")
+        frame.write.mode("overwrite").parquet(place)
+        return frame.sparkSession.read.schema(frame.schema).parquet(place)
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+_A_PART: Final = 20  # sampled rows for each part
+_SEED: Final = 20_260_101
+
+
+class Kept:
+    """Tables that are read several times, written once.
+
+    On a local master they are Parquet in a temporary folder, which goes with the object ``owner``; a cluster's workers
+    could not write there, so elsewhere a table is made again each time.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.folder: Path | None = None
+        if (spark.conf.get("spark.master", "") or "").startswith("local"):
+            self.folder = Path(tempfile.mkdtemp(prefix="cdcwb-xds-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+        """The table, to be read from now on."""
+        if self.folder is None:
+            return frame
+        place = str(self.folder / f"{name}.parquet")
+        frame.write.mode("overwrite").parquet(place)
+        return frame.sparkSession.read.schema(frame.schema).parquet(place)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The schema in Spark's types."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def bounds_of(keys: DataFrame, rows: int, a_part: int) -> list[tuple[Any, ...]]:
+    """Where the parts begin, but for the first, in the order of all columns of ``keys``: so that each of them has about
+    ``a_part`` of the ``rows``. Equal keys are always in one part; no key is null."""
+    parts = -(-rows // a_part)
+    if parts < 2:
+        return []
+    share = min(1.0, parts * _A_PART / rows)
+    found = keys if share >= 1 else keys.sample(share, _SEED)
+    sample = sorted(tuple(row) for row in found.toLocalIterator())
+    places = (len(sample) * number // parts for number in range(1, parts))
+    return sorted({sample[place] for place in places if place < len(sample)})
+
+
+def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> Ints:
+    """The number of the part that each row is in, from 0; ``keys`` are the columns, the first decides first."""
+    columns = list(keys)
+    count = len(columns[0])
+    both = []
+    for place, column in enumerate(columns):
+        values = np.concatenate([np.array([bound[place] for bound in bounds], dtype=column.dtype), column])
+        both.append(np.unique(values, return_inverse=True)[1] if values.dtype == object else values)  # texts
+    is_row = np.arange(len(bounds) + count) >= len(bounds)
+    order = np.lexsort((is_row, *reversed(both)))  # a bound stands before the rows that are equal to it
+    part = np.empty(len(order), dtype=np.int64)
+    part[order] = np.cumsum(~is_row[order])
+    return part[len(bounds) :]
+
+
+def from_start(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The table as batches of that schema whose arrays begin where their buffers do, which Spark needs of some
+    versions of Arrow."""
+    for batch in table.select(schema.names).cast(schema).combine_chunks().to_batches():
+        if batch.num_rows:
+            moved = any(column.offset for column in batch.columns)
+            yield batch.take(pa.array(np.arange(batch.num_rows))) if moved else batch

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.contents import BINS, Done
 from cdcwb.index.changes import Changes
-from cdcwb.index.headers import Bools
+from cdcwb.index.columns import Bools
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.time_axis import TimeAxis, axis_of
 

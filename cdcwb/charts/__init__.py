@@ -1,14 +1,12 @@
 """Figures from records: small data in, picture out. No Spark, no parsing."""
 
-from cdcwb.charts.concurrency import concurrency
-from cdcwb.charts.contents import MOST_FILES, done_over_time, ledger
+from cdcwb.charts.contents import MOST_FILES, done_over_time, heatmap, ledger, operations
 from cdcwb.charts.decisions import costs, decisions, histories, timelines
 from cdcwb.charts.drift import version_lanes
 from cdcwb.charts.latency import latency
 from cdcwb.charts.masks import bits, changed_over_time, often, together
-from cdcwb.charts.overview import heatmap, operations
 from cdcwb.charts.reconcile import delays, difference_rates, differences_over_time, row_life, rows_over_time
-from cdcwb.charts.timeline import timeline
+from cdcwb.charts.timeline import concurrency, timeline
 
 __all__ = [
     "MOST_FILES",

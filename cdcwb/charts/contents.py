@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,7 +14,14 @@ from cdcwb.model import OffsetUnit
 from cdcwb.time_axis import TimeAxis
 from cdcwb.words import count, duration, local, moment, plural, size, zone_name
 
-__all__ = ["MOST_FILES", "done_over_time", "ledger"]
+__all__ = [
+    "MOST_FILES",
+    "done_over_time",
+    "heatmap",
+    "ledger",
+    "operations",
+]
+
 
 Record = Mapping[str, Any]
 
@@ -107,3 +115,100 @@ def _sum(row: Record) -> int:
 
 def _middle(row: Record, width_us: int) -> str:
     return local(row["began_at"] + width_us / 2 * _MICROSECOND).isoformat(sep=" ", timespec="microseconds")
+
+
+# --- overview ---------------------------------------------------------------------------------------------------------
+
+
+def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
+    """How many transactions began when, by a row of ``rows`` (from the bottom up): the overview of a large capture.
+
+    Records: ``began_at`` (aware datetime, start of a bin), ``row`` (one of ``rows``), ``transactions`` (int); at most
+    one for a bin and a row. ``width_us`` is the width of a bin in microseconds. Colour is the logarithm of the number,
+    since a bin may hold one or a hundred thousand; the hover text has the number. Rows that are empty are left out.
+    ``axis``: what the axis of time shows.
+    """
+    cells = list(records)
+    shown = [row for row in rows if any(c["row"] == row for c in cells)]
+    columns, x = theme.time_columns((c["began_at"] for c in cells), width_us * _MICROSECOND, axis)
+    place = {time: n for n, time in enumerate(columns)}
+    z: list[list[float | None]] = [[None] * len(columns) for _ in shown]
+    words: list[list[str]] = [[""] * len(columns) for _ in shown]
+    for cell in cells:
+        row, column, number = shown.index(cell["row"]), place[cell["began_at"]], cell["transactions"]
+        z[row][column] = math.log10(number)
+        words[row][column] = (
+            f"{plural(number, 'transaction')}<br>{theme.label(cell['row'])}<br>began from {moment(cell['began_at'])}"
+            f"<br>for {duration(width_us)}"
+        )
+    largest = max((c["transactions"] for c in cells), default=1)
+    values, texts = theme.nice_ticks(largest)
+    trace = go.Heatmap(
+        x=x,
+        y=[theme.label(row) for row in shown],
+        z=z,
+        text=words,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorscale=theme.SCALE,
+        zmin=0,
+        zmax=max(math.log10(largest), 1),
+        xgap=1,
+        ygap=2,
+        colorbar={
+            "title": {"text": "transactions", "side": "right"},
+            "tickvals": values,
+            "ticktext": texts,
+            "thickness": 12,
+            "outlinewidth": 0,
+        },
+    )
+    figure = theme.figure(
+        height=34 * max(1, len(shown)) + 90,
+        traces=[trace],
+        xaxis={"type": "date", "title": {"text": f"begin ({zone_name()})"}, "showgrid": False},
+        yaxis={"type": "category", "showgrid": False, "ticks": ""},
+    )
+    theme.limit_time(figure, axis, "begin or end")
+    return figure
+
+
+def operations(records: Iterable[Record]) -> go.Figure:
+    """What changes did: a bar for every operation, as long as its number of changes, in parts by what became of them.
+
+    Records: ``operation`` (text), ``outcome`` (text; None: in no transaction), ``changes`` (int); at most one for an
+    operation and an outcome.
+    """
+    rows = list(records)
+    totals: dict[str | None, int] = {}
+    for row in rows:
+        totals[row["operation"]] = totals.get(row["operation"], 0) + row["changes"]
+    names = sorted(totals, key=lambda name: (totals[name], name or ""))
+    places = {name: n for n, name in enumerate(names)}
+    known = list(theme.OUTCOMES)
+    outcomes = sorted(
+        {r["outcome"] for r in rows}, key=lambda o: (known.index(o) if o in known else len(known), o or "")
+    )
+    figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
+    for outcome in outcomes:
+        these = [r for r in rows if r["outcome"] == outcome]
+        look = theme.look(theme.OUTCOMES, outcome, "in no transaction")
+        figure.add_bar(
+            orientation="h",
+            name=f"{look.title} ({count(sum(r['changes'] for r in these))})",
+            x=theme.lengths(r["changes"] for r in these),
+            y=[places[r["operation"]] for r in these],
+            marker=look.bar(),
+            customdata=[[theme.label(r["operation"]), count(r["changes"])] for r in these],
+            hovertemplate="%{customdata[0]}, " + look.title + ": %{customdata[1]}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis=theme.counts(max(totals.values(), default=0), "changes"),
+        yaxis={
+            "tickvals": list(places.values()),
+            "ticktext": [f"{theme.label(n)}  {count(totals[n])}" for n in names],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure

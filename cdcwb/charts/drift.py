@@ -15,8 +15,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.positions import PositionScale
-from cdcwb.charts.spans import extent, fit, least_share, time_axis
+from cdcwb.charts.spans import PositionScale, extent, fit, least_share, time_axis
 from cdcwb.time_axis import micros, time_of
 from cdcwb.words import local, moment, plural, zone_name
 

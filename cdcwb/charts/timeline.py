@@ -8,34 +8,42 @@ transaction: ``transaction_id``, ``outcome``, ``completeness``, ``first_position
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.hover import POSITION_TEXT, TIME_TEXT, tell
-from cdcwb.charts.positions import PositionScale
 from cdcwb.charts.spans import (
     EVENTS_MISSING,
     NO_BEGIN,
     NO_END,
     NO_END_TIME,
     STILL_OPEN,
+    PositionScale,
     Record,
     Span,
+    lacks,
     lay_out,
     on_positions,
     on_time,
     time_axis,
     whole_seconds,
 )
-from cdcwb.model import OffsetUnit, Outcome
+from cdcwb.charts.theme import label
+from cdcwb.model import Kind, OffsetUnit, Outcome
 from cdcwb.time_axis import TimeAxis, time_of
-from cdcwb.words import count, local, plural, zone_name
+from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
 
-__all__ = ["timeline"]
+__all__ = [
+    "POSITION_TEXT",
+    "TIME_TEXT",
+    "concurrency",
+    "log",
+    "tell",
+    "timeline",
+]
 
 
 _LANE: Final = 15  # pixels a lane, as long as there is room
@@ -249,3 +257,221 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
 
 def _text(micros: int) -> str:
     return local(time_of(micros)).isoformat(sep=" ", timespec="microseconds")
+
+
+# --- hover ------------------------------------------------------------------------------------------------------------
+
+TIME_TEXT: Final = (
+    "<b>%{customdata[0]}</b> WORD%{customdata[10]}<br>%{customdata[1]} to %{customdata[2]}"
+    "<br>duration %{customdata[3]}<br>log position %{customdata[4]} to %{customdata[5]}"
+    "<br>%{customdata[6]} in %{customdata[7]}<br>tables %{customdata[8]} · user %{customdata[9]}<extra></extra>"
+)
+POSITION_TEXT: Final = (
+    "<b>%{customdata[0]}</b> WORD%{customdata[5]}<br>log position %{customdata[1]}<br>to %{customdata[2]}"
+    "<br>%{customdata[3]}<br>duration %{customdata[4]}<extra></extra>"
+)
+"""plotly's templates over :attr:`Span.hover`; WORD stands for the outcome."""
+
+_TEXTS: Final = 1_500_000  # bytes of all hover texts together
+
+
+def tell(times: list[Span], places: list[Span], scale: PositionScale, unit: str) -> None:
+    """Give every span the texts for its hover, with captured ones cut shorter where all together would be too much for
+    a page. ``unit`` is what ``bytes`` counts (a value of OffsetUnit)."""
+    whole = whole_seconds(times)
+    for cut in (1, 2, 4):
+        for span in times:
+            span.hover = _time_hover(span, whole, cut, unit)
+        for span in places:
+            span.hover = _position_hover(span, scale, cut)
+        if sum(len(text.encode()) for span in times + places for text in span.hover) <= _TEXTS:
+            return
+
+
+def _time_hover(span: Span, whole: bool, cut: int, unit: str) -> list[str]:
+    row = span.record
+    return [
+        label(row["transaction_id"], 44 // cut),
+        moment(row["began_at"], NO_BEGIN),
+        moment(row["ended_at"], _no_end(row)),
+        _duration(row, span, whole),
+        label(row["first_position"], 40 // cut),
+        label(row["end_position"], 40 // cut),
+        label(tally(row["changes"]), 60 // cut),
+        size(row["bytes"]) if unit == OffsetUnit.BYTE else plural(row["bytes"], unit),
+        label(_tables(row["tables"]), 44 // cut),
+        label(row["user"], 24 // cut),
+        _lack(row),
+    ]
+
+
+def _position_hover(span: Span, scale: PositionScale, cut: int) -> list[str]:
+    row = span.record
+    used = span.end - span.start
+    missing = lacks(row)
+    end = NO_END if missing == NO_END else STILL_OPEN
+    return [
+        label(row["transaction_id"], 44 // cut),
+        label(row["first_position"], 40 // cut) + (f" ({NO_BEGIN})" if missing == NO_BEGIN else ""),
+        end if row["end_position"] is None else label(row["end_position"], 40 // cut),
+        _extent(used, scale),
+        "not known" if row["duration_us"] is None else duration(row["duration_us"]),
+        _lack(row),
+    ]
+
+
+def _extent(used: int, scale: PositionScale) -> str:
+    if scale.in_bytes:
+        return f"{size(used)} of log"
+    if scale.in_numbers:
+        return plural(used + 1, "change number")
+    return f"{plural(used, 'place')} in the order of the log"
+
+
+def _lack(row: Record) -> str:
+    """What is missing, behind the outcome."""
+    missing = lacks(row)
+    return f", {missing}" if missing else ""
+
+
+def _no_end(row: Record) -> str:
+    return STILL_OPEN if row["outcome"] == Outcome.OPEN else NO_END_TIME
+
+
+def _duration(row: Record, span: Span, whole: bool) -> str:
+    if row["duration_us"] is None:
+        if row["outcome"] == Outcome.OPEN and row["began_at"] is not None:
+            return f"at least {duration(span.end - span.start)}"
+        return f"not known: {NO_BEGIN if row['began_at'] is None else NO_END_TIME}"
+    return duration(row["duration_us"]) + (" (times are whole seconds)" if whole else "")
+
+
+def _tables(tables: Sequence[str] | None) -> str:
+    return ", ".join(tables) if tables else "none"
+
+
+# --- concurrency ------------------------------------------------------------------------------------------------------
+
+
+def concurrency(
+    steps: Iterable[Record], most: int, at: datetime | None, *, exact: bool = True, axis: TimeAxis | None = None
+) -> go.Figure:
+    """How many transactions are open at once: a line that steps up and down, with a mark where it is highest.
+
+    Steps: ``at`` (aware datetime), ``open`` (int, from then on until the next step), in the order of time. ``most`` is
+    the highest, reached ``at`` first. ``exact`` False: a step may stand for several changes, of which it is the
+    highest; the hover text says so. ``axis``: what the axis of time shows.
+    """
+    rows = list(steps)
+    line = theme.OUTCOMES["committed"].colour
+    told = "concurrent" if exact else "concurrent at most"
+    figure = theme.figure(height=240, hovermode="x", showlegend=False)
+    figure.add_scatter(
+        mode="lines",
+        x=[_steps_text(row["at"]) for row in rows],
+        y=[row["open"] for row in rows],
+        line={"shape": "hv", "color": line, "width": 1.5},
+        fill="tozeroy",
+        customdata=[[moment(row["at"]), plural(row["open"], "transaction")] for row in rows],
+        hovertemplate="%{customdata[1]} " + told + "<br>from %{customdata[0]}<extra></extra>",
+    )
+    if at is not None:
+        figure.add_scatter(
+            mode="markers+text",
+            x=[_steps_text(at)],
+            y=[most],
+            text=[f"most: {count(most)}"],
+            textposition="top right",
+            marker={"symbol": "diamond", "size": 9, "color": theme.INK},
+            textfont={"color": theme.INK},
+            hovertemplate=f"{plural(most, 'transaction')} concurrent, the maximum<br>from {moment(at)}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
+        yaxis=theme.counts(most, "open transactions") | {"range": [0, most * 1.18 + 0.2]},
+    )
+    theme.limit_time(figure, axis, "begin or end")
+    return figure
+
+
+def _steps_text(time: datetime) -> str:
+    return local(time).isoformat(sep=" ", timespec="microseconds")
+
+
+# --- log --------------------------------------------------------------------------------------------------------------
+
+_LOG_LANE: Final = 30
+_SYMBOLS: Final = {
+    Kind.BEGIN: "triangle-right",
+    Kind.COMMIT: "square",
+    Kind.ROLLBACK: "x",
+    Kind.UNDO: "triangle-left",
+    Kind.BEFORE: "circle-open",
+}
+_ENDS: Final = "begin, commit, rollback"
+
+
+def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
+    """Records in the order of the log, from left to right, on a line for each transaction; those of the transaction
+    ``chosen`` at the top, each with its name.
+
+    Records: ``number`` (place in the order), ``lane`` (transaction), ``kind`` (:class:`cdcwb.model.Kind`),
+    ``operation``, ``name`` (a word or two) and ``what`` (hover text). Colour is by operation, shape by kind.
+    """
+    rows = list(records)
+    lanes = list(dict.fromkeys([chosen, *(row["lane"] for row in rows)]))
+    figure = theme.figure(height=_LOG_LANE * len(lanes) + 190)
+    for y, lane in enumerate(lanes):
+        numbers = [row["number"] for row in rows if row["lane"] == lane]
+        figure.add_scatter(
+            x=[min(numbers, default=0), max(numbers, default=0)],
+            y=[y, y],
+            mode="lines",
+            line={"color": theme.MUTED if lane == chosen else theme.FAINT, "width": 5 if lane == chosen else 3},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    for name in dict.fromkeys(row["operation"] or "" for row in rows):
+        mine = [row for row in rows if (row["operation"] or "") == name]
+        look = theme.look(theme.OPERATIONS, name) if name else theme.Look(_ENDS, theme.INK)
+        figure.add_scatter(
+            x=[row["number"] for row in mine],
+            y=[lanes.index(row["lane"]) for row in mine],
+            mode="markers",
+            name=look.title,
+            marker={
+                # plotly draws hollow symbols in this colour alone
+                "color": [look.edge if row["kind"] == Kind.BEFORE else look.colour for row in mine],
+                "opacity": 1,
+                "size": [14 if row["lane"] == chosen else 9 for row in mine],
+                "symbol": [_SYMBOLS.get(row["kind"], "circle") for row in mine],
+                "line": {"color": look.edge, "width": 2},
+            },
+            customdata=[theme.label(row["what"], 120) for row in mine],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    for row in rows:
+        if row["lane"] == chosen:
+            figure.add_annotation(
+                x=row["number"],
+                y=0,
+                yshift=12,
+                text=theme.label(row["name"], 24),
+                textangle=-40,
+                showarrow=False,
+                xanchor="left",
+                yanchor="bottom",
+                font={"size": 11, "color": theme.INK},
+            )
+    figure.update_layout(
+        xaxis={"title": {"text": "records of the log, in order"}, "showgrid": False, "tickformat": ",~f"}
+        | theme.whole_step(max((row["number"] for row in rows), default=0)),
+        yaxis={
+            "tickvals": list(range(len(lanes))),
+            "ticktext": [theme.label(lane, 30) for lane in lanes],
+            "range": [len(lanes) - 0.5, -2.6],
+            "showgrid": False,
+            "ticks": "",
+        },
+    )
+    return figure

@@ -52,7 +52,7 @@ def history(
 ) -> int:
     """Show the history of one row: each change in order, with its values and its location in the files."""
     from cdcwb.analysis.export import check_target
-    from cdcwb.analysis.row_life import lives
+    from cdcwb.analysis.replay import lives
 
     as_json = as_json or target == STREAM
     place = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
@@ -82,7 +82,7 @@ def json_line(change: dict[str, Any]) -> str:
 
 
 def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> None:
-    from cdcwb.analysis.row_life import key_text, outcome_words
+    from cdcwb.analysis.replay import key_text, outcome_words
 
     named = changes[0]["table"] if changes else table
     print_lines([safe(f"{named}, {key_text(dict(key))}: {plural(len(changes), 'change')}")])

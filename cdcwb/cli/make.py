@@ -113,8 +113,7 @@ def report(
     """Write a report about a capture as one HTML file; NAME is that of a notebook without its number, such as
     transactions. NAME all writes every report and an index page into a folder."""
     from cdcwb.report import notebook_path, run_report, run_suite
-    from cdcwb.report.facts import declared_facts, monitored
-    from cdcwb.report.headlines import headline
+    from cdcwb.report.facts import declared_facts, headline, monitored
     from cdcwb.report.thresholds import judge, parse_thresholds
 
     parameters = {key: value.isoformat() if isinstance(value, datetime) else value for key, value in filters.items()}

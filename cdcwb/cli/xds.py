@@ -93,7 +93,7 @@ def xds(
 ) -> None:
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.export import check_target
-    from cdcwb.analysis.xds_files import check_documents_target, write_published
+    from cdcwb.analysis.xds import check_documents_target, write_published
     from cdcwb.live.jdbc import is_jdbc
 
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
@@ -180,7 +180,7 @@ def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Se
 
 def _beside(form: str, paths: Sequence[str]) -> Pairs:
     """The tables and files of the folder ``NAME.snapshot`` beside the event log NAME, as notebooks find them."""
-    from cdcwb.analysis.event_log_given import snapshot_files
+    from cdcwb.analysis.event_log import snapshot_files
 
     place = str(Path(paths[0]).absolute())
     return tuple(snapshot_files("auto", place).items()) if form == _LOG and len(paths) == 1 else ()

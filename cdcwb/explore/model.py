@@ -17,17 +17,14 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks
 from cdcwb.errors import OptionError
-from cdcwb.explore import places
-from cdcwb.explore.copying import COPIES, Change, change_of
+from cdcwb.explore import records
 from cdcwb.explore.filters import IMAGES, Filter, parse, quoted
-from cdcwb.explore.follow import ROW, Rows
-from cdcwb.explore.halves import halves, of_changes
+from cdcwb.explore.follow import ROW, Rows, halves, of_changes
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search
-from cdcwb.explore.suggest import clause, hint, values_of, with_clause
-from cdcwb.explore.terms import Term, image_of, term_of_field, term_of_value
+from cdcwb.explore.terms import Term, clause, hint, image_of, term_of_field, term_of_value, values_of, with_clause
 from cdcwb.explore.values import value_kinds
-from cdcwb.explore.views import record_view, row_view
+from cdcwb.explore.views import COPIES, Change, change_of, record_view, row_view
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Codes, Column, mask_of_texts
 from cdcwb.index.places import Index
@@ -358,8 +355,8 @@ class Explorer:
         self.apply(f"table == {quoted(table)} and {ROW} {chosen}")
 
     def go(self, text: str) -> None:
-        """Choose the record at a place; see :func:`cdcwb.explore.places.find`."""
-        self.choose(places.find(self.index, text, self.chosen))
+        """Choose the record at a place; see :func:`cdcwb.explore.records.find`."""
+        self.choose(records.find(self.index, text, self.chosen))
 
     # --- writing a filter ---------------------------------------------------------------------------------------------
 

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.explore.filters import MISSING, Comparison, Filter, FilterError, compared
-from cdcwb.explore.halves import halves, of_changes
+from cdcwb.explore.follow import halves, of_changes
 from cdcwb.explore.values import has, holds
 from cdcwb.formats import get_format
 from cdcwb.formats.base import Pairing, Wanted
 from cdcwb.formats.idm_event_log import changes
 from cdcwb.formats.idm_event_log.decode.values import ranges
-from cdcwb.index.build import read_arrow, write_arrow
 from cdcwb.index.columns import Bools, Codes, Column
+from cdcwb.index.places import read_arrow, write_arrow
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS
 

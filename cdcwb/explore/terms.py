@@ -4,20 +4,188 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from cdcwb.explore.copying import Change
-from cdcwb.explore.filters import NUMBER, column_name, quoted, value_name
+from cdcwb.explore.filters import (
+    END,
+    IMAGES,
+    NUMBER,
+    Filter,
+    FilterError,
+    Token,
+    column_name,
+    quoted,
+    tokens,
+    value_name,
+)
 from cdcwb.explore.records import Record
-from cdcwb.explore.suggest import clause
 from cdcwb.explore.values import times
+from cdcwb.explore.views import Change
 from cdcwb.formats.base import Field
-from cdcwb.index.columns import NO_TIME, Column, Times
+from cdcwb.formats.options import nearest
+from cdcwb.index.columns import NO_TIME, Codes, Column, Times
+from cdcwb.words import visible
 
-__all__ = ["Term", "image_of", "term_of_field", "term_of_value"]
+__all__ = [
+    "FEW",
+    "Term",
+    "chosen_in",
+    "clause",
+    "completions",
+    "hint",
+    "image_of",
+    "term_of_field",
+    "term_of_value",
+    "values_of",
+    "with_clause",
+]
+
+
+FEW: Final = 200
+"""So many values of a column are listed."""
+
+_COMPLETED: Final = 12
+_NEAR: Final = 5_000  # texts among which a near one is looked for
+_COLUMN: Final = r"""(?i:before|after|key)\.(?:[\w$#]+|"(?:[^"\\]|\\.)*")|(?<![\w.])[^\W\d]\w*"""
+_VALUE: Final = re.compile(
+    rf"""({_COLUMN})\s*(?:==|!=|<=|>=|<|>|\bcontains\b|\bmatches\b|\bin\s*\((?:[^()]*,)?)\s*(?:(?P<quote>["'])(?P<typed>[^"']*)|(?P<bare>[^\s"'()]*))$""",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"""(?:(before|after|key)\.("?[\w$#]*)|[^\W\d]\w*)$""", re.IGNORECASE)
+_SIGNS: Final = {
+    "text": ("==", "!=", "in", "contains", "matches"),
+    "number": ("==", "!=", "<", "<=", ">", ">=", "in"),
+    "time": ("<", "<=", ">", ">=", "=="),
+    "any": ("==", "!=", "<", "<=", ">", ">=", "in", "contains", "matches"),
+}
+
+
+def clause(column: str, value: Any, other: bool = False) -> str:
+    """The comparison that keeps a value of a column, or with ``other`` everything else."""
+    if isinstance(value, dt.datetime):
+        value = quoted(value.isoformat())
+    elif value is None:
+        value = "null"
+    else:
+        value = quoted(value) if isinstance(value, str) else str(value)
+    return f"{column} {'!=' if other else '=='} {value}"
+
+
+def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
+    """What a filter joins by ``and``, as text and as words; None where it joins by ``or``."""
+    words = tokens(line)
+    found: list[tuple[str, list[Token]]] = []
+    depth, begin, mine = 0, 0, list[Token]()
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word.text, 0) if word.kind == "sign" else 0
+        name = word.text.lower() if word.kind == "name" and depth == 0 else ""
+        if name == "or":
+            return None
+        if name == "and" or word.kind == END:
+            text = line[begin : word.place].strip()
+            found += [(text, mine)] if text else []
+            begin, mine = word.place + len("and"), []
+        else:
+            mine.append(word)
+    return found
+
+
+def _compares(words: list[Token], column: str) -> bool:
+    """Whether words are ``column == value``."""
+    return (
+        len(words) == 3 and column_name(words[0].text) == column and words[1].text == "==" and words[2].kind != "sign"
+    )
+
+
+def with_clause(line: str, column: str, added: str | None, *, instead: bool = False) -> str:
+    """A filter with one clause more; ``instead``: a value that it asked of the column before is taken out. Raises
+    FilterError for a line that is none."""
+    parts = _parts(line)
+    if parts is None:
+        kept = [f"({line.strip()})"]
+    else:
+        kept = [text for text, words in parts if not (instead and _compares(words, column)) and text != added]
+    return " and ".join([*kept, *([added] if added else [])])
+
+
+def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
+    """The value that a filter asks of each of some columns, None where it asks for none or for more."""
+    try:
+        parts = _parts(line) or []
+    except FilterError:
+        parts = []
+    found = {
+        name: [words[2].text for _, words in parts if _compares(words, name) and words[2].kind == "text"]
+        for name in columns
+    }
+    return {name: values[0] if len(values) == 1 else None for name, values in found.items()}
+
+
+def values_of(column: Column) -> list[str]:
+    """The values of a column of few texts, the most frequent first; none of any other."""
+    if not isinstance(column, Codes) or len(column.texts) > FEW:
+        return []
+    numbers = np.bincount(column.codes[column.codes >= 0], minlength=len(column.texts))
+    return [column.texts[int(code)].as_py() for code in np.argsort(-numbers, kind="stable") if numbers[code]]
+
+
+def completions(
+    before: str, columns: Mapping[str, Column], kinds: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """What may come next after the beginning of a filter: ``text``, and ``from``, the character that it replaces from
+    on. ``kinds``: those of values (``after.NAME``), and of the columns."""
+    kinds = kinds or {name: column.kind for name, column in columns.items()}
+    match = _VALUE.search(before)
+    name = column_name(match[1]) if match else ""
+    if match and name in kinds:
+        begin = match.start("quote" if match["quote"] else "bare")
+        typed = match["typed"] or match["bare"] or ""
+        known = _beginning(typed, columns[name]) if name in columns else []
+        return [{"text": quoted(one), "from": begin} for one in known]
+    word = _NAME.search(before)
+    typed, begin = (word[0].lower(), word.start()) if word else ("", len(before))
+    if word and word[1]:
+        image, typed = word[1].lower(), word[2].removeprefix('"').lower()
+        there = [one.partition(".")[2] for one in kinds if one.startswith(f"{image}.")]
+        return [
+            {"text": value_name(image, one, kinds), "from": begin} for one in there if one.lower().startswith(typed)
+        ]
+    last = re.search(rf"""({_COLUMN}|\)|["'\d])\s+$""", before[:begin])
+    if last is None or last[1].lower() in ("and", "or", "not"):
+        images = [f"{image}." for image in IMAGES if any("." in one for one in kinds)]
+        words: tuple[str, ...] = (*columns, *images, "not")
+    elif column_name(last[1]) in kinds:
+        words = _SIGNS[kinds[column_name(last[1])]]
+    else:
+        words = ("and", "or")
+    return [{"text": one, "from": begin} for one in words if one.startswith(typed) and one != typed]
+
+
+def _beginning(typed: str, column: Column) -> list[str]:
+    """The values that begin with a text, then those that hold it."""
+    if not isinstance(column, Codes):
+        return []
+    small = typed.lower()
+    found = [one for one in column.texts[: _NEAR * 20].to_pylist() if small in one.lower()]
+    found.sort(key=lambda one: (not one.lower().startswith(small), one.lower()))
+    return found[:_COMPLETED]
+
+
+def hint(understood: Filter | None, columns: Mapping[str, Column]) -> str:
+    """What to say of a filter that lets nothing through: which value there is not, and the nearest that there is."""
+    for name, value in [] if understood is None else understood.equals:
+        column = columns[name]
+        if isinstance(column, Codes) and not column.has(value):
+            texts: pa.Array = column.texts[:_NEAR]
+            return f"No {name} is '{visible(value, 80)}'.{nearest(value, [visible(one) for one in texts.to_pylist()])}"
+    return ""
+
+
+# --- terms ------------------------------------------------------------------------------------------------------------
 
 Term = tuple[str, str]
 """The clause that keeps a value, and the one that keeps all others."""

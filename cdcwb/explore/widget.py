@@ -13,10 +13,10 @@ import traitlets
 
 from cdcwb.charts.theme import OPERATIONS
 from cdcwb.errors import CaptureError
-from cdcwb.explore.copying import COPIES
 from cdcwb.explore.model import CHOICES, Explorer
-from cdcwb.explore.places import places
-from cdcwb.explore.suggest import chosen_in, completions
+from cdcwb.explore.records import places
+from cdcwb.explore.terms import chosen_in, completions
+from cdcwb.explore.views import COPIES
 from cdcwb.index.source import Source
 from cdcwb.words import count, moment, plural, visible, zone_name
 

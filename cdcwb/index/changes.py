@@ -5,7 +5,7 @@ changes.arrow        a row for each change in capture order: its record, times, 
 text-NAME.arrow      the texts of a column of codes
 sets.arrow           the sets of changed columns, by code
 transactions.arrow   rows of cdcwb.model.TRANSACTIONS in the order of their first records
-bins.arrow           the changes counted (cdcwb.index.bins), where there are very many
+bins.arrow           the changes counted (cdcwb.index.changes), where there are very many
 """
 
 from __future__ import annotations
@@ -25,17 +25,233 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb.index.bins import BINNED_ABOVE, binned
-from cdcwb.index.build import put_in_place, read_arrow, write_arrow
-from cdcwb.index.columns import NO_TIME
-from cdcwb.index.headers import Headers, Ints, coded, of_columns
-from cdcwb.index.places import Index
-from cdcwb.index.transactions import Transactions
-from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness
+from cdcwb.index.columns import NO_TIME, Headers, Ints, coded, of_columns
+from cdcwb.index.places import Index, put_in_place, read_arrow, write_arrow
+from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness, Outcome
 from cdcwb.spark.stored import batches_of
 from cdcwb.time_axis import TimeAxis, axis_of
 
-__all__ = ["READ", "Changes", "build_changes", "open_changes", "read_changes"]
+__all__ = [
+    "BINNED_ABOVE",
+    "EVERY",
+    "INCOMPLETE",
+    "ONE_BY_ONE",
+    "READ",
+    "WIDTHS",
+    "Changes",
+    "Some",
+    "Transactions",
+    "binned",
+    "build_changes",
+    "counted",
+    "merged",
+    "open_changes",
+    "read_changes",
+]
+
+
+BINNED_ABOVE: Final = 20_000_000
+"""So many changes are looked at one by one; more are binned."""
+
+ONE_BY_ONE: Final = 2_000_000
+"""Of changes that are binned, a selection of so many is looked at one by one."""
+
+WIDTHS: Final = (*(10**e for e in range(8)), *(n * 1_000_000 for n in (60, 300, 900, 3600, 43_200, 86_400)))
+"""Widths of bins in microseconds. The bins of charts, which are wider by far, hold a whole number of them."""
+
+_BINS: Final = 4_096
+_ROWS: Final = 2_000_000
+_CHUNK: Final = 4_000_000
+_BY: Final = ("table", "operation", "outcome", "user", "set")
+_TOGETHER: Final = {"at": "min", "last_at": "max", "record": "min", "bytes": "sum", "times": "sum"}
+
+Counted = dict[str, npt.NDArray[Any]]
+
+
+def binned(changes: Changes, rows: int = _ROWS) -> tuple[Counted, int]:
+    """The changes in bins, in the order of their first records, and the width of a bin in microseconds: the least of
+    :data:`WIDTHS` that makes at most 4,096 bins and ``rows`` rows, or the largest."""
+    known = changes.at[changes.timed]
+    extent = int(known.max()) - int(known.min()) if len(known) else 0
+    width = next((width for width in WIDTHS if extent < width * _BINS), WIDTHS[-1])
+    whole: Counted | None = None
+    for first in range(0, len(changes), _CHUNK):
+        part = counted(changes, first, first + _CHUNK, width)
+        whole = part if whole is None else merged([whole, part], width)
+        while len(whole["record"]) > rows and width < WIDTHS[-1]:
+            width = WIDTHS[WIDTHS.index(width) + 1]
+            whole = merged([whole], width)
+    assert whole is not None
+    return whole, width
+
+
+def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
+    """The changes from ``first`` to ``end`` in bins of ``width_us`` microseconds: what a row of
+    :class:`~cdcwb.index.changes.Changes` holds that stands for several."""
+    part = slice(first, end)
+    at = changes.at[part]
+    rows: Counted = {name: changes.codes[name][part] for name in _BY[:3]}
+    rows |= {"user": changes.users[part], "set": changes.set[part], "record": changes.record[part]}
+    rows |= {"at": at, "last_at": at, "bytes": changes.bytes[part], "times": np.ones(len(at), np.int64)}
+    return merged([rows], width_us)
+
+
+def merged(parts: Sequence[Counted], width_us: int) -> Counted:
+    """Several counts as one, in bins of ``width_us`` microseconds, which is a multiple of the width of each."""
+    rows = pa.concat_tables(map(pa.table, parts))
+    at = np.asarray(rows["at"])
+    rows = rows.append_column("bin", pa.array(np.where(at == NO_TIME, NO_TIME, at // width_us)))
+    found = rows.group_by(["bin", *_BY], use_threads=False).aggregate(list(_TOGETHER.items())).sort_by("record_min")
+    return {name: np.asarray(found[f"{name}_{_TOGETHER[name]}" if name in _TOGETHER else name]) for name in parts[0]}
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+INCOMPLETE: Final = (Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
+_TRANSACTION_CODES: Final = ("outcome", "completeness", "user")
+
+Bools = npt.NDArray[np.bool_]
+Some = Ints | slice
+"""Which of some transactions: their numbers, or a slice of them."""
+
+EVERY: Final = slice(None)
+
+
+class Transactions:
+    """Transactions by number; ``rows`` are those of the model. Columns that nobody asks for may be missing.
+
+    ``until``: when open ones end, in microseconds since 1970 UTC; NO_TIME where that is not known.
+    In an index they are in the order of their first records, and have the number of that as ``record``.
+    """
+
+    def __init__(self, rows: pa.RecordBatch, until: int = NO_TIME) -> None:
+        self.rows = rows
+        self.until = until
+        self.codes: dict[str, npt.NDArray[np.int32]] = {}
+        self.texts: dict[str, list[str]] = {}
+        for name in {*_TRANSACTION_CODES}.intersection(rows.schema.names):
+            coded = rows[name].dictionary_encode()
+            self.codes[name] = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
+            self.texts[name] = coded.dictionary.to_pylist()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str, numbers: Some) -> pa.Array:
+        """A column of the model, of some of them."""
+        column = self.rows[name]
+        return column[numbers] if isinstance(numbers, slice) else column.take(pa.array(numbers))
+
+    @cached_property
+    def record(self) -> Ints:
+        """The number of the first record of each in an index, -1 where there is none."""
+        return np.asarray(self.rows["record"])
+
+    @cached_property
+    def bytes(self) -> Ints:
+        """The lengths of the records of each."""
+        return np.asarray(pc.fill_null(self.rows["bytes"], 0))
+
+    @cached_property
+    def began(self) -> Ints:
+        """When each began, in microseconds since 1970 UTC; NO_TIME where it is not known."""
+        return self._times("began_at")
+
+    @cached_property
+    def ended(self) -> Ints:
+        """When each ended, likewise."""
+        return self._times("ended_at")
+
+    def _times(self, name: str) -> Ints:
+        return np.asarray(pc.fill_null(self.rows[name].cast(pa.int64()), NO_TIME))
+
+    def are(self, name: str, *values: str) -> Bools:
+        """Those that have one of the values as their outcome, completeness or user."""
+        chosen = [code for code, text in enumerate(self.texts[name]) if text in values]
+        return np.isin(self.codes[name], chosen)
+
+    def counts(self, name: str, numbers: Some = EVERY) -> dict[str, int]:
+        """How many of some have which outcome, completeness or user."""
+        texts = self.texts[name]
+        counted = np.bincount(self.codes[name][numbers] + 1, minlength=len(texts) + 1)[1:]
+        return dict(zip(texts, counted.tolist(), strict=True))
+
+    @cached_property
+    def is_open(self) -> Bools:
+        """Those that did not end in the capture."""
+        return self.are("outcome", Outcome.OPEN)
+
+    @cached_property
+    def is_incomplete(self) -> Bools:
+        """Those of which the begin, the end or something between them is missing."""
+        return self.are("completeness", *INCOMPLETE)
+
+    @cached_property
+    def is_unfinished(self) -> Bools:
+        """Those that did not commit, or are incomplete."""
+        return np.asarray(~self.are("outcome", Outcome.COMMITTED) | self.is_incomplete)
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The first and the last time that the transactions know."""
+        known = [part[part != NO_TIME] for part in (self.began, self.ended)]
+        known = [part for part in known if len(part)]
+        return (min(int(part.min()) for part in known), max(int(part.max()) for part in known)) if known else None
+
+    @cached_property
+    def took(self) -> Ints:
+        """The time between begin and end of each, in microseconds; NO_TIME where one of them is not known."""
+        return self._until(self.ended)
+
+    @cached_property
+    def lasted(self) -> Ints:
+        """As ``took``, but an open one lasts until ``until``."""
+        return self._until(np.where(self.is_open & (self.ended == NO_TIME), self.until, self.ended))
+
+    def _until(self, end: Ints) -> Ints:
+        known = (self.began != NO_TIME) & (end != NO_TIME)
+        return np.where(known, end - np.where(known, self.began, 0), NO_TIME)
+
+    @cached_property
+    def changes(self) -> Ints:
+        """How many changes each has, undone ones included."""
+        counts = self.rows["changes"]
+        upto = np.concatenate([[0], np.cumsum(pc.fill_null(counts.items, 0))])
+        offsets = np.asarray(counts.offsets)
+        return np.asarray(upto[offsets[1:]] - upto[offsets[:-1]], np.int64)
+
+    def first_positions(self, numbers: Some = EVERY) -> pa.Array:
+        """The position of the begin of each, else that of its first record: without its begin, a transaction has that
+        in its id, after a ~ (:mod:`cdcwb.model`)."""
+        begins = self.column("begin_position", numbers)
+        if not begins.null_count:
+            return begins
+        found = pc.extract_regex(self.column("transaction_id", numbers), "~(?P<position>.+)$")
+        return pc.coalesce(begins, pc.struct_field(found, "position"))
+
+    def records(self, numbers: Ints) -> list[dict[str, Any]]:
+        """Rows of the model with ``rows`` (bytes, where places are rows), ``first_position`` (of the begin, else of the
+        first record there is), ``duration_us``, ``changes_total``, and ``lasted_us``: until ``until`` where it
+        is open."""
+        rows = Transactions(self.rows.take(pa.array(numbers)), self.until)
+        made = {
+            "rows": rows.rows["bytes"],
+            "first_position": rows.first_positions(),
+            "duration_us": _nullable(rows.took),
+            "changes_total": pa.array(rows.changes),
+            "lasted_us": _nullable(rows.lasted),
+        }
+        found: list[dict[str, Any]] = pa.table(
+            {name: rows.rows[name] for name in rows.rows.schema.names} | made
+        ).to_pylist()
+        return found
+
+
+def _nullable(values: Ints) -> pa.Array:
+    return pa.array(values, mask=values == NO_TIME)
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
 
 _VERSION: Final = 4
 _ABOUT: Final = "about.json"
@@ -171,8 +387,8 @@ class Changes(Headers):
     * ``places``: the index of records; ``record``: the number of a change's record there
     * ``users``: the codes of users
 
-    Where there are too many to look at one by one (:mod:`cdcwb.index.bins`), a row stands for several: the changes of a
-    bin of ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set.
+    Where there are too many to look at one by one (:func:`binned`), a row stands for several: the changes of a bin of
+    ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set.
     ``times`` says how many they are, ``record`` is the first of their records, ``at`` and ``last_at`` are the first and
     the last of their times.
     """

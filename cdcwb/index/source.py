@@ -33,9 +33,8 @@ from cdcwb.formats.base import Plan
 from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
-from cdcwb.index.build import HEADERS, build_index
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
-from cdcwb.index.places import Index, open_index
+from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.model import PROBLEMS
 from cdcwb.saved import SAVED, followed_by, hold, saved_at
 from cdcwb.small import Small

@@ -5,8 +5,7 @@ A notebook takes from here what it puts on its page (:mod:`cdcwb.report.show`), 
 """
 
 from cdcwb.report.facts import read_facts, record
-from cdcwb.report.opening import open_page
-from cdcwb.report.parameters import check_parameters
+from cdcwb.report.opening import check_parameters, open_page
 from cdcwb.report.runner import execute, notebook_path, notebooks, run_report
 from cdcwb.report.suite import run_suite
 

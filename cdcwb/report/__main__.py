@@ -20,14 +20,13 @@ from cdcwb.analysis.export import check_above
 from cdcwb.analysis.lesson import FORMATS, captures_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report.facts import monitored
-from cdcwb.report.html import title_of
-from cdcwb.report.index import Entry, write_index
+from cdcwb.report.html import Entry, title_of, write_index
 from cdcwb.report.runner import Wanted, make_report, notebook_path, of_format, version
 from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite, siblings_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
-    from cdcwb.report.kernel import Kernel
+    from cdcwb.report.runner import Kernel
 
 Found: TypeAlias = tuple[str, Path]
 """A capture: its name and its path."""
@@ -87,7 +86,7 @@ def _reports(
 
     The questions about a small capture keep one core busy, so several kernels work side by side then.
     """
-    from cdcwb.report.kernel import Kernel
+    from cdcwb.report.runner import Kernel
 
     small = all(Wanted.of(path, "auto", None).small for _, path in captures)
     made: dict[str, Suite | Entry | str] = {} if lesson is None else {LESSON: ""}

@@ -5,12 +5,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["KINDS", "MIME", "declared_facts", "flat", "monitored", "read_facts", "record", "stored"]
+from cdcwb.analysis.summary_text import Tone
+from cdcwb.model import Operation, Severity
+from cdcwb.words import count, joined, plural, rounded, to_the_second, visible
+
+__all__ = [
+    "KINDS",
+    "MIME",
+    "declared_facts",
+    "flat",
+    "headline",
+    "is_answered",
+    "monitored",
+    "read_facts",
+    "record",
+    "stored",
+    "tone",
+]
+
 
 MIME: Final = "application/vnd.cdcwb.facts+json"
 KINDS: Final = {
@@ -104,3 +122,280 @@ def _plain(value: Any) -> Any:
         return value if abs(value) < _EXACT else str(value)
     number = float(value)
     return None if math.isnan(number) else number
+
+
+# --- headlines --------------------------------------------------------------------------------------------------------
+
+Facts = Mapping[str, Any]
+
+
+def headline(notebook: str, facts: Facts) -> str:
+    """The answer of a notebook (its name, with or without its folder and number) in one sentence without a full stop.
+    Of one that has no sentence of its own, or lacks the facts for it, what it says of the capture's health."""
+    return _answer(notebook, facts) or str(facts.get("verdict", "made")).removesuffix(".")
+
+
+def is_answered(notebook: str, facts: Facts) -> bool:
+    """Whether a notebook has an answer of its own, beside what it says of the capture's health."""
+    return _answer(notebook, facts) is not None
+
+
+def tone(notebook: str, facts: Facts) -> str:
+    """How the headline is meant (:class:`~cdcwb.analysis.summary_text.Tone`): BAD where something is wrong, WARNING
+    where something is incomplete, not known or has changed. Of a notebook without an answer of its own, what it says of
+    the capture's health."""
+    judge = _TONES.get(_name(notebook))
+    try:
+        if judge is not None:
+            wrong, doubtful = judge(facts)
+            return Tone.BAD if wrong else Tone.WARNING if doubtful else Tone.GOOD
+    except KeyError:  # as in _answer
+        pass
+    return str(facts.get("tone", ""))
+
+
+def _name(notebook: str) -> str:
+    """The name of a notebook without its folder and number."""
+    return re.sub(r"^(.*/)?\d+_", "", notebook)
+
+
+def _answer(notebook: str, facts: Facts) -> str | None:
+    answer = _ANSWERS.get(_name(notebook))
+    try:
+        return None if answer is None else answer(facts)
+    except KeyError:  # a notebook of the user's own that has the name of one of ours
+        return None
+
+
+def _transactions(facts: Facts) -> str:
+    all_of_them = facts["transactions"]
+    if not all_of_them:
+        if facts.get("filters"):
+            return f"No transaction fits: {visible('; '.join(facts['filters']), 300)}"
+        changes = facts["changes"]
+        what = f"none of {plural(changes, 'change')} names one" if changes else "there are no changes"
+        return f"No transactions: {what}"
+    done = facts["transactions_committed"]
+    number = plural(all_of_them, "transaction")
+    said = [f"{f'All {number}' if done == all_of_them > 1 else f'{count(done)} of {number}'} committed"]
+    if facts["transactions_rolled_back"]:
+        said.append(f"{count(facts['transactions_rolled_back'])} rolled back")
+    if facts["transactions_open"]:
+        said.append(f"{count(facts['transactions_open'])} still open")
+    incomplete = _incomplete(facts)
+    parts = [joined(said), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
+    return "; ".join([*parts, _longest(facts["longest_transactions"])])
+
+
+def _incomplete(facts: Facts) -> int:
+    """Transactions that ended, and of which something is missing."""
+    known = ("transactions_complete", "transactions_unknown", "transactions_open")
+    return int(facts["transactions"] - sum(facts[name] for name in known))
+
+
+def _longest(ranked: list[list[Any]]) -> str:
+    if not ranked:
+        return "no duration is known"
+    name, lasted_us = ranked[0]
+    return f"longest {rounded(lasted_us)} (transaction {visible(name, 80)})"
+
+
+def _change_masks(facts: Facts) -> str:
+    updates, unknown = facts["updates"], facts["updates_not_told"]
+    if not updates:
+        return "No updates, so no change masks and no changed columns"
+    of_tables = f"{plural(updates, 'update')} of {plural(facts['updates_tables'], 'table')}"
+    if updates == unknown:
+        return f"{of_tables}: neither masks nor before images show which columns changed"
+    columns, idle = facts["columns_changed"], facts["updates_idle"]
+    changed = f"{'changes' if updates == 1 else 'change'} {plural(columns, 'column')}"
+    said = [f"{of_tables} {changed}", *([plural(idle, "no-op update")] if idle else [])]
+    if unknown:
+        said.append(f"changed columns unknown for {plural(unknown, 'update')}")
+    if facts["mask_disagreements"]:
+        said.append(f"{plural(facts['mask_disagreements'], 'mask')} in contradiction to the images")
+    return "; ".join(said)
+
+
+_RULES: Final = {
+    "column_added": ("column added", "columns added"),
+    "column_dropped": ("column dropped", "columns dropped"),
+    "column_renamed": ("column renamed", "columns renamed"),
+    "column_retyped": ("column type changed", "column types changed"),
+    "column_resized": ("column resized", "columns resized"),
+    "columns_reordered": ("column order changed", "column orders changed"),
+    "key_changed": ("key changed", "keys changed"),
+    "nullability_changed": ("nullability changed", "nullabilities changed"),
+    "values_misaligned": ("column with values of another", "columns with values of another"),
+}
+
+
+def _schema_drift(facts: Facts) -> str:
+    rules, found = facts["drift_findings_by_rule"], facts["drift_details"]
+    lost = sum(rows for _, rows in facts["rows_without_version"])
+    without = f"; {plural(lost, 'row')} without a table version" if lost else ""
+    if not rules:
+        tables = len({table for table, *_ in facts["versions"]})
+        if not tables:
+            return f"No table is described, so nothing shows schema changes{without}"
+        return f"No schema change in {plural(tables, 'table')}{without}"
+    said = [plural(number, *_RULES.get(rule, (rule.replace("_", " "), None))) for rule, number in rules.items()]
+    first = "" if sum(rules.values()) == 1 else "first "
+    return f"{joined(said)}: {first}{_finding(*found[0])}{without}"
+
+
+def _finding(rule: str, table: str, column: str | None, old: str | None, new: str | None, *where: str | None) -> str:
+    position, at = where
+    name = f"{table}.{old if rule == 'column_renamed' else column}" if column else table
+    known = {"column_renamed", "column_retyped", "column_resized", "values_misaligned"}
+    text = visible(name)
+    if rule in known and old and new:
+        text += f" → {visible(new)}" if rule == "column_renamed" else f" ({visible(old)} → {visible(new)})"
+    if at is not None:
+        return f"{text}, at {to_the_second(datetime.fromisoformat(at))}"
+    return text if position is None else f"{text}, at position {visible(position)}"
+
+
+def _event_log_xds(facts: Facts) -> str:
+    documents, published = facts["documents"], facts["decisions_published"]
+    if facts["is_event_log"]:
+        rows = sum(number for name, number in facts.items() if name.startswith("decisions_"))
+        if not rows:
+            return "No rows to publish"
+        rest = [
+            f"{count(facts[f'decisions_{name}'])} {words}"
+            for name, words in _DECISIONS.items()
+            if facts.get(f"decisions_{name}")
+        ]
+        made = f"{count(published)} of {plural(rows, 'row')} published in {plural(documents, 'document')}"
+        return f"{made}; {joined(rest)}" if rest else made
+    changes = published + facts["decisions_left_out"]
+    if not changes:
+        return "No changes, so no XDS documents"
+    if not documents:
+        return f"No XDS documents: {_why_none(facts)}"
+    made = f"{count(published)} of {plural(changes, 'change')} as {plural(documents, 'XDS document')}"
+    left = facts["decisions_left_out"]
+    return f"{made}; {count(left)} left out" if left else made
+
+
+_DECISIONS: Final = {
+    "needs_snapshot": "waiting for a snapshot of their table",
+    "overridden": "overridden",
+    "no_effect": "without effect",
+    "skipped": "skipped",
+    "waiting": "not due yet",
+    "invalid": "invalid",
+}
+
+
+def _why_none(facts: Facts) -> str:
+    from cdcwb.formats import FORMATS, get_format
+
+    changes = plural(facts["decisions_left_out"], "change")
+    name = facts["format"]
+    if name in FORMATS and not get_format(name).names_keys:
+        hint = "give keys=schema.table:column+column or --infer-keys"
+        return f"{name} captures name no key columns; {hint}"
+    return f"{changes} left out"
+
+
+def _replay_and_reconcile(facts: Facts) -> str:
+    if facts["reconcile_same"] is not None:
+        return _reconciled(facts)
+    rows, table = facts["replay_rows"], facts["replay_table"]
+    if rows is None:
+        why = "no change names a key" if table else "there are no changes"
+        return f"Nothing to replay: {why}"
+    said = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
+    if facts["replay_partial"]:
+        said.append(f"{count(facts['replay_partial'])} of them partly known")
+    text = joined(said)
+    if facts["history_changes"]:
+        text += f"; row {visible(facts['history_key'], 80)} has {plural(facts['history_changes'], 'change')}"
+    return f"{text}; no second capture to compare with"
+
+
+def _reconciled(facts: Facts) -> str:
+    same = facts["reconcile_same"]
+    words = {"missing": "missing in the target", "extra": "extra in the target", "different": "different"}
+    numbers = {name: facts[f"reconcile_{name}"] for name in (*words, "late")}
+    wrong = [f"{count(numbers[name])} {words[name]}{_why(name, facts)}" for name in words if numbers[name]]
+    late = f"; {count(numbers['late'])} late" if numbers["late"] else ""
+    if not wrong:
+        if same:
+            return f"All {plural(same, 'change')} equal in both captures{late}"
+        if without := facts.get("reconcile_without_key"):
+            return f"Nothing compared: {plural(without, 'change')} without a key; --infer-keys infers keys"
+        return "No changes to compare"
+    first, _, rest = wrong[0].partition(" ")
+    wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
+    return f"{'; '.join(wrong)}; {count(same)} equal{late}"
+
+
+def _why(what: str, facts: Facts) -> str:
+    """Why changes are missing or extra."""
+    from cdcwb.analysis.reconcile_reasons import tally_words
+
+    counts = facts.get(f"reconcile_{what}_by_reason")
+    return f": {tally_words(counts, what)}" if counts else ""
+
+
+def _history(facts: Facts) -> str:
+    number, table = facts["history_changes"], facts["history_table"]
+    if number is None:
+        return f"No row to follow: {f'no change of {visible(table)} has a key' if table else 'there are no changes'}"
+    row = f"{visible(table)} {visible(facts['history_key'], 80)}"
+    if not number:
+        return f"{row}: no changes in this capture"
+    said = [f"{row}: {plural(number, 'change')}"]
+    if facts["history_first"] is not None:
+        operation, at = facts["history_first"]
+        what = "inserted" if operation in (Operation.INSERT, Operation.REFRESH) else "first change"
+        said += [f"{what}{_at(at)}"]
+    if facts["history_last"] is not None and facts["history_last"] != facts["history_first"]:
+        operation, at = facts["history_last"]
+        gone = operation in (Operation.DELETE, Operation.TRUNCATE)
+        said += [f"{'now deleted' if gone else 'last change'}{_at(at)}"]
+    if facts["history_taken_back"]:
+        said += [f"{count(facts['history_taken_back'])} rolled back or undone"]
+    return ", ".join(said)
+
+
+def _at(time: str | None) -> str:
+    return "" if time is None else f" at {to_the_second(datetime.fromisoformat(time))}"
+
+
+def _lost(facts: Facts) -> int:
+    """Changes that are missing or extra although nothing explains it, or whose values differ."""
+    known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
+    return sum(counts.get(reason, 0) for counts in known if counts for reason in ("different_value", "unexplained"))
+
+
+_ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
+    "transactions": _transactions,
+    "change_masks": _change_masks,
+    "schema_drift": _schema_drift,
+    "event_log_xds": _event_log_xds,
+    "replay_and_reconcile": _replay_and_reconcile,
+    "history": _history,
+}
+
+_TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
+    "transactions": lambda facts: (0, facts["transactions"] and (facts["transactions_open"] or _incomplete(facts) > 0)),
+    "change_masks": lambda facts: (facts["mask_disagreements"], facts["updates_not_told"]),
+    "schema_drift": lambda facts: (
+        facts["drift_findings_by_severity"].get(Severity.ERROR),
+        facts["drift_findings_by_severity"].get(Severity.WARNING) or facts["rows_without_version"],
+    ),
+    "event_log_xds": lambda facts: (
+        facts.get("decisions_invalid"),
+        facts.get("decisions_needs_snapshot") or facts.get("decisions_left_out"),
+    ),
+    "replay_and_reconcile": lambda facts: (
+        facts["reconcile_different"] or _lost(facts),
+        any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "late")) or facts["replay_partial"],
+    ),
+    "history": lambda facts: (0, facts["history_changes"] is None),
+}
+"""Of the facts of each notebook: whether something is wrong, and whether something is incomplete or has changed."""

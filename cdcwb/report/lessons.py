@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from cdcwb.analysis.expected import FILE, actual, compare, read_expected, words
-from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, open_lesson
-from cdcwb.analysis.lesson_terms import delivery, positions, row_to_target
+from cdcwb.analysis.lesson import FORMATS, Event, Lesson, captures_of, delivery, open_lesson, positions, row_to_target
 from cdcwb.analysis.lesson_traps import traps
 from cdcwb.analysis.summary_text import Health, Tone
-from cdcwb.charts.log import log
 from cdcwb.charts.masks import bits
+from cdcwb.charts.timeline import log
 from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
 from cdcwb.report import show
-from cdcwb.report.bytes import show_record
 from cdcwb.report.facts import record
+from cdcwb.report.show import show_record
 from cdcwb.words import count, joined, plural, visible
 
 __all__ = ["Checked", "Lessons"]

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.summary_text import Health, health
+from cdcwb.errors import OptionError
+from cdcwb.formats import FORMATS
+from cdcwb.formats.options import as_list, nearest
+from cdcwb.formats.zones import parse_zone
 from cdcwb.report import show
-from cdcwb.report.parameters import Parameters
+from cdcwb.saved import SAVED
 from cdcwb.unique_names import unique_names
-from cdcwb.words import show_times_in
+from cdcwb.words import show_times_in, visible
 
 if TYPE_CHECKING:
-    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.together import Together
     from cdcwb.capture import Capture
 
-__all__ = ["SUMMARY", "Page", "look_at", "open_page"]
+__all__ = ["SHOWN", "SUMMARY", "THEMES", "Other", "Page", "Parameters", "check_parameters", "look_at", "open_page"]
+
 
 SUMMARY: Final = "summary.json"
 """The file beside the tables of a capture that was saved for reports: what is counted in each of them."""
@@ -52,7 +57,7 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     """
     import cdcwb
     from cdcwb.analysis.contents import readers
-    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.together import Together
 
     captures = {name: cdcwb.load(one.path, one.format, **one.options) for name, one in asked.captures.items()}
@@ -82,7 +87,7 @@ def look_at(
     """The same for a capture that is open. ``part`` (None: all of it) is what is looked at, ``limits`` what it leaves
     out, in words. ``others`` are looked at together with it."""
     from cdcwb.analysis.contents import readers
-    from cdcwb.analysis.snapshot import Snapshot
+    from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.together import Together
 
@@ -112,7 +117,7 @@ def _place_of(capture: Capture) -> str:
 
 def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
     """The first and the last time of a capture."""
-    first, last = (None if summary[name] is None else _time(summary[name]) for name in ("first_time", "last_time"))
+    first, last = (None if summary[name] is None else _time_of(summary[name]) for name in ("first_time", "last_time"))
     return first, last
 
 
@@ -127,5 +132,206 @@ def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
     return summarize(capture, whole=not asked.limits)
 
 
-def _time(text: str) -> datetime:
+def _time_of(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+THEMES = ("auto", "light", "dark")
+"""How a page looks; auto: as JupyterLab, or the reader's system, has it."""
+
+SHOWN = "shown.json"
+"""The file beside the tables of a capture that was saved for reports: which path they speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A further capture: ``path`` is what is opened, ``shown`` what the page calls it."""
+
+    path: str
+    format: str
+    options: dict[str, Any]
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What a notebook was asked for. ``path`` is absolute; times are aware; None and empty mean: no limit.
+
+    ``path`` is what is opened, ``shown`` what the page calls it: the same, but for a capture that was saved for several
+    reports. ``time_zone`` is the zone in which times are displayed. ``others`` are looked at together with it.
+    """
+
+    path: str
+    format: str
+    options: dict[str, Any]
+    tables: list[str]
+    time_from: datetime | None
+    time_to: datetime | None
+    folder: Path | None
+    limits: list[str] = field(default_factory=list)
+    """What was left out by ``tables`` and the times, in words; empty where the whole capture is looked at."""
+    shown: str = ""
+    time_zone: str = "UTC"
+    others: list[Other] = field(default_factory=list)
+    theme: str = "auto"
+
+    @property
+    def zone(self) -> tzinfo:
+        """The zone ``time_zone``."""
+        if self.time_zone == "UTC":
+            return UTC
+        found = parse_zone(self.time_zone)
+        return timezone(found) if isinstance(found, timedelta) else found
+
+    @property
+    def captures(self) -> dict[str, Other]:
+        """Everything that is looked at, by a name: that of the file or folder, with a number where it is not the
+        first of its name."""
+        listed = (Other(self.path, self.format, self.options, self.shown), *self.others)
+        names = unique_names((Path(one.shown).stem or "capture" for one in listed), separator="-")
+        return dict(zip(names, listed, strict=True))
+
+
+def check_parameters(
+    path: str,
+    format: str = "auto",
+    options: str | Mapping[str, Any] = "{}",
+    tables: list[str] | str | None = None,
+    time_from: str = "",
+    time_to: str = "",
+    folder: str = "",
+    time_zone: str = "UTC",
+    others: Sequence[str | Mapping[str, Any]] | str = (),
+    theme: str = "auto",
+    also: Sequence[Callable[[], object]] = (),
+) -> Parameters:
+    """The parameters of a notebook as its cell has them (plain texts and lists), understood. A list may be given as a
+    JSON text, as ``papermill -p tables '["shop.orders"]'`` gives it.
+
+    A relative ``path`` is looked for in the working folder and then beside the folder of the notebooks, so that the
+    examples open from wherever JupyterLab was started. ``options`` is a JSON object of reader options. Times are ISO
+    8601, UTC where they have no zone. ``time_zone``, for display, is an IANA name or an offset such as +08:00.
+    ``others`` are paths, or objects with ``path``, ``format`` and ``options``. ``theme`` is one of :data:`THEMES`.
+    ``also``: checks of a notebook's own parameters, which raise OptionError. Raises OptionError that names everything
+    that is wrong.
+    """
+    wrong: list[str] = []
+    found = _find(path, wrong)
+    begin, end = _time("time_from", time_from, wrong), _time("time_to", time_to, wrong)
+    if begin is not None and end is not None and begin > end:
+        wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
+    names = _tables(tables, wrong)
+    target = Path(folder).expanduser().absolute() if folder else None
+    if target is not None and target.exists() and not target.is_dir():
+        wrong.append(f"folder: '{visible(target, 400)}' is a file")
+    understood = _options(options, wrong)
+    further = _others(others, wrong)
+    if theme not in THEMES:
+        wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
+    if format not in ("", "auto", *FORMATS):
+        wrong.append(
+            f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
+        )
+    zone = _zone(time_zone, wrong)
+    for check in also:
+        try:
+            check()
+        except OptionError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise OptionError("; ".join(wrong))
+    limits = [f"tables {', '.join(names)}"] if names else []
+    limits += [f"from {begin.isoformat()}"] if begin is not None else []
+    limits += [f"to {end.isoformat()}"] if end is not None else []
+    return Parameters(
+        *(found, format or "auto", understood, names, begin, end, target, limits, _shown(found), zone, further, theme)
+    )
+
+
+def _others(others: Any, wrong: list[str]) -> list[Other]:
+    others = as_list(others)
+    if not isinstance(others, list | tuple):
+        wrong.append(f'others: expected a list of paths such as ["data"], found {visible(repr(others))}')
+        return []
+    found = []
+    for one in others:
+        given = one if isinstance(one, dict) else {"path": one}
+        unknown = sorted(set(given) - {"path", "format", "options"})
+        if unknown:
+            wrong.append(f"others: expected path, format and options, found {visible(', '.join(map(str, unknown)))}")
+        path = _find(given.get("path"), wrong, "others")
+        options = given.get("options", {})
+        understood = _options(options, wrong)
+        found.append(Other(path, str(given.get("format") or "auto"), understood, _shown(path) if path else ""))
+        if found[-1].format not in ("auto", *FORMATS):
+            wrong.append(
+                f"others: there is no format '{visible(found[-1].format)}'.{nearest(found[-1].format, FORMATS)}"
+            )
+    return found
+
+
+def _find(path: Any, wrong: list[str], name: str = "path") -> str:
+    if not isinstance(path, str) or not path:
+        wrong.append(f"{name}: name a file or folder")
+        return ""
+    given = Path(path).expanduser()
+    beside = Path(__file__).parents[2] / given
+    for place in (given.absolute(), beside):
+        if place.exists():
+            return str(place)
+    wrong.append(f"{name}: there is no file or folder '{visible(given.absolute(), 400)}'")
+    return ""
+
+
+def _shown(path: str) -> str:
+    """What a page calls a capture."""
+    note = Path(path) / SHOWN
+    saved = note.is_file() and (Path(path) / SAVED).is_file()
+    return str(json.loads(note.read_text(encoding="utf-8"))["path"]) if saved else path
+
+
+def _zone(text: Any, wrong: list[str]) -> str:
+    try:
+        parse_zone(text or "UTC")
+    except (OptionError, AttributeError, TypeError):
+        wrong.append(
+            "time_zone: expected an IANA name such as Europe/Berlin or an offset such as +08:00, "
+            f"found {visible(repr(text))}"
+        )
+    return str(text or "UTC").strip()
+
+
+def _options(text: str | Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
+    if isinstance(text, Mapping):
+        return dict(text)
+    try:
+        options = json.loads(text or "{}")
+    except (TypeError, ValueError) as error:
+        wrong.append(f"options: expected a JSON object, found {visible(repr(text))} ({error})")
+        return {}
+    if not isinstance(options, dict):
+        wrong.append(f"options: expected a JSON object, found {visible(repr(text))}")
+        return {}
+    return options
+
+
+def _tables(tables: Any, wrong: list[str]) -> list[str]:
+    names = as_list(tables)
+    if isinstance(names, list | tuple) and all(isinstance(name, str) and name for name in names):
+        return list(names)
+    if tables:
+        wrong.append(f'tables: expected a list of names such as ["shop.orders"], found {visible(repr(tables))}')
+    return []
+
+
+def _time(name: str, text: str, wrong: list[str]) -> datetime | None:
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        wrong.append(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {visible(repr(text))}")
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from cdcwb.analysis.marks import MARKS
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load, open_small
-from cdcwb.report.opening import SUMMARY
-from cdcwb.report.parameters import SHOWN
+from cdcwb.report.opening import SHOWN, SUMMARY
 from cdcwb.report.redact import check_known, redact
 from cdcwb.small import Small
 from cdcwb.spark.session import get_spark

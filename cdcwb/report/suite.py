@@ -24,11 +24,9 @@ from cdcwb.formats import Contents, examine, get_format
 from cdcwb.formats.folder import WRITTEN
 from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
-from cdcwb.report.facts import declared_facts, monitored
-from cdcwb.report.headlines import headline, is_answered, tone
-from cdcwb.report.html import Siblings, title_of, write_scripts
-from cdcwb.report.index import Entry, write_index
-from cdcwb.report.parameters import check_parameters
+from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
+from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scripts
+from cdcwb.report.opening import check_parameters
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
     Report,
@@ -46,7 +44,7 @@ from cdcwb.saved import saved_at
 from cdcwb.words import joined
 
 if TYPE_CHECKING:
-    from cdcwb.report.kernel import Kernel
+    from cdcwb.report.runner import Kernel
 
 __all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
@@ -125,7 +123,7 @@ def run_suite(
         for name, one in each.items():
             suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel, shared or folder))
         return _together(suites, folder, thresholds, chosen, [one.file for one in contents.files if one.format is None])
-    from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
+    from cdcwb.report.runner import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}

@@ -13,16 +13,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.views.bench import Bench
-from cdcwb.views.changes import Problems, Tables, When
-from cdcwb.views.masks import ChangedColumns, ChangedOverTime, Together
-from cdcwb.views.transactions import Concurrent, Timeline, TransactionTable, Unfinished
+from cdcwb.views.panels import (
+    ChangedColumns,
+    ChangedOverTime,
+    Concurrent,
+    Problems,
+    Tables,
+    Timeline,
+    Together,
+    TransactionTable,
+    Unfinished,
+    When,
+)
 from cdcwb.views.view import Panel, View
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
-    from cdcwb.views.pages.page import Page
-    from cdcwb.views.pages.sheet import Sheet
+    from cdcwb.views.pages.page import Page, Sheet
 
 __all__ = ["PAGES", "PageOf", "View", "Views"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from threading import RLock
 from time import monotonic
@@ -14,18 +16,28 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.index.bins import ONE_BY_ONE
-from cdcwb.index.changes import Changes
+from cdcwb.errors import CaptureError
+from cdcwb.index.changes import ONE_BY_ONE, Changes
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, source_of
+from cdcwb.report import show
+from cdcwb.spark.session import running_session
+from cdcwb.spark.tasks import running_tasks
 from cdcwb.words import count, duration, plural
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
 
-__all__ = ["Bench", "Follower"]
+__all__ = [
+    "Bench",
+    "Follower",
+    "making",
+]
+
 
 _NARROWING: Final = (*TIME, "transactions", "position_from", "position_to", "text")
 """The fields that bins do not answer exactly."""
@@ -135,7 +147,7 @@ class Bench:
 
     def prepare(self) -> None:
         """Make the index in the cell that is run, where it is missing: with progress, and a button that cancels it."""
-        from cdcwb.views.making import making
+        from cdcwb.views.bench import making
 
         with self.lock:
             if "everything" not in vars(self):
@@ -146,7 +158,7 @@ class Bench:
         """An explorer of the capture, which shows what is selected, and the record of the selection, from now on."""
         from cdcwb.explore.model import Explorer
         from cdcwb.explore.widget import ExplorerWidget
-        from cdcwb.views.making import making
+        from cdcwb.views.bench import making
         from cdcwb.views.view import is_live
 
         shows_progress = "source" not in vars(self) and is_live()
@@ -178,3 +190,74 @@ class Bench:
                 explorer.show(record)
         elif self.host is not None:
             self.host.explorer(record)
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+_QUIET: Final = 1.0
+"""Seconds that it may take before anything is shown."""
+
+_EMPTY: Final = {"text/plain": ""}
+_ABOUT: Final = {"cdcwb": show.NOTHING}
+
+
+@contextmanager
+def making(what: str) -> Iterator[None]:
+    """Show in the cell how far ``what`` is, once it takes longer than a second. Its button, and an interrupted kernel,
+    end the work of Spark, all of it where the session began meanwhile; raises CaptureError after the button."""
+    import ipywidgets
+    from IPython.display import display
+
+    text, bar = ipywidgets.Label(), ipywidgets.IntProgress(bar_style="info")
+    button = ipywidgets.Button(description="Cancel", icon="stop")
+    box = ipywidgets.HBox([text, bar, button])
+    session, tag = _session(), f"cdcwb-{uuid4().hex}"
+    finished, cancelled, shown = threading.Event(), threading.Event(), threading.Event()
+
+    def cancel(_button: Any = None) -> None:
+        cancelled.set()
+        late = None if session is not None else _session()
+        if session is not None:
+            session.interruptTag(tag)
+        elif late is not None:
+            late.interruptAll()
+
+    def watch() -> None:
+        began = monotonic()
+        while not finished.wait(_QUIET):
+            if not shown.is_set() and place is not None:
+                place.update(box)
+                shown.set()
+            done, total = running_tasks()
+            bar.value, bar.max = done, total or 1
+            tasks = f", {done} of {total} tasks" if total else ""
+            text.value = f"{what}: {duration(int(monotonic() - began) * 1_000_000)}{tasks}"
+
+    button.on_click(cancel)
+    place: Any = display(_EMPTY, raw=True, metadata=_ABOUT, display_id=True)  # type: ignore[no-untyped-call]
+    watcher = threading.Thread(target=watch, daemon=True, name="cdcwb-making")
+    watcher.start()
+    if session is not None:
+        session.addTag(tag)
+    try:
+        yield
+    except KeyboardInterrupt:
+        cancel()
+        raise
+    except Exception as reason:
+        if not cancelled.is_set():
+            raise
+        raise CaptureError(f"{what} was cancelled; run the cell again to start over") from reason
+    finally:
+        if session is not None:
+            session.removeTag(tag)
+        finished.set()
+        watcher.join()
+        if shown.is_set():
+            place.update(_EMPTY, raw=True, metadata=_ABOUT)
+        box.close()
+
+
+def _session() -> SparkSession | None:
+    """The Spark session; None where there is none. Does not import Spark."""
+    return running_session() if "pyspark" in sys.modules else None

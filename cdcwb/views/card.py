@@ -9,9 +9,9 @@ import numpy as np
 
 from cdcwb.analysis import indexed
 from cdcwb.report import show
-from cdcwb.report.headlines import headline
+from cdcwb.report.facts import headline
 from cdcwb.time_axis import time_of
-from cdcwb.views.transactions import overview
+from cdcwb.views.panels import overview
 from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, rounded, size, tally, to_the_second
 

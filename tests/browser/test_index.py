@@ -10,8 +10,7 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from cdcwb.report.html import now
-from cdcwb.report.index import Entry, write_index
+from cdcwb.report.html import Entry, now, write_index
 from tests.browser.chrome import errors, opened, requests, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\">"

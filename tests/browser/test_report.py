@@ -20,8 +20,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 import cdcwb_synth as synth
 from cdcwb.report import run_report
-from cdcwb.report.html import SIZE_LIMIT, now
-from cdcwb.report.index import Entry, write_index
+from cdcwb.report.html import SIZE_LIMIT, Entry, now, write_index
 from tests.browser.chrome import WAIT, errors, hovered, opened, requests, settled, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"

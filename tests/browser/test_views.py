@@ -26,7 +26,7 @@ CELLS = (
     "capture.view.transactions()",
     "capture.view.masks()",
     """from cdcwb import charts
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Sheet
 
 rows = capture.view.transactions.transactions().answers()["transactions"].rows[:5]
 sheet = Sheet("A page that Spark answered", capture.view.bench)

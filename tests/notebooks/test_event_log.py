@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb_synth as synth
-from cdcwb.analysis.event_log_given import read_settings, snapshot_files
+from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts, run_report
 from cdcwb.report.html import SIZE_LIMIT

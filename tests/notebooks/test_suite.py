@@ -13,8 +13,7 @@ import pytest
 
 from cdcwb.cli import main
 from cdcwb.report import notebook_path, run_suite
-from cdcwb.report.facts import declared_facts
-from cdcwb.report.headlines import headline, is_answered
+from cdcwb.report.facts import declared_facts, headline, is_answered
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.suite import Suite, members
 from cdcwb_synth import generate

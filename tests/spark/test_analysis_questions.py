@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdcwb import model
-from cdcwb.analysis import concurrency, contents, latency, sequence
+from cdcwb.analysis import concurrency, contents, integrity, transactions
 from cdcwb.analysis.chosen import Chosen, check_wanted
 from tests.changes import at, change, frame, tables, version
 
@@ -181,7 +181,7 @@ def waits(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_the_latency_of_changes_is_told_in_shares_of_a_hundred(waits: Any) -> None:
-    found, _ = latency.latency(waits)
+    found, _ = transactions.latency(waits)
     assert (found.known, found.all, found.negative) == (102, 103, 1)
     assert (found.least_us, found.most_us) == (-2_000_000, 99_000_000)
     ranked = sorted([-2_000_000, 0, 1, *[number * 1_000_000 for number in range(1, 100)]])
@@ -189,16 +189,16 @@ def test_the_latency_of_changes_is_told_in_shares_of_a_hundred(waits: Any) -> No
 
 
 def test_every_latency_is_in_one_bin(waits: Any) -> None:
-    found, _ = latency.latency(waits)
+    found, _ = transactions.latency(waits)
     bins = {row["bin"]: row["count"] for row in found.bins if row["count"]}
     assert bins == {"below 0": 1, "0": 1, "1 µs": 1, "1 s": 1, "2 s": 3, "5 s": 5, "10 s": 10, "20 s": 30, "50 s": 50}
     edges = [row["from_us"] for row in found.bins[1:]]
     assert edges == sorted(edges)
-    assert set(edges) <= set(latency.EDGES)
+    assert set(edges) <= set(transactions.EDGES)
 
 
 def test_the_slowest_table_comes_first(waits: Any) -> None:
-    found, _ = latency.latency(waits)
+    found, _ = transactions.latency(waits)
     assert [(row["table"], row["known"], row["most_us"]) for row in found.tables] == [
         ("shop.slow", 99, 99_000_000),
         ("shop.orders", 3, 1),
@@ -206,7 +206,7 @@ def test_the_slowest_table_comes_first(waits: Any) -> None:
 
 
 def test_transactions_take_from_begin_to_end(waits: Any) -> None:
-    _, found = latency.latency(waits)
+    _, found = transactions.latency(waits)
     assert (found.known, found.all, found.negative) == (5, 9, 1)
     assert (found.least_us, found.p50_us, found.most_us) == (-2_000_000, 6_000_000, 10_000_000)
     assert found.tables == []
@@ -214,15 +214,15 @@ def test_transactions_take_from_begin_to_end(waits: Any) -> None:
 
 def test_a_format_whose_changes_bear_no_time_tells_of_transactions_only(waits: Any) -> None:
     made = SimpleNamespace(**vars(waits) | {"format": "gbase8s"})
-    changes, transactions = latency.latency(made)
-    assert changes == latency.Latency()
-    assert transactions.known == 5
+    changes, found = transactions.latency(made)
+    assert changes == transactions.Latency()
+    assert found.known == 5
 
 
 def test_without_transactions_nothing_waits(spark: SparkSession, tmp_path: Path) -> None:
     empty = tables(spark, tmp_path, transactions=[], changes=[])
     empty.format = "idm-event-log"
-    assert latency.latency(empty) == (latency.Latency(), latency.Latency())
+    assert transactions.latency(empty) == (transactions.Latency(), transactions.Latency())
 
 
 # --- order of positions ----------------------------------------------------------------------------------------------
@@ -241,10 +241,10 @@ def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[st
 def order_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> Any:
     events = frame(spark, folder, "events", rows)
     made = SimpleNamespace(spark=spark, format=model.SEVERAL, headers=events, events=events)
-    whole = sequence.order(made)
+    whole = integrity.order(made)
     for piece in (10, 25):  # the answer does not hang on how the files are cut
-        assert sequence.order(made, piece) == whole
-    return whole, sequence.twice(made)
+        assert integrity.order(made, piece) == whole
+    return whole, integrity.twice(made)
 
 
 def test_steps_back_are_found_across_files_with_the_record_before(spark: SparkSession, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_steps_back_are_found_across_files_with_the_record_before(spark: SparkSe
     (place,) = order.places
     assert (place["file"], place["offset"], place["position"]) == ("/in/f1", 0, f"{6:016X}")
     assert (place["before_file"], place["before_offset"], place["before_position"]) == ("/in/f0", 20, f"{9:016X}")
-    assert twice == sequence.Twice(0, 0)
+    assert twice == integrity.Twice(0, 0)
 
 
 def test_a_position_that_stands_twice_is_no_step_back_but_is_told(spark: SparkSession, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_numbers_that_are_missing_are_counted_where_a_source_numbers(spark: Spar
     log = [event(1, number, None, format="idm-event-log") | {"position": f"{number:019d}"} for number in (1, 2, 9)]
     rows = [*map(message, (4, 5, 8, 8)), *log, event(2, 0, 7)]
     made = SimpleNamespace(spark=spark, format=model.SEVERAL, headers=frame(spark, tmp_path, "events", rows))
-    assert sequence.missing_numbers(made) == [
+    assert integrity.missing_numbers(made) == [
         {"stream": "", "numbering": "record_id", "first": 1, "last": 9, "there": 3, "missing": 6},
         {"stream": "/in/f0, partition 3", "numbering": "offset", "first": 4, "last": 8, "there": 3, "missing": 2},
     ]
@@ -351,7 +351,7 @@ def test_gaps_are_the_problems_that_tell_of_them(spark: SparkSession, tmp_path: 
     problem = {"severity": "warning", "code": "gap", "sentence": "1 of 4 is missing"}
     rows = [problem | {"file": "b", "offset": 1}, problem | {"file": "a", "offset": 9}, problem | {"code": "clock"}]
     made = SimpleNamespace(problems=frame(spark, tmp_path, "problems", rows))
-    assert [(row["file"], row["offset"]) for row in sequence.gaps(made)] == [("a", 9), ("b", 1)]
+    assert [(row["file"], row["offset"]) for row in integrity.gaps(made)] == [("a", 9), ("b", 1)]
 
 
 # --- contents --------------------------------------------------------------------------------------------------------

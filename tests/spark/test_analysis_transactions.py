@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 from cdcwb import model
-from cdcwb.analysis import problems
+from cdcwb.analysis import integrity
 from cdcwb.analysis import transactions as ask
-from cdcwb.analysis.snapshot import Snapshot
+from cdcwb.analysis.frames import Snapshot
 from cdcwb.errors import OptionError
 from cdcwb.time_axis import TimeAxis
 
@@ -105,7 +105,7 @@ def capture(spark: SparkSession) -> SimpleNamespace:
         transactions=frame(TRANSACTIONS, model.TRANSACTIONS),
         changes=frame(CHANGES, model.CHANGES),
         change_headers=frame(CHANGES, model.CHANGES),
-        problems=frame(PROBLEMS, model.PROBLEMS),
+        integrity=frame(PROBLEMS, model.PROBLEMS),
     )
 
 
@@ -194,7 +194,7 @@ def test_committed_transactions_that_are_not_whole_are_unfinished_and_say_what_i
 
     lacking = SimpleNamespace(
         transactions=frame(TRANSACTIONS + more, model.TRANSACTIONS),
-        problems=frame([*PROBLEMS, gap, other], model.PROBLEMS),
+        integrity=frame([*PROBLEMS, gap, other], model.PROBLEMS),
     )
     assert [(row["transaction_id"][0], row["missing"]) for row in ask.unfinished(lacking)] == [
         ("5", "no begin"),
@@ -247,7 +247,7 @@ def test_undone_changes_are_found_with_their_span_and_tables(capture: Any) -> No
 
 def test_problems_are_told_worst_first_with_the_first_of_each(capture: Any) -> None:
     found = [
-        (r["code"], r["problems"], r["transactions"], r["sentence"], r["offset"]) for r in problems.by_code(capture)
+        (r["code"], r["problems"], r["transactions"], r["sentence"], r["offset"]) for r in integrity.by_code(capture)
     ]
     assert found == [
         ("malformed", 1, 0, "bytes", 0),
@@ -257,7 +257,7 @@ def test_problems_are_told_worst_first_with_the_first_of_each(capture: Any) -> N
 
 
 def test_places_of_problems_keep_every_digit_of_their_offset(capture: Any) -> None:
-    found = [(row["sentence"], row["offset"]) for row in problems.worst(capture, 4)]
+    found = [(row["sentence"], row["offset"]) for row in integrity.worst(capture, 4)]
     assert found == [("bytes", 0), ("of no place", None), ("first", 5), ("second", BIG)]
 
 

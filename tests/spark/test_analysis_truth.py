@@ -21,7 +21,7 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.analysis import concurrency, contents, latency, sequence
+from cdcwb.analysis import concurrency, contents, integrity, transactions
 from cdcwb.analysis import transactions as ask
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def shares(values: list[int]) -> list[int]:
 
 
 def test_latencies_are_those_of_the_truth(made: Made) -> None:
-    waited, lasted = latency.latency(made.capture)
+    waited, lasted = transactions.latency(made.capture)
     committed = [row for row in made.truth("changes") if row["committed_at"] is not None]
     of_changes = [
         (row["committed_at"] - row["changed_at"]) // MICROSECOND for row in committed if row["changed_at"] is not None
@@ -146,7 +146,7 @@ def test_latencies_are_those_of_the_truth(made: Made) -> None:
 
 
 def test_positions_rise_but_where_rows_were_shuffled(made: Made) -> None:
-    order = sequence.order(made.capture)
+    order = integrity.order(made.capture)
     assert order.records > 0
     if made.format == "idm-event-log":
         numbers = record_ids(made)
@@ -165,7 +165,7 @@ def test_positions_rise_but_where_rows_were_shuffled(made: Made) -> None:
 
 
 def test_positions_that_stand_twice_are_those_that_were_repeated(made: Made) -> None:
-    twice = sequence.twice(made.capture)
+    twice = integrity.twice(made.capture)
     known = Counter(row["position"] for row in made.truth("changes") if row["position"] is not None)
     repeated = {position: number for position, number in known.items() if number > 1}
     if made.format == "idm-event-log":  # the rows of a statement are one change
@@ -176,7 +176,7 @@ def test_positions_that_stand_twice_are_those_that_were_repeated(made: Made) -> 
 
 
 def test_numbers_that_are_missing_are_those_that_were_left_out(made: Made) -> None:
-    found = sequence.missing_numbers(made.capture)
+    found = integrity.missing_numbers(made.capture)
     if made.format == "idm-event-log":
         numbers = set(record_ids(made))
         (row,) = found
@@ -225,7 +225,7 @@ def test_files_in_the_wrong_order_are_one_step_back(spark: SparkSession, tmp_pat
     wrong.mkdir()
     shutil.copy(second, wrong / "a.bin")
     shutil.copy(first, wrong / "b.bin")
-    order = sequence.order(cdcwb.load(wrong))
+    order = integrity.order(cdcwb.load(wrong))
     (place,) = order.places
     assert (Path(place["file"]).name, Path(place["before_file"]).name) == ("b.bin", "a.bin")
     assert place["position"] < place["before_position"]
@@ -237,9 +237,9 @@ def test_a_file_that_is_there_twice_is_told_position_by_position(spark: SparkSes
     synth.generate("qlik-kafka", changes=200, seed=5, to=tmp_path / "made", tables=1, all_types=False, partitions=1)
     (file,) = (path for path in (tmp_path / "made" / "capture").rglob("*") if path.is_file())
     shutil.copy(file, file.with_name(f"z-{file.name}"))
-    order, twice = (ask_of(cdcwb.load(tmp_path / "made" / "capture")) for ask_of in (sequence.order, sequence.twice))
+    order, twice = (ask_of(cdcwb.load(tmp_path / "made" / "capture")) for ask_of in (integrity.order, integrity.twice))
     assert order.steps_back == 0  # each of the two rises
     assert [stream["records"] for stream in order.streams] == [twice.positions] * 2
     assert twice.positions == twice.surplus > 100
-    assert len(twice.places) == sequence.PLACES
+    assert len(twice.places) == integrity.PLACES
     assert {Path(row["again_file"]).name for row in twice.places} == {f"z-{file.name}"}

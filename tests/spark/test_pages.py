@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb.analysis.row_life import value_text
+from cdcwb.analysis.replay import value_text
 from cdcwb.errors import OptionError
 from cdcwb.report import show
-from cdcwb.report.headlines import headline
+from cdcwb.report.facts import headline
 from cdcwb.views.pages import EventLog, History, Replay
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Sheet
 from tests.reports import DATA
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from cdcwb.analysis.alike import Rules
 from cdcwb.analysis.reconcile import reconcile
-from cdcwb.analysis.replay_page import difference_rows
+from cdcwb.analysis.replay import difference_rows
 from cdcwb.errors import OptionError
 from cdcwb.report.show import records
 from tests.changes import at, change, tables

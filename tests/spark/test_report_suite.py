@@ -18,7 +18,7 @@ import cdcwb
 from cdcwb import model
 from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
-from cdcwb.report.parameters import check_parameters
+from cdcwb.report.opening import check_parameters
 from cdcwb.report.prepare import keep
 from cdcwb.report.redact import REDACTED, Redacted, Target, targets
 

@@ -13,7 +13,7 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.analysis.snapshot import Snapshot
+from cdcwb.analysis.frames import Snapshot
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
 from cdcwb.spark.known import Known, known_tables

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 import cdcwb
 from cdcwb.analysis import indexed
-from cdcwb.index.bins import binned
-from cdcwb.index.changes import Changes
+from cdcwb.index.changes import Changes, binned
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection, selected_changes
 from cdcwb.index.source import Source, source_of

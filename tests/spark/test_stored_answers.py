@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb.analysis import concurrency, contents, latency, masks, order, problems, sequence
+from cdcwb.analysis import concurrency, contents, export, integrity, masks, transactions
 from cdcwb.analysis import transactions as ask
-from cdcwb.analysis.frames import stored_rows
-from cdcwb.analysis.snapshot import Snapshot
+from cdcwb.analysis.frames import Snapshot, stored_rows
 from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
@@ -29,21 +28,21 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "histogram": lambda capture: ask.histogram(capture, TimeAxis(*ends(capture))),
     "concurrency": lambda capture: concurrency.over_time(capture, *ends(capture)),
     "in_log": concurrency.in_log,
-    "latency": latency.latency,
-    "order": sequence.order,
-    "twice": sequence.twice,
-    "missing_numbers": sequence.missing_numbers,
-    "gaps": lambda capture: [row["sentence"] for row in sequence.gaps(capture, 1000)],
-    "problems": problems.by_code,
-    "worst": lambda capture: problems.worst(capture, 1000),
+    "latency": transactions.latency,
+    "order": integrity.order,
+    "twice": integrity.twice,
+    "missing_numbers": integrity.missing_numbers,
+    "gaps": lambda capture: [row["sentence"] for row in integrity.gaps(capture, 1000)],
+    "problems": integrity.by_code,
+    "worst": lambda capture: integrity.worst(capture, 1000),
     "changed": masks.changed,
     "told": masks.told,
     "masks": lambda capture: masks.masks(capture, 1000),
     "mask axis": masks.axis,
     "disagreements": masks.disagreements,
-    "table_versions": lambda capture: order.listed(capture, "table_versions"),
+    "table_versions": lambda capture: export.listed(capture, "table_versions"),
     "done": lambda capture: contents.done(capture, *ends(capture)) if ends(capture)[0] else None,
-    "detected": lambda capture: order.listed(capture, "detected"),
+    "detected": lambda capture: export.listed(capture, "detected"),
 }
 
 

@@ -15,8 +15,7 @@ from cdcwb.analysis.summary import summarize
 from cdcwb.analysis.together import Together
 from cdcwb.analysis.transactions import overview
 from cdcwb.errors import OptionError
-from cdcwb.report.opening import SUMMARY, open_page
-from cdcwb.report.parameters import check_parameters
+from cdcwb.report.opening import SUMMARY, check_parameters, open_page
 from cdcwb.report.prepare import keep
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cdcwb.analysis.continuing import Statement, renames, told_by
+from cdcwb.analysis.version_order import Statement, renames, told_by
 
 
 def statement(text: str, position: str = "1") -> Statement:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cdcwb.analysis.drift_page import chosen, names_of, profile_rows
-from cdcwb.analysis.profiles import profile_of
+from cdcwb.analysis.drift import chosen, names_of, profile_rows
+from cdcwb.analysis.misaligned import profile_of
 from cdcwb.analysis.version_order import Version
 from cdcwb.errors import OptionError
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.analysis import concurrency, latency
+from cdcwb.analysis import concurrency
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import added
-from cdcwb.index.transactions import Transactions
+from cdcwb.index.changes import Transactions
 from cdcwb.model import TRANSACTIONS, Completeness
 from cdcwb.time_axis import micros, time_of
 
@@ -230,15 +230,15 @@ def waiting(rows: list[tuple[str | None, int | None]]) -> pa.RecordBatch:
     )
 
 
-@pytest.mark.parametrize("kept", [latency.KEPT, 20])
+@pytest.mark.parametrize("kept", [ask.KEPT, 20])
 @given(rows=LATENCIES, how=SOME)
 def test_latencies_are_counted(kept: int, rows: list[tuple[str | None, int | None]], how: random.Random) -> None:
     edges = sorted({0, len(rows), *(how.randrange(len(rows) + 1) for _ in range(3))})
     parts = [waiting(rows[low:high]) for low, high in pairwise(edges)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(latency, "KEPT", kept)
-        answer = fold(parts, latency.counted, latency.merged_counts, how)
-        found, again = latency.latencies(answer), latency.latencies(latency.counted(waiting(rows)))
+        patch.setattr(ask, "KEPT", kept)
+        answer = fold(parts, ask.counted_latencies, ask.merged_counts, how)
+        found, again = ask.latencies(answer), ask.latencies(ask.counted_latencies(waiting(rows)))
     assert found == again, "in any order"
     for one, tables in zip(found, (("a", "b"), (None,)), strict=True):
         mine = [us for table, us in rows if table in tables]
@@ -252,7 +252,7 @@ def test_latencies_are_counted(kept: int, rows: list[tuple[str | None, int | Non
                 exact = known[ceil(share * len(known)) - 1]
                 assert value in known
                 assert exact <= value <= exact + abs(exact) * one.longer
-        bins = Counter(bisect(latency.EDGES, us) for us in known)
+        bins = Counter(bisect(ask.EDGES, us) for us in known)
         assert [row["count"] for row in one.bins if row["count"]] == [bins[number] for number in sorted(bins)]
     assert {row["table"]: row["known"] for row in found[0].tables} == Counter(
         table for table, us in rows if table is not None and us is not None
@@ -262,9 +262,9 @@ def test_latencies_are_counted(kept: int, rows: list[tuple[str | None, int | Non
 def test_the_memory_of_latencies_is_bounded() -> None:
     us = np.random.default_rng(1).integers(1, 10**10, 200_000)
     rows = waiting([("a", int(one)) for one in us])
-    answer = latency.counted(rows)
-    assert len(answer.rows) <= latency.KEPT
-    changes, _ = latency.latencies(answer)
+    answer = ask.counted_latencies(rows)
+    assert len(answer.rows) <= ask.KEPT
+    changes, _ = ask.latencies(answer)
     ranked = np.sort(us)
     for share, value in ((0.5, changes.p50_us), (0.95, changes.p95_us), (0.99, changes.p99_us)):
         exact = int(ranked[ceil(share * len(ranked)) - 1])

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.avro_types import AvroType, avro_type, holds, reads
 from cdcwb.analysis.versions import (
+    AvroType,
     Rule,
+    avro_type,
     candidates,
     compatibility,
     differences,
     former_names,
+    holds,
+    reads,
     side_by_side,
 )
 from cdcwb.model import Severity

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from cdcwb.analysis import change_counts, indexed
-from cdcwb.index.bins import WIDTHS, binned, counted, merged
-from cdcwb.index.changes import Changes
+from cdcwb.index.changes import WIDTHS, Changes, binned, counted, merged
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
@@ -100,7 +99,7 @@ def test_counts_of_parts_make_the_count_of_all(source: Source) -> None:
 
 
 def test_bins_grow_until_there_are_few_enough_rows(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcwb.index.bins._CHUNK", 900)
+    monkeypatch.setattr("cdcwb.index.changes._CHUNK", 900)
     fine, narrow = binned(source.changes)
     coarse, wide = binned(source.changes, rows=1_000)
     assert narrow in WIDTHS

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.analysis import change_counts as ask
-from cdcwb.index.headers import Headers, headers_of
+from cdcwb.index.columns import Headers, headers_of
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.time_axis import TimeAxis, micros
 

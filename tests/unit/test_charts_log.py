@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdcwb.charts.log import log
+from cdcwb.charts.timeline import log
 from cdcwb.model import Kind
 
 

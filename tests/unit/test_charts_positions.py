@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.charts.positions import PositionScale
+from cdcwb.charts.spans import PositionScale
 
 WORDS = st.lists(st.integers(0, 2**64 - 1).map(lambda n: f"{n:016X}"), min_size=1, max_size=30)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cdcwb.report
-from cdcwb.analysis.row_life import key_text, parse_key, told, value_text
+from cdcwb.analysis.replay import key_text, parse_key, told, value_text
 from cdcwb.cli import main
 from cdcwb.cli.history import _print, json_line
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis import event_log_words as words
+from cdcwb.analysis import event_log_page as words
 from cdcwb.analysis.event_log_page import evenly
 from cdcwb.xds import Settings
 

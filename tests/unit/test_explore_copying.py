@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cdcwb import xds
-from cdcwb.explore.copying import COPIES, as_hex, as_json, change_of, redo, undo
 from cdcwb.explore.records import Record
+from cdcwb.explore.views import COPIES, as_hex, as_json, change_of, redo, undo
 from cdcwb.formats.base import Field
 from cdcwb.model import EVENTS
 

@@ -16,9 +16,8 @@ import pytest
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
-from cdcwb.explore.places import find
-from cdcwb.index.build import build_index
-from cdcwb.index.places import Index, open_index
+from cdcwb.explore.records import find
+from cdcwb.index.places import Index, build_index, open_index
 from cdcwb.index.source import Source, cached, open_source
 from tests.explore_captures import DATA, saved
 

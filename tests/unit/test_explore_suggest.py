@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdcwb.explore import suggest
+from cdcwb.explore import terms
 from cdcwb.explore.filters import FilterError, parse, tokens
 from cdcwb.explore.model import Explorer
-from cdcwb.explore.suggest import chosen_in, clause, completions, hint, values_of, with_clause
+from cdcwb.explore.terms import chosen_in, clause, completions, hint, values_of, with_clause
 from cdcwb.explore.views import row_view
 from cdcwb.index.columns import Codes, Column, Numbers, Times
 from tests.explore_captures import DATA, explorer_of, saved
@@ -72,7 +72,7 @@ def test_what_a_filter_asks_of_a_column_is_known_where_it_is_one_value() -> None
 
 def test_a_filter_is_read_once_for_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(suggest, "tokens", lambda line: read.append(line) or tokens(line))
+    monkeypatch.setattr(terms, "tokens", lambda line: read.append(line) or tokens(line))
     chosen_in('table == "a"', ("table", "operation", "outcome", "problem"))
     assert read == ['table == "a"']
 

@@ -13,8 +13,8 @@ from cdcwb.charts import theme
 from cdcwb.index.source import Source, open_source
 from cdcwb.report import show
 from cdcwb.views.bench import Bench
-from cdcwb.views.leads import records_of
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Sheet
+from cdcwb.views.view import records_of
 from tests.saved_capture import write_saved
 
 

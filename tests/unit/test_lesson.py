@@ -9,8 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.analysis import lesson as module
-from cdcwb.analysis.lesson import FORMATS, NOT_CAPTURED, Lesson, captures_of, open_lesson
-from cdcwb.analysis.lesson_terms import delivery, positions, row_to_target
+from cdcwb.analysis.lesson import (
+    FORMATS,
+    NOT_CAPTURED,
+    Lesson,
+    captures_of,
+    delivery,
+    open_lesson,
+    positions,
+    row_to_target,
+)
 from cdcwb.errors import CaptureError
 from cdcwb.model import Kind
 from cdcwb_synth import generate

@@ -13,9 +13,9 @@ import pytest
 
 from cdcwb.errors import CaptureError
 from cdcwb.report import check_parameters
-from cdcwb.views import making as module
-from cdcwb.views.making import making
-from cdcwb.views.pages.explore import Explore
+from cdcwb.views import bench as module
+from cdcwb.views.bench import making
+from cdcwb.views.pages.capture import Explore
 from tests.saved_capture import write_saved
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.report.facts import MIME
-from cdcwb.views.pages.page import Page
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Page, Sheet
 
 WHAT, VERDICT = "A made-up capture.", "Issues found: 1 error."
 BEGUN = {"drift_findings_by_rule": {"column_added": 1}, "rows_without_version": []}

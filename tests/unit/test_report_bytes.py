@@ -10,7 +10,7 @@ import pytest
 
 from cdcwb.analysis.lesson import FORMATS, open_lesson
 from cdcwb.formats.base import Field
-from cdcwb.report.bytes import MOST_BYTES, MOST_FIELDS, parts, record_html
+from cdcwb.report.show import MOST_BYTES, MOST_FIELDS, parts, record_html
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from cdcwb.report import notebooks
-from cdcwb.report.facts import declared_facts
-from cdcwb.report.headlines import headline, is_answered, tone
+from cdcwb.report.facts import declared_facts, headline, is_answered, tone
 
 TRANSACTIONS: dict[str, Any] = {
     "changes": 900,

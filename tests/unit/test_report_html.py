@@ -15,8 +15,7 @@ import pytest
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME
-from cdcwb.report.html import SIZE_LIMIT, Page, Siblings, page, title_of, write_scripts, write_whole
-from cdcwb.report.index import Entry, write_index
+from cdcwb.report.html import SIZE_LIMIT, Entry, Page, Siblings, page, title_of, write_index, write_scripts, write_whole
 from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"

@@ -10,7 +10,7 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.report import check_parameters
-from cdcwb.report.parameters import SHOWN
+from cdcwb.report.opening import SHOWN
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:

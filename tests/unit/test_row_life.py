@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdcwb.analysis.replay_page import life_rows, state_rows, value_rows
-from cdcwb.analysis.row_life import states
+from cdcwb.analysis.replay import life_rows, state_rows, states, value_rows
 
 
 def made(operation: str, image: dict[str, str | None] | None, *differences: Any, back: bool = False) -> dict[str, Any]:

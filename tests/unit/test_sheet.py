@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Sheet
 
 
 def test_the_frame_of_captured_columns_has_their_names() -> None:

@@ -21,7 +21,7 @@ from cdcwb.live.following import Status
 from cdcwb.time_axis import time_of
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
-from cdcwb.views.transactions import Timeline
+from cdcwb.views.panels import Timeline
 from cdcwb.views.view import State, View, is_live
 from cdcwb.views.widget import PageWidget, page
 from tests.saved_capture import write_saved

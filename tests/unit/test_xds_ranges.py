@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdcwb.analysis.ranges import from_start, part_of
+from cdcwb.analysis.frames import from_start, part_of
 from cdcwb.cli import main
 from cdcwb.spark import session
 

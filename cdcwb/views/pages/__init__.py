@@ -1,12 +1,10 @@
 """The pages of the notebooks: the questions of each, as panels."""
 
-from cdcwb.views.pages.capture import CapturePage
+from cdcwb.views.pages.capture import CapturePage, Explore
 from cdcwb.views.pages.drift import Drift
 from cdcwb.views.pages.event_log import EventLog
-from cdcwb.views.pages.explore import Explore
-from cdcwb.views.pages.history import History
 from cdcwb.views.pages.masks import Masks
-from cdcwb.views.pages.replay import Replay
+from cdcwb.views.pages.replay import History, Replay
 from cdcwb.views.pages.transactions import Transactions
 
 __all__ = ["CapturePage", "Drift", "EventLog", "Explore", "History", "Masks", "Replay", "Transactions"]

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
-from cdcwb.analysis import drift_page as ask
+from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, newest_schema, steps_between
 from cdcwb.analysis.misaligned import values
 from cdcwb.analysis.versions import side_by_side
 from cdcwb.report import show
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.words import count, plural, tally
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Drift(Page):
     """Versions of tables, the steps between them, and values under the wrong columns.
 
     ``table``: the one whose steps are shown column by column (empty: all). ``old_version``, ``new_version``: compare
-    these two; both empty: every step between neighbours. See :func:`cdcwb.analysis.drift_page.chosen`.
+    these two; both empty: every step between neighbours. See :func:`cdcwb.analysis.drift.chosen`.
     """
 
     title: ClassVar[str] = "Schema drift"

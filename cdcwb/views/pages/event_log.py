@@ -7,16 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from cdcwb import charts
-from cdcwb.analysis import event_log_words as words
-from cdcwb.analysis import problems
-from cdcwb.analysis.change_page import page_of
-from cdcwb.analysis.event_log_given import read_settings, snapshot_files
+from cdcwb.analysis import event_log_page as words
+from cdcwb.analysis import integrity
+from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
+from cdcwb.analysis.xds_changes import page_of
 from cdcwb.formats.options import as_bool
 from cdcwb.report import show
 from cdcwb.report import xml as beside
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.words import count, plural
 from cdcwb.xds.changes import NO_KEY
 
@@ -39,7 +38,7 @@ class EventLog(Page):
     ``snapshot``: what the tables hold now, a JSON object of table and file, or a folder with a file for each table;
     ``auto``: the folder NAME.snapshot beside the capture. ``infer_keys``: tables of other captures without a key get an
     inferred one. ``driver_user``, ``as_of``, ``batch_size`` and ``settings``
-    are those of :func:`cdcwb.analysis.event_log_given.read_settings`.
+    are those of :func:`cdcwb.analysis.event_log.read_settings`.
     """
 
     title: ClassVar[str] = "Event log and XDS"
@@ -240,14 +239,14 @@ class EventLog(Page):
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
         """What was wrong, by code, and where."""
-        codes, shown = problems.by_code(self.capture), self.asked.shown
+        codes, shown = integrity.by_code(self.capture), self.asked.shown
         sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
         headings = {"severity": "severity", "code": "code", "problems": "problems", "sentence": "for example"}
         sheet.table(codes, headings | {"file": "first in", "offset": "at offset"}, folder=shown)
         if codes:
             headings = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
             headings |= {"file": "file", "offset": "offset"}
-            places = problems.worst(self.capture, 30)
+            places = integrity.worst(self.capture, 30)
             sheet.table(places, headings, total=self.summary["problems"], folder=shown)
 
     @panel("Publisher settings")

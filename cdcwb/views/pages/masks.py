@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 from cdcwb import charts
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.mask_bits import Drawn, draw
-from cdcwb.analysis.order import listed
+from cdcwb.analysis.export import listed
+from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.report import show
-from cdcwb.views.masks import ChangedOverTime, Together
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.views.pages.sheet import Sheet
+from cdcwb.views.pages.page import Page, Sheet, panel
+from cdcwb.views.panels import ChangedOverTime, Together
 from cdcwb.words import count, joined, plural, tally
 
 __all__ = ["Masks"]

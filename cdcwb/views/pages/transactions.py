@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
-from cdcwb.analysis import concurrency, latency, problems, sequence
+from cdcwb.analysis import concurrency, integrity, transactions
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.chosen import Wanted, check_wanted, narrowed
 from cdcwb.analysis.contents import short_names
 from cdcwb.report import show
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.views.pages.sheet import Sheet
-from cdcwb.views.transactions import Concurrent, Timeline
+from cdcwb.views.pages.page import Page, Sheet, panel
+from cdcwb.views.panels import Concurrent, Timeline
 from cdcwb.words import count, duration, joined, moment, plural, tally
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ class Transactions(Page):
     @panel("Commit latency")
     def latency(self, sheet: Sheet) -> None:
         """How long changes waited for their commit, and how long transactions lasted."""
-        waited, lasted = latency.latency(self.capture)
+        waited, lasted = transactions.latency(self.capture)
         heads = {
             "what": "of",
             "known": "known",
@@ -242,7 +241,7 @@ class Transactions(Page):
     @panel("Positions")
     def positions(self, sheet: Sheet) -> None:
         """Steps back: where positions do not rise along a stream."""
-        order = sequence.order(self.capture)
+        order = integrity.order(self.capture)
         heads = {
             "stream": "stream",
             "format": "format",
@@ -272,7 +271,7 @@ class Transactions(Page):
     @panel("Duplicates and shared positions")
     def repeated(self, sheet: Sheet) -> None:
         """Records that share a position: duplicates, and others."""
-        double = sequence.twice(self.capture)
+        double = integrity.twice(self.capture)
         heads = {
             "position": "position",
             "what": "what",
@@ -300,7 +299,7 @@ class Transactions(Page):
     def missing(self, sheet: Sheet) -> None:
         """What the source's own numbering shows to be missing."""
         total = next((one["count"] for one in self.summary["problems_by_code"] if one["code"] == "gap"), 0)
-        gaps = sequence.gaps(self.capture) if total else []
+        gaps = integrity.gaps(self.capture) if total else []
         heads = {"sentence": "gap", "file": "file", "offset": "offset", "transaction_id": "transaction"}
         sheet.table(
             gaps,
@@ -309,7 +308,9 @@ class Transactions(Page):
             none="No gap shows inside a transaction.",
             folder=self.asked.shown,
         )
-        numbers = [] if self.asked.limits else [row for row in sequence.missing_numbers(self.capture) if row["missing"]]
+        numbers = (
+            [] if self.asked.limits else [row for row in integrity.missing_numbers(self.capture) if row["missing"]]
+        )
         numbers = [{**row, "stream": row["stream"].rpartition("/")[2] or "the log"} for row in numbers]
         heads = {"stream": "stream", "numbering": "numbers", "first": "from", "last": "to", "there": "there"}
         if numbers:
@@ -391,7 +392,7 @@ class Transactions(Page):
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
         """What was wrong, by code, and where."""
-        codes = problems.by_code(self.capture) if self.summary["problems"] else []
+        codes = integrity.by_code(self.capture) if self.summary["problems"] else []
         sheet.table(
             codes,
             {"severity": "severity", "code": "code", "problems": "problems", "transactions": "transactions"}
@@ -402,7 +403,7 @@ class Transactions(Page):
         sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
         if codes:
             sheet.table(
-                problems.worst(self.capture, 30),
+                integrity.worst(self.capture, 30),
                 {
                     "severity": "severity",
                     "code": "code",

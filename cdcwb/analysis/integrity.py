@@ -1,21 +1,10 @@
-"""Positions that do not rise as they should: positions out of order, positions that several records have, and missing
-numbers.
-
-What has to rise is a stream: the log of a GBase 8s or GoldenGate capture across its files, the record ids of an event
-log, a partition of a topic, the rows of a change table. Not compared are records whose position says something else:
-that of a rollback to a savepoint (how far it goes back), that of an idle marker, and a before image that shares its
-number with the after image by design (change tables).
-
-Each question is a pair of functions: the answer for a group of records (a piece of a file, some positions, some
-numbers), and several answers as one. Spark calls the first for each group; events that are stored, and not very many,
-are one group in this process.
-"""
+"""Questions about the problems of a capture: by code, and one by one."""
 
 from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, pairwise
@@ -25,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import NO_TABLE, stored_rows
-from cdcwb.analysis.problems import first_problems
+from cdcwb.analysis.frames import NO_TABLE, rows_of, stored_rows
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.base import Pairing
-from cdcwb.index.bins import ONE_BY_ONE
-from cdcwb.index.headers import table_labels
-from cdcwb.model import EVENTS, SEVERAL, Kind, OffsetUnit, Problem
-from cdcwb.spark.folding import folded_by, prepared
+from cdcwb.index.changes import ONE_BY_ONE
+from cdcwb.index.columns import table_labels
+from cdcwb.model import EVENTS, PROBLEMS, SEVERAL, Kind, OffsetUnit, Problem, Severity
+from cdcwb.spark.folding import folded, folded_by, prepared
 from cdcwb.spark.stored import Stored, joined
 
 if TYPE_CHECKING:
@@ -40,7 +28,95 @@ if TYPE_CHECKING:
 
     from cdcwb.analysis.frames import Tables
 
-__all__ = ["PLACES", "Order", "Twice", "gaps", "missing_numbers", "order", "twice"]
+__all__ = [
+    "PLACES",
+    "Order",
+    "Twice",
+    "by_code",
+    "first_problems",
+    "gaps",
+    "missing_numbers",
+    "order",
+    "twice",
+    "worst",
+]
+
+
+_CODE: Final = ["severity", "code"]
+_PLACE: Final = ("sentence", "file", "offset")
+_RANKS: Final = pa.array([*Severity], pa.string())
+
+Record = dict[str, Any]
+
+
+def by_code(capture: Tables) -> list[Record]:
+    """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (how many they touch), and
+    one of them: ``sentence``, ``file``, ``offset`` of the first in file and offset."""
+    rows = rows_of(capture, "problems", [*_CODE, *_PLACE, "transaction_id"])
+    firsts, numbers = folded(rows, lambda batch: _merged([_counted(batch)]), _merged)
+    of_code = numbers.group_by(_CODE, use_threads=False).aggregate([("problems", "sum"), ("transaction_id", "count")])
+    counts = {(row["severity"], row["code"]): row for row in of_code.to_pylist()}
+    found = []
+    for first in firsts.to_pylist():
+        mine = counts[first["severity"], first["code"]]
+        told = {"problems": mine["problems_sum"], "transactions": mine["transaction_id_count"]}
+        found.append({**{name: first[name] for name in _CODE}, **told, **{name: first[name] for name in _PLACE}})
+    ranks = _RANKS.to_pylist()
+    return sorted(found, key=lambda row: (ranks.index(row["severity"]), -row["problems"], row["code"]))
+
+
+_Counted = tuple[pa.Table, pa.Table]
+"""The first problem of each code, and how many there are of each code and transaction."""
+
+
+def _counted(problems: pa.RecordBatch) -> _Counted:
+    rows = pa.table(problems)
+    ones = pa.array(np.ones(len(rows), np.int64))
+    return rows.select([*_CODE, *_PLACE]), rows.select([*_CODE, "transaction_id"]).append_column("problems", ones)
+
+
+def _merged(parts: Sequence[_Counted]) -> _Counted:
+    parts = parts or [_counted(pa.RecordBatch.from_pylist([], PROBLEMS))]
+    firsts, numbers = (pa.concat_tables(some) for some in zip(*parts, strict=True))
+    firsts = firsts.take(pc.sort_indices(firsts, [(name, "ascending") for name in ("file", "offset", "sentence")]))
+    firsts = firsts.append_column("row", pa.array(np.arange(len(firsts))))
+    rows = firsts.group_by(_CODE, use_threads=False).aggregate([("row", "min")])["row_min"]
+    by = [*_CODE, "transaction_id"]
+    counts = numbers.group_by(by, use_threads=False).aggregate([("problems", "sum")]).rename_columns([*by, "problems"])
+    return firsts.take(rows).drop_columns(["row"]), counts
+
+
+def worst(capture: Tables, limit: int = 50) -> list[Record]:
+    """The first ``limit`` problems, in the columns of the model: errors first, then warnings, then in file and
+    offset."""
+    return first_problems(capture, ("severity", "file", "offset", "code", "sentence"), limit)
+
+
+def first_problems(
+    capture: Tables, order: Sequence[str], limit: int, codes: Collection[str] | None = None
+) -> list[Record]:
+    """The first ``limit`` problems of some codes (None: all) in the order of some columns, null first, in the columns
+    of the model; the worst severity is the first."""
+
+    def first(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if codes is not None:
+            batch = batch.filter(pc.is_in(batch["code"], pa.array([*map(str, codes)], pa.string())))
+        values = {name: pc.index_in(batch[name], _RANKS) if name == "severity" else batch[name] for name in order}
+        keys = {
+            key: one
+            for name in order
+            for key, one in ((f"{name} is known", values[name].is_valid()), (name, values[name]))
+        }
+        return batch.take(pc.sort_indices(pa.table(keys), [(key, "ascending") for key in keys])[:limit])
+
+    def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return first(joined(parts, PROBLEMS))
+
+    found: list[Record] = folded(rows_of(capture, "problems", PROBLEMS.names), first, merged).to_pylist()
+    return found
+
+
+# --- sequence ---------------------------------------------------------------------------------------------------------
 
 PLACES: Final = 30
 """How many places are shown."""
