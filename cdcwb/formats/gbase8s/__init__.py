@@ -56,15 +56,15 @@ class GBase8s(BaseFormat):
             source = open_source(path, shape, limit=_HEAD)
             try:
                 sample = source.read(0, source.length)
-                starts = strong_starts(sample)
+                with interpreted():  # nothing is compiled to recognise a file
+                    starts = strong_starts(sample)
+                    chained = len(starts) > 1 or (starts and record_end(sample, starts[0]) == len(sample))
                 if not starts:
                     continue
                 first = sample[starts[0] : starts[0] + 16].tobytes().hex(" ", 4)
                 offset, _ = source.places(np.array(starts[:1]), np.array([starts[0] + 16]))
                 place = f"{path}: {len(starts)} record headers in the first {len(sample)} wire bytes"
                 evidence = [source.evidence, f"{place}, the first at offset {int(offset[0])}: {first}"]
-                with interpreted():
-                    chained = len(starts) > 1 or int(record_end(sample, starts[0])) == len(sample)
                 return Recognition(0.99 if chained else 0.9, evidence, source.shape)
             finally:
                 source.close()

@@ -521,11 +521,11 @@ def columns_of(
             said[int(places[r])] = problems_of(rows.headers, r, settings, rows, values)
     for r in np.flatnonzero((headers.status != 0) & ~headers.row).tolist():
         said[r] = problems_of(headers, r, settings)
-    type_ = model.EVENTS.field("problems").type
-    columns["problems"] = pa.nulls(count, type_)
-    if said:
-        rows_of = ([{"code": str(code), "detail": text} for code, text in said.get(r, ())] for r in range(count))
-        columns["problems"] = pa.array([one or None for one in rows_of], type_)
+    index = np.full(count, -1, dtype=np.int64)
+    index[list(said)] = np.where(list(map(bool, said.values())), np.arange(len(said)), -1)
+    texts = [[{"code": str(code), "detail": text} for code, text in found] for found in said.values()]
+    lists = pa.array(texts, model.EVENTS.field("problems").type)
+    columns["problems"] = lists.take(pa.array(index, mask=index < 0))
     if header_map:
         columns["headers"] = _header_map(headers, words, row_ends, settings.byte_order)
     return columns

@@ -26,13 +26,14 @@ from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_he
 from cdcwb.formats.gbase8s.framing import (
     KEY,
     SEQUENCED,
+    STRONG,
     WINDOW,
     Bytes,
     Ints,
     Segments,
     first_chain,
+    header_at,
     iter_segments,
-    strong_starts,
     walk_reads,
 )
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, SIZE_WORD, ColumnKind, Settings
@@ -66,7 +67,8 @@ def assign(
 
     Transactions interleave, and their ids are used again. A transaction is named by its id and the position of its
     begin, ``39@0000000B01746018``; without a begin by the position of its first record, ``39@~0000000B01746050``.
-    ``open_before`` (id -> name) is brought up to date; ``settled`` gets the ids that begin or end here.
+    ``open_before`` (id -> name) is brought up to date. ``settled`` gets the ids that begin or end here; where it is
+    given, only what is left open is named.
     """
     count = len(types)
     if count == 0:
@@ -80,14 +82,14 @@ def assign(
     starts = new_id | follows_end | (kind == _BEGIN)
     first = np.flatnonzero(starts)  # of each transaction, in the sorted order
     leads, begins, ends = new_id[first], kind[first] == _BEGIN, is_end[np.append(first[1:], count) - 1]
+    tails = np.append(leads[1:], True)
     ids = number[first].tolist()
-    names = [
-        f"{one}{'@' if begin else '@~'}{position:016X}"
-        for one, begin, position in zip(ids, begins.tolist(), positions[order[first]].tolist(), strict=True)
-    ]
-    for at in np.flatnonzero(leads & ~begins).tolist():
+    named = np.arange(len(ids)) if settled is None else np.flatnonzero(tails & ~ends)
+    said = zip(named.tolist(), begins[named].tolist(), positions[order[first[named]]].tolist(), strict=True)
+    names = {at: f"{ids[at]}{'@' if begin else '@~'}{position:016X}" for at, begin, position in said}
+    for at in named[(leads & ~begins)[named]].tolist():
         names[at] = open_before.get(ids[at], names[at])
-    for at in np.flatnonzero(np.append(leads[1:], True)).tolist():  # the last of each id
+    for at in np.flatnonzero(tails).tolist():
         open_before.pop(ids[at], None)
         if not ends[at]:
             open_before[ids[at]] = names[at]
@@ -95,7 +97,7 @@ def assign(
         settled.update(number[first[begins | ends]].tolist())
     index = np.empty(count, dtype=np.int64)
     index[order] = np.cumsum(starts) - 1
-    return names, index
+    return list(names.values()), index
 
 
 def fold(open_before: dict[int, str], opened: dict[int, str], settled: set[int]) -> dict[int, str]:
@@ -270,7 +272,7 @@ def detect_reads(stream: Stream, reads: str, size: int | None) -> Conclusion:
     starts = [start for start in stream.read_starts(len(sample)) if start < known]
     shape = stream.files[0].shape
     unit = {"binary": "file", "hex": "line"}.get(shape, "dump")
-    hits = len(set(starts).intersection(strong_starts(sample)))
+    hits = sum(header_at(sample, start) == STRONG for start in starts)
     mode, setting, value, found = "reads", "reads", "line", None
     if len(starts) > len(files) and hits >= 0.8 * len(starts):
         evidence = f"{hits} of {len(starts)} {unit}s begin with a record"

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, ROWS, SCHEME, SIZE_WORD
 from cdcwb.formats.gbase8s.values import big_endian
-from cdcwb.formats.kernels import interpreted, kernel
+from cdcwb.formats.kernels import kernel
 from cdcwb.model import Problem
 
 __all__ = [
@@ -140,10 +140,8 @@ def first_chain(b: Bytes, at_end: int) -> Any:
 
 
 def strong_starts(buffer: Bytes) -> list[int]:
-    """All strong candidates of a short buffer; nothing is compiled for them."""
-    schemes = np.flatnonzero(buffer[11:] == SCHEME).tolist()
-    with interpreted():
-        return [at for at in schemes if header_at(buffer, at) == STRONG]
+    """All strong candidates of a short buffer."""
+    return [at for at in np.flatnonzero(buffer[11:] == SCHEME).tolist() if header_at(buffer, at) == STRONG]
 
 
 # --- records that follow each other -----------------------------------------------------------------------------------
