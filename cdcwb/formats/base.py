@@ -276,11 +276,14 @@ class Format(Protocol):
 
 
 class BaseFormat:
-    """What most formats have in common; a format overrides where it differs. ``plan_type`` and ``options_type`` are its
-    classes of a plan and of checked options. A plan has its ``versions`` and, as ``notes``, its rows of problems."""
+    """What most formats have in common; a format overrides where it differs.
 
-    name: ClassVar[str]
-    options: ClassVar[Mapping[str, str]]
+    ``plan_type`` and ``options_type`` are its classes of a plan and of checked options, ``make_plan`` and
+    ``inspect_record`` functions that take such options. A plan has ``versions`` and, as ``notes``, rows of problems.
+    """
+
+    name: str
+    options: Mapping[str, str]
     row_times = True
     pairing = Pairing.NONE
     commits = False
@@ -289,6 +292,8 @@ class BaseFormat:
     of_tables: frozenset[str] | None = None
     plan_type: ClassVar[Any]
     options_type: ClassVar[Any]
+    make_plan: Callable[..., Any]
+    inspect_record: Callable[..., Inspection]
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Format.check_options`."""
@@ -304,6 +309,10 @@ class BaseFormat:
         """None: what describes others is named by an option."""
         return []
 
+    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
+        """See :meth:`Format.plan`."""
+        return self.make_plan(paths, self.options_type.parse(options), run)
+
     def plan_from_text(self, text: str) -> Any:
         """The plan that ``to_text`` wrote."""
         return self.plan_type.from_text(text)
@@ -316,6 +325,10 @@ class BaseFormat:
         """Files that are cut off, and schemas and definitions that cannot be used."""
         notes: list[dict[str, Any]] = plan.notes
         return notes
+
+    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
+        """See :meth:`Format.inspect`."""
+        return self.inspect_record(path, offset, self.options_type.parse(options))
 
 
 @runtime_checkable

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb import model
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import BaseFormat, RunRows, TableRequest, Wanted
 from cdcwb.formats.debezium.events import FORMAT, Reading, events_of, rows_of
 from cdcwb.formats.debezium.inspect import inspect_record
 from cdcwb.formats.debezium.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, pieces_of, recognise
@@ -25,17 +24,18 @@ from cdcwb.formats.selecting import select
 __all__ = ["Debezium"]
 
 
-class Debezium:
+class Debezium(BaseFormat):
     """Reads Debezium's change events, in JSON and Avro, from files and from rows of a topic."""
 
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
-    row_times = True
-    pairing = Pairing.NONE
-    commits = False
-    compressed_updates: frozenset[str] = frozenset()
-    names_keys = True
     of_tables: frozenset[str] | None = OF_TABLES | {"key"}
+    plan_type, options_type = Plan, Options
+
+    recognise = staticmethod(recognise)
+    pieces = staticmethod(pieces_of)
+    make_plan = staticmethod(make_plan)
+    inspect_record = staticmethod(inspect_record)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; a registry has to exist."""
@@ -43,32 +43,9 @@ class Debezium:
         if registry:
             read_registry(registry, ())
 
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """See :func:`cdcwb.formats.debezium.plan.recognise`."""
-        return recognise(paths, options)
-
-    def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """Looks for Kafka's columns; other formats have the same, so its name has to be given."""
-        names = {name.lower() for name in schema.names}
-        if "value" not in names:
-            return Recognition(0.0, ["no column `value`"])
-        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
-
-    def side_files(self, paths: Sequence[str]) -> list[str]:
-        """None: a registry is named by an option."""
-        return []
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :func:`cdcwb.formats.debezium.plan.make_plan`."""
-        return make_plan(paths, Options.parse(options), run)
-
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
         """See :func:`cdcwb.formats.debezium.plan.make_row_plan`."""
         return make_row_plan(name, schema, run, Options.parse(options))
-
-    def plan_from_text(self, text: str) -> Plan:
-        """See :meth:`Plan.from_text`."""
-        return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """See :func:`cdcwb.formats.messages.reading.file_rows`."""
@@ -85,10 +62,6 @@ class Debezium:
         for batch in batches:
             messages, index = messages_of(batch, plan.partitions)
             yield from select(events_of(messages, where_of(batch, index, plan.name or ""), reading, wanted), wanted)
-
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :func:`cdcwb.formats.debezium.plan.pieces_of`."""
-        return pieces_of(plan)
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.debezium.table.typed_schema`."""
@@ -107,18 +80,6 @@ class Debezium:
         for batch in batches:
             messages, index = messages_of(batch, plan.partitions)
             yield from _typed(plan, messages, index, reading, request)
-
-    def table_versions(self, plan: Plan) -> pa.Table:
-        """Every version, in the order in which they were seen; ``first_position`` is left null."""
-        return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=model.TABLE_VERSIONS)
-
-    def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Files that are cut off."""
-        return plan.notes
-
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :func:`cdcwb.formats.debezium.inspect.inspect_record`."""
-        return inspect_record(path, offset, Options.parse(options))
 
 
 def _messages(plan: Plan, split: int) -> Iterator[tuple[Messages, Where, int]]:

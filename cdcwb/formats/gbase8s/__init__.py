@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.base import BaseFormat, Inspection, Pairing, Recognition, Run
+from cdcwb.formats.base import BaseFormat, Pairing, Recognition
 from cdcwb.formats.files import open_source
 from cdcwb.formats.findings import problem_row
 from cdcwb.formats.gbase8s.events import read_events
@@ -44,7 +44,10 @@ class GBase8s(BaseFormat):
     names_keys = False
     plan_type, options_type = Plan, Options
 
+    side_files = staticmethod(labels_files)
+    make_plan = staticmethod(make_plan)
     read = staticmethod(read_events)
+    inspect_record = staticmethod(inspect_record)
     pieces = staticmethod(pieces_of)
     table_schema = staticmethod(typed_schema)
     read_table = staticmethod(read_table)
@@ -69,14 +72,6 @@ class GBase8s(BaseFormat):
             finally:
                 source.close()
         return Recognition(0.0, ["no record header (packetization scheme 66 and a known record number) was found"])
-
-    def side_files(self, paths: Sequence[str]) -> list[str]:
-        """See :func:`cdcwb.formats.gbase8s.plan.labels_files`."""
-        return labels_files(paths)
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :func:`cdcwb.formats.gbase8s.first_pass.make_plan`."""
-        return make_plan(paths, Options.parse(options), run)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem."""
@@ -130,10 +125,6 @@ class GBase8s(BaseFormat):
                 if column.kind == ColumnKind.LOB
             ]
         return rows
-
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :func:`cdcwb.formats.gbase8s.tree.inspect_record`."""
-        return inspect_record(path, offset, Options.parse(options))
 
 
 def _versions(plan: Plan) -> Iterator[tuple[Version, TableSchema, tuple[str | None, str], dict[str, int]]]:

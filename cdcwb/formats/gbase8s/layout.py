@@ -15,31 +15,11 @@ from typing import Final, NamedTuple
 from cdcwb.model import Kind, Operation
 
 __all__ = [
-    "BEFORE_IMAGES",
-    "COMMON_FIELDS",
-    "COMMON_HEADER",
-    "ENCODINGS",
-    "ERROR_CODES",
-    "FORMAT",
-    "FRACTION",
-    "LVARCHAR_PREFIX",
-    "MOST_PACKED",
-    "QUALIFIERS",
-    "RECORD_TYPES",
-    "ROWS",
-    "SCHEME",
-    "SECOND",
-    "SESSION_INVALID",
-    "SIZE_WORD",
-    "Column",
-    "ColumnKind",
-    "ErrorCode",
-    "HeaderField",
-    "RecordType",
-    "Settings",
-    "explain_error",
+    "BEFORE_IMAGES", "COMMON_FIELDS", "COMMON_HEADER", "ENCODINGS", "ERROR_CODES", "FORMAT", "FRACTION",
+    "LVARCHAR_PREFIX", "MOST_PACKED", "QUALIFIERS", "RECORD_TYPES", "ROWS", "SCHEME", "SECOND", "SESSION_INVALID",
+    "SIZE_WORD", "Column", "ColumnKind", "ErrorCode", "HeaderField", "RecordType", "Settings", "explain_error",
     "record_name",
-]
+]  # fmt: skip
 
 FORMAT: Final = "gbase8s"
 

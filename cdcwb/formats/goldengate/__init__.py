@@ -15,9 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Field, Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import (
+    BaseFormat,
+    Field,
+    Inspection,
+    Pairing,
+    Recognition,
+    RunRows,
+    TableRequest,
+    Wanted,
+)
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import Order, Printed, Shape
@@ -248,17 +256,19 @@ _FILES: Final = 8
 RAW_TRAIL: Final = "raw trail"
 
 
-class GoldenGate:
+class GoldenGate(BaseFormat):
     """Reads Oracle GoldenGate trail records: Logdump text, and JSON and XML exports (docs/formats/goldengate.md)."""
 
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
-    row_times = True
     pairing = Pairing.TRANSACTION
-    commits = False
     compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
-    names_keys = True
     of_tables: frozenset[str] | None = OF_TABLES
+    plan_type, options_type = Plan, Options
+
+    pieces = staticmethod(pieces_of)
+    make_plan = staticmethod(make_plan)
+    table_schema = staticmethod(typed_schema)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""
@@ -285,27 +295,9 @@ class GoldenGate:
             reasons += export.evidence
         return Recognition(0.0, reasons[:1] or ["no record of a trail was found"])
 
-    def side_files(self, paths: Sequence[str]) -> list[str]:
-        """None: what describes others is named by an option."""
-        return []
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :func:`~cdcwb.formats.goldengate.plan.planning.make_plan`."""
-        return make_plan(paths, Options.parse(options), run)
-
-    def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """Looks for Kafka's columns; other formats have the same, so its name has to be given."""
-        if "value" not in {name.lower() for name in schema.names}:
-            return Recognition(0.0, ["no column `value`"])
-        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
-
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
         """See :func:`~cdcwb.formats.goldengate.plan.planning.make_row_plan`."""
         return make_row_plan(name, schema, run, Options.parse(options))
-
-    def plan_from_text(self, text: str) -> Plan:
-        """See :meth:`Plan.from_text`."""
-        return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem."""
@@ -359,14 +351,6 @@ class GoldenGate:
             for messages, place in by_partition(batch, plan.partitions, name):
                 yield from exports.read_messages(messages, place, utc, wanted)
 
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :func:`~cdcwb.formats.goldengate.plan.pieces_of`."""
-        return pieces_of(plan)
-
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
-        """See :func:`~cdcwb.formats.goldengate.table.typed_schema`."""
-        return typed_schema(plan, request)
-
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """See :func:`~cdcwb.formats.goldengate.table.typed_rows`."""
         types = column_types(plan, request)
@@ -378,14 +362,6 @@ class GoldenGate:
         """As :meth:`read_table`, of rows with Kafka's columns."""
         types = column_types(plan, request)
         return typed_rows(self.read_rows(plan, batches, wanted_for(request)), request, types)
-
-    def table_versions(self, plan: Plan) -> pa.Table:
-        """Every version; ``first_position`` is left null."""
-        return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=model.TABLE_VERSIONS)
-
-    def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Files that are cut off, and definitions that are not understood."""
-        return plan.notes
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :func:`inspect_record`."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import BaseFormat, Pairing, RunRows, TableRequest, Wanted
 from cdcwb.formats.idm_event_log.changes import NEAR, read_changes, read_checked, read_spellings
 from cdcwb.formats.idm_event_log.columns import OPTIONS, Options
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part
@@ -29,38 +29,28 @@ __all__ = ["IdmEventLog"]
 _BATCH: Final = 8192
 
 
-class IdmEventLog:
+class IdmEventLog(BaseFormat):
     """Reads the event log of the Identity Manager JDBC driver from files and tables of rows
     (docs/formats/idm-event-log.md)."""
 
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
-    row_times = True
     pairing = Pairing.OBJECT
-    commits = False
-    compressed_updates: frozenset[str] = frozenset()
-    names_keys = True
-    of_tables: frozenset[str] | None = None
+    plan_type, options_type = Plan, Options
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`Options.parse`."""
-        Options.parse(options)
-
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """See :func:`cdcwb.formats.idm_event_log.detect.recognise`."""
-        return recognise(paths, options)
+    recognise = staticmethod(recognise)
+    recognise_rows = staticmethod(recognise_rows)
+    pieces = staticmethod(pieces_of)
+    make_plan = staticmethod(make_plan)
+    inspect_record = staticmethod(inspect_row)
+    table_schema = staticmethod(typed_schema)
+    read_changes = staticmethod(read_changes)
+    read_checked = staticmethod(read_checked)
+    read_spellings = staticmethod(read_spellings)
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """The files in a folder ``NAME.snapshot`` beside the file or folder NAME: what tables held, for XDS."""
         return [path for path in paths if any(map(_is_snapshot, Path(path).parents))]
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :func:`cdcwb.formats.idm_event_log.first_pass.make_plan`."""
-        return make_plan(paths, Options.parse(options), run)
-
-    def plan_from_text(self, text: str) -> Plan:
-        """See :meth:`Plan.from_text`."""
-        return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """The files of a capture: file, file_index, size (bytes, decompressed), shape (csv, sql, json, parquet, excel
@@ -86,26 +76,6 @@ class IdmEventLog:
         """Do record ids rise, or nearly so?"""
         return int(plan.facts.get("behind", NEAR + 1)) <= NEAR
 
-    def read_changes(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.idm_event_log.changes.read_changes`."""
-        return read_changes(plan, split, wanted)
-
-    def read_checked(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.idm_event_log.changes.read_checked`."""
-        return read_checked(plan, split, wanted)
-
-    def read_spellings(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.idm_event_log.changes.read_spellings`."""
-        return read_spellings(plan, split, wanted)
-
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :func:`cdcwb.formats.idm_event_log.plan.pieces_of`."""
-        return pieces_of(plan)
-
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
-        """See :func:`cdcwb.formats.idm_event_log.table.typed_schema`."""
-        return typed_schema(plan, request)
-
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.idm_event_log.table.read_table`."""
         return read_table(plan, plan.splits[split], request)
@@ -119,15 +89,7 @@ class IdmEventLog:
         start."""
         return plan.problems
 
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :func:`cdcwb.formats.idm_event_log.inspect.inspect_row`."""
-        return inspect_row(path, offset, Options.parse(options))
-
     # --- tables of rows -----------------------------------------------------------------------------------------------
-
-    def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """See :func:`cdcwb.formats.idm_event_log.detect.recognise_rows`."""
-        return recognise_rows(schema)
 
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
         """See :func:`cdcwb.formats.idm_event_log.first_pass.make_row_plan`."""

@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import Halved, Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import (
+    BaseFormat,
+    Halved,
+    Pairing,
+    RunRows,
+    TableRequest,
+    Wanted,
+)
 from cdcwb.formats.qlik_change_table.decode import rows_of_batch
 from cdcwb.formats.qlik_change_table.events import FileReader, inspect_row, pieces_of, read_events, read_together
 from cdcwb.formats.qlik_change_table.layout import CONTROL, FORMAT, ROW, Part, side_file
@@ -28,39 +35,27 @@ __all__ = [
 _BATCH: Final = 8192
 
 
-class QlikChangeTable:
+class QlikChangeTable(BaseFormat):
     """Reads Qlik change tables from files and tables of rows (docs/formats/qlik-change-table.md)."""
 
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
-    row_times = True
     pairing = Pairing.POSITION
-    commits = False
-    compressed_updates: frozenset[str] = frozenset()
-    names_keys = True
-    of_tables: frozenset[str] | None = None
+    plan_type, options_type = Plan, Options
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`Options.parse`."""
-        Options.parse(options)
-
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """See :func:`cdcwb.formats.qlik_change_table.probing.recognise`."""
-        return recognise(paths, options)
+    recognise = staticmethod(recognise)
+    recognise_rows = staticmethod(recognise_rows)
+    pieces = staticmethod(pieces_of)
+    make_plan = staticmethod(make_plan)
+    inspect_record = staticmethod(inspect_row)
+    table_schema = staticmethod(typed_schema)
+    read_together = staticmethod(read_together)
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """The ``.dfm`` among the files and beside them."""
         among = [path for path in paths if is_side_file(path)]
         beside = [found for path in paths if (found := side_file(path)) is not None]
         return list(dict.fromkeys(among + beside))
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :func:`cdcwb.formats.qlik_change_table.planning.make_plan`."""
-        return make_plan(paths, Options.parse(options), run)
-
-    def plan_from_text(self, text: str) -> Plan:
-        """See :meth:`Plan.from_text`."""
-        return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """The data files of a capture: file, file_index, size (bytes, decompressed), shape (csv, json, parquet or
@@ -88,18 +83,6 @@ class QlikChangeTable:
         entry = plan.splits[split]
         return Halved(entry.befores, plan.borders[1].get(plan.place_of(entry), ()))
 
-    def read_together(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.qlik_change_table.events.read_together`."""
-        return read_together(plan, split, wanted)
-
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :func:`cdcwb.formats.qlik_change_table.events.pieces_of`."""
-        return pieces_of(plan)
-
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
-        """See :func:`cdcwb.formats.qlik_change_table.table.typed_schema`."""
-        return typed_schema(plan, request)
-
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.qlik_change_table.table.read_table`."""
         return read_table(plan, plan.splits[split], request)
@@ -113,15 +96,7 @@ class QlikChangeTable:
         that are not understood, or that name other columns."""
         return plan.problems
 
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :func:`cdcwb.formats.qlik_change_table.events.inspect_row`."""
-        return inspect_row(path, offset, Options.parse(options))
-
     # --- tables of rows -----------------------------------------------------------------------------------------------
-
-    def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """See :func:`cdcwb.formats.qlik_change_table.probing.recognise_rows`."""
-        return recognise_rows(schema)
 
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
         """See :func:`cdcwb.formats.qlik_change_table.planning.make_row_plan`."""

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import messages as containers
-from cdcwb.formats.base import Inspection, Pairing, Piece, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.base import BaseFormat, Recognition, RunRows, TableRequest, Wanted
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.reading import file_rows
 from cdcwb.formats.messages.rows import OF_TABLES, Where, messages_of, where_of
@@ -30,17 +29,18 @@ _MESSAGES: Final = 64
 _ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked to recognise it
 
 
-class QlikKafka:
+class QlikKafka(BaseFormat):
     """Reads Qlik Replicate's Kafka messages in every wire form and container (docs/formats/qlik-kafka.md)."""
 
     name = FORMAT
     options: Mapping[str, str] = OPTIONS
-    row_times = True
-    pairing = Pairing.NONE
-    commits = False
-    compressed_updates: frozenset[str] = frozenset()
-    names_keys = True
     of_tables: frozenset[str] | None = OF_TABLES
+    plan_type, options_type = Plan, Options
+
+    pieces = staticmethod(pieces_of)
+    make_plan = staticmethod(make_plan)
+    inspect_record = staticmethod(inspect_record)
+    table_schema = staticmethod(typed_schema)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; metadata and registry have to be there."""
@@ -75,21 +75,9 @@ class QlikKafka:
             return Recognition(0.6, ["a column `value`"])
         return Recognition(0.0, ["no column `value`"])
 
-    def side_files(self, paths: Sequence[str]) -> list[str]:
-        """None: what describes others is named by an option."""
-        return []
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """See :func:`cdcwb.formats.qlik_kafka.plan.make_plan`."""
-        return make_plan(paths, Options.parse(options), run)
-
     def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
         """See :func:`cdcwb.formats.qlik_kafka.plan.make_row_plan`."""
         return make_row_plan(name, schema, run, Options.parse(options))
-
-    def plan_from_text(self, text: str) -> Plan:
-        """See :meth:`Plan.from_text`."""
-        return Plan.from_text(text)
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """See :func:`cdcwb.formats.messages.reading.file_rows`."""
@@ -113,14 +101,6 @@ class QlikKafka:
             where = where_of(batch, index, plan.name or "")
             yield from select(events_of(messages, where, plan.settings, versions, wanted), wanted)
 
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
-        """See :func:`cdcwb.formats.qlik_kafka.plan.pieces_of`."""
-        return pieces_of(plan)
-
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
-        """See :func:`cdcwb.formats.qlik_kafka.table.typed_schema`."""
-        return typed_schema(plan, request)
-
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.qlik_kafka.table.read_table`."""
         for index, start, stop in plan.splits[split]:
@@ -135,18 +115,6 @@ class QlikKafka:
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`read_table`, of rows with Kafka's columns."""
         return read_table(plan, (_placed(batch, plan) for batch in batches), None, request)
-
-    def table_versions(self, plan: Plan) -> pa.Table:
-        """Every version, in the order in which they were seen; ``first_position`` is left null."""
-        return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=model.TABLE_VERSIONS)
-
-    def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Files that are cut off, and schemas that cannot be used."""
-        return plan.notes
-
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :func:`cdcwb.formats.qlik_kafka.inspect.inspect_record`."""
-        return inspect_record(path, offset, Options.parse(options))
 
 
 def _with(batches: Iterator[Messages], where: Where) -> Iterator[tuple[Messages, Where]]:
