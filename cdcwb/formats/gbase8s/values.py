@@ -77,6 +77,9 @@ def put_digits(out: Bytes, o: int, value: int, size: int) -> Any:
 @kernel
 def put_integer(out: Bytes, o: int, value: int) -> Any:
     """Writes a decimal number."""
+    if 0 <= value < 10:  # most numbers of headers
+        out[o] = 48 + value
+        return o + 1
     if value == np.iinfo(np.int64).min:  # has no positive counterpart
         out[o] = 45
         return put_digits(out, put_digits(out, o + 1, 922337203, 9), 6854775808, 10)
