@@ -19,7 +19,7 @@ ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth repor
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test test-full test-oldest test-live lint lab demo-live bench bench-live clean java browser
+.PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live clean java browser
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,7 @@ test: env java browser lint ## check the code, then run every test at its normal
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full
 	$(MAKE) test-live ONLY="--full -m full"
+	$(MAKE) test-cluster
 
 test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without what only repeats it
 	@scripts/ensure.sh $(OLDEST)/bin/python java
@@ -48,6 +49,9 @@ test-live: $(OLDEST)/.ready ## run the tests against a Kafka broker and database
 	@scripts/ensure.sh $(OLDEST)/bin/python databases
 	@scripts/live_jars.sh $(LIVE_JARS)
 	CDCWB_LIVE_JARS=$(LIVE_JARS) $(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) $(ONLY) tests/live
+
+test-cluster: env java ## run the tests on a standalone cluster and a Spark Connect server, which they start
+	$(PYTEST) --cluster tests/cluster
 
 lint: env ## check style, formatting and types
 	$(BIN)/ruff check

@@ -775,6 +775,9 @@ class Capture:
             small = self.small
             if small is None:
                 self._write_tables(beside, whole)
+                if not all((beside / name / "_SUCCESS").exists() for name in model.TABLES):
+                    advice = "name a folder that all machines share"
+                    raise CaptureError(f"Spark's workers do not write to this machine; {advice}", path=str(directory))
                 goes_on = self._tables.continuation() if whole else {"not": _PARTIAL}
                 write_description(beside, self.format, self.files, self.facts, goes_on)
             else:

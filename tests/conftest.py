@@ -1,7 +1,8 @@
 """What all tests share: one time zone, which tests are chosen, and two fixtures that cost something or may be missing.
 
-``--full`` adds the tests marked ``full``. The tests marked ``samples`` read the sample captures of the folder that the
-environment variable ``CDCWB_SAMPLES`` names, and are left out where it is not set.
+``--full`` adds the tests marked ``full``, ``--cluster`` those marked ``cluster``. The tests marked ``samples`` read the
+sample captures of the folder that the environment variable ``CDCWB_SAMPLES`` names, and are left out where it is not
+set.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ MARKS_BY_FOLDER = {
     "notebooks": pytest.mark.notebook,
     "browser": pytest.mark.browser,
     "live": pytest.mark.live,
+    "cluster": pytest.mark.cluster,
 }
 
 # The same examples on every run and machine, and no limit on the time of one: the machine may be busy.
@@ -39,6 +41,7 @@ settings.register_profile("full", settings.get_profile("normal"), derandomize=Fa
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the tests marked full as well")
+    parser.addoption("--cluster", action="store_true", help="run the tests marked cluster as well")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,6 +52,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     left_out = []
     if not config.getoption("--full"):
         left_out.append("left out: tests marked full (--full runs them)")
+    if not config.getoption("--cluster"):
+        left_out.append("left out: tests marked cluster (make test-cluster runs them)")
     if samples_folder() is None:
         left_out.append("left out: tests marked samples (CDCWB_SAMPLES names no folder)")
     if "CDCWB_LIVE_JARS" not in os.environ:
@@ -60,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = set()
     if not config.getoption("--full"):
         left_out.add("full")
+    if not config.getoption("--cluster"):
+        left_out.add("cluster")
     if samples_folder() is None:
         left_out.add("samples")
     if "CDCWB_LIVE_JARS" not in os.environ:

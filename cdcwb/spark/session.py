@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import shlex
+import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,11 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from cdcwb import machine
-from cdcwb.errors import MissingDependencyError
+from cdcwb.errors import MissingDependencyError, SourceDownError
 from cdcwb.spark.daemon import use_interpreter
 
 if TYPE_CHECKING:
@@ -58,7 +61,8 @@ def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSes
     it runs its workers with this Python, listens on the loopback address only, has no web page, and says nothing but
     errors.
 
-    Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start.
+    Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start, or
+    without the packages of Spark Connect; SourceDownError when the server of ``SPARK_REMOTE`` does not answer.
     """
     session = running_session() or _start(app_name, packages)
     for key, value in _RUNTIME.items():
@@ -97,7 +101,12 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     connect = environ.get("SPARK_REMOTE") or environ.get("SPARK_API_MODE", "").lower() == "connect"
     if connect or "PYSPARK_GATEWAY_PORT" in environ:  # a server or spark-submit decides; the JVM is there already
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        return SparkSession.builder.appName(app_name).getOrCreate()
+        _reach(environ.get("SPARK_REMOTE", ""))
+        try:
+            return SparkSession.builder.appName(app_name).getOrCreate()
+        except ImportError:
+            needed = "Spark Connect needs packages that are not installed: pip install 'cdcwb[connect]'"
+            raise MissingDependencyError(needed) from None
 
     given = _given_settings()
     given.setdefault("spark.app.name", app_name)
@@ -114,6 +123,19 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)
     SparkContext(conf=conf, gateway=gateway)
     return SparkSession.builder.getOrCreate()
+
+
+def _reach(remote: str) -> None:
+    """Raises SourceDownError if nothing answers at the address of a Spark Connect server (``sc://host:15002``), which
+    Spark's client calls again for ten minutes."""
+    address = urlsplit(remote)
+    if address.scheme != "sc" or getproxies():
+        return
+    try:
+        socket.create_connection((address.hostname, address.port or 15002), timeout=10).close()
+    except OSError as reason:
+        server = remote.partition("/;")[0]  # what follows may be a token
+        raise SourceDownError(f"the Spark Connect server does not answer: {reason}", path=server) from None
 
 
 def _own_settings(master: str) -> dict[str, str]:

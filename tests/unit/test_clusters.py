@@ -1,0 +1,74 @@
+"""What docs/clusters.md promises where no cluster is needed to show it; tests/cluster has the rest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cdcwb.capture import Capture
+from cdcwb.cli.app import main
+from cdcwb.cli.pack import _dependencies
+from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
+from cdcwb.spark.session import get_spark
+
+GUIDE = Path(__file__).parents[2] / "docs" / "clusters.md"
+
+
+def test_the_guide_has_the_settings_that_the_tests_of_clusters_use() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    tests = (Path(__file__).parents[1] / "cluster" / "conftest.py").read_text(encoding="utf-8")
+    for setting, value in [("spark.archives", "cdcwb.tar.gz#cdcwb"), ("spark.executorEnv.PYTHONPATH", "cdcwb/lib")]:
+        assert f"{setting}={value}" in text
+        assert f'"{setting}"' in tests
+    assert "spark.executorEnv.PYTHONPATH=../cdcwb/lib" in text
+    assert '"spark.executorEnv.PYTHONPATH": "../cdcwb/lib"' in tests
+
+
+def test_a_server_that_does_not_answer_is_one_sentence_without_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1/;token=secret")
+    monkeypatch.setattr("cdcwb.spark.session.getproxies", dict)
+    with pytest.raises(
+        SourceDownError, match=r"^sc://127\.0\.0\.1:1: the Spark Connect server does not answer: "
+    ) as down:
+        get_spark()
+    assert "secret" not in str(down.value)
+
+
+def test_missing_packages_of_spark_connect_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    monkeypatch.setattr("cdcwb.spark.session._reach", lambda remote: None)
+    for name in [name for name in sys.modules if name.startswith("pyspark.sql.connect")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'cdcwb\[connect\]'"):
+        get_spark()
+
+
+def test_tables_that_workers_wrote_elsewhere_are_no_saved_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Capture, "_write_tables", lambda *given: None)
+    capture = Capture(cast("Any", SimpleNamespace()))
+    with pytest.raises(
+        CaptureError, match="workers do not write to this machine; name a folder that all machines share"
+    ):
+        capture.save(tmp_path / "saved")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_packed_is_the_package_and_what_it_needs_but_not_spark() -> None:
+    names = {package.name.lower() for package in _dependencies("pandas")}
+    assert {"pandas", "numpy", "python-dateutil"} <= names
+    assert "pyspark" not in {package.name.lower() for package in _dependencies("cdcwb")}
+    with pytest.raises(MissingDependencyError, match="no-such-package is not installed"):
+        list(_dependencies("no-such-package"))
+
+
+def test_an_archive_that_spark_would_not_unpack_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pack", "--to", str(tmp_path / "cdcwb.rar")]) == 2
+    assert "expected a name that ends with .tar.gz" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
