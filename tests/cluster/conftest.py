@@ -111,8 +111,11 @@ class Cluster:
         """Ends what was started, and nothing else."""
         for process in reversed(self.processes.values()):
             process.terminate()
-        for process in self.processes.values():
-            process.wait(timeout=30)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @pytest.fixture(scope="session")

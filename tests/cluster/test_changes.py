@@ -127,7 +127,8 @@ CLIENT = textwrap.dedent("""
 
 
 def test_spark_connect_gives_the_same_to_a_client_without_java(connect: str, tmp_path: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_SUBMIT_ARGS")}
+    of_drivers = ("JAVA_HOME", "MASTER", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS")
+    environ = {name: value for name, value in os.environ.items() if name not in of_drivers}
     environ |= {"SPARK_REMOTE": connect, "PATH": str(tmp_path)}
     captures = [str(DATA / name) for name in FORMATS]
     client = [sys.executable, "-c", CLIENT, str(tmp_path), *captures]
