@@ -83,12 +83,12 @@ class Cluster:
                 [str(HOME / "bin" / program), *arguments], env=own | environ, stdout=out, stderr=out, cwd=self.folder
             )
         self.processes[name] = started
-        for _ in range(600):
+        for _ in range(2400):
             if found := re.search(ready, log.read_text(encoding="utf-8")):
                 return found
             assert started.poll() is None, log.read_text(encoding="utf-8")[-2000:]
             time.sleep(0.1)
-        raise AssertionError(f"{name} is not ready after a minute: {log}")
+        raise AssertionError(f"{name} is not ready after four minutes: {log}")
 
     def start_worker(self, name: str) -> None:
         """A worker with a folder of its own."""
