@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
+S3 := .venv-s3
 LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
@@ -19,7 +20,8 @@ ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth repor
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
-.PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live clean java browser
+.PHONY: help env report test test-full test-oldest test-live test-cluster lint lab demo-live bench bench-live bench-remote \
+  clean java browser s3
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +31,7 @@ env: $(VENV)/.ready ## make the Python environment in .venv
 report: env java ## run every notebook over every capture in data/ and write reports/, with an index page
 	@$(BIN)/python -m cdcwb.report
 
-test: env java browser lint ## check the code, then run every test at its normal size
+test: env java browser s3 lint ## check the code, then run every test at its normal size
 	$(PYTEST) --numprocesses logical --maxprocesses 4 tests/unit
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) tests/spark tests/notebooks tests/browser
 
@@ -76,6 +78,9 @@ bench-live: $(OLDEST)/.ready ## measure the reading of topics beside Spark's fro
 	@scripts/live_jars.sh $(LIVE_JARS)
 	CDCWB_LIVE_JARS=$(LIVE_JARS) $(OLDEST)/bin/python -m benchmarks.live
 
+bench-remote: env s3 ## measure what is transferred of captures in an object store
+	$(BIN)/python -m benchmarks.remote
+
 clean: ## remove reports and caches; the environments stay
 	rm -rf reports build dist spark-warehouse .hypothesis .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find cdcwb cdcwb_synth tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
@@ -89,3 +94,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/make_env.sh
 
 $(OLDEST)/.ready: pyproject.toml constraints.txt constraints-oldest.txt scripts/make_env.sh
 	@PYTHON=$(PYTHON) scripts/make_env.sh $(OLDEST) test constraints.txt constraints-oldest.txt
+
+s3: $(S3)/.ready
+
+$(S3)/.ready: tests/s3_server.txt
+	@$(PYTHON) -m venv $(S3)
+	@$(S3)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@

@@ -23,6 +23,7 @@ from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import check_condition, event_columns, nearest
+from cdcwb.formats.source import is_file
 from cdcwb.live import EVERY
 from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
@@ -69,9 +70,10 @@ def register(spark: SparkSession) -> None:
 def load(
     path: Paths | DataFrame, format: str = "auto", *, spark: SparkSession | None = None, **options: Any
 ) -> Capture:
-    """Opens a capture: a file, a folder whose files continue one stream in natural name order, several of them, a
-    folder that :meth:`Capture.save` wrote, topics of a Kafka cluster (``kafka://host:9092/topic``), a table of a
-    database (``jdbc:postgresql://host/db``), or a Spark DataFrame (a topic as Spark reads it, a change table).
+    """Opens a capture: a file, a folder (also of a remote file system: ``s3://bucket/folder``, see docs/remote.md)
+    whose files continue one stream in natural name order, several of them, a folder that :meth:`Capture.save` wrote,
+    topics of a Kafka cluster (``kafka://host:9092/topic``), a table of a database (``jdbc:postgresql://host/db``), or a
+    Spark DataFrame (a topic as Spark reads it, a change table).
 
     If one of the paths is a saved capture, new files are appended to it incrementally; files that it already has may be
     among them. The result equals loading all files at once, row for row in every table. The files that it was saved
@@ -352,7 +354,7 @@ def _check_continued(saved: Path, others: list[Any], format: str, options: dict[
     given = {**given, "options": without_login(given["options"])}  # earlier versions stored it
     _check_same(about["format"], given, format, options)
     for path in given["files"]:
-        if not Path(path).is_file():
+        if not is_file(path):
             raise CaptureError(
                 f"not found, and appending to the capture saved at {saved} needs all its files: restore it, or load "
                 "the new files without the saved capture",
@@ -766,11 +768,9 @@ class Capture:
     def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes all tables as Parquet, with what ``load`` needs to open them, into a new folder; returns its path.
 
-        The folder is written atomically. Raises CaptureError if it already exists; with ``overwrite`` a saved capture
-        is replaced, also the one that is read, and only something else is an error.
-        """
-        target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
-        with replacing(target, overwrite) as beside:
+        The folder is written atomically. Raises CaptureError if it already exists; with
+        ``overwrite`` a saved capture is replaced, also the one that is read, and only something else is an error."""
+        with replacing(directory, overwrite) as beside:
             whole = type(self) is Capture and not self._filters
             small = self.small
             if small is None:
@@ -782,7 +782,7 @@ class Capture:
                 write_description(beside, self.format, self.files, self.facts, goes_on)
             else:
                 small.write(beside)
-        return target
+        return Path(directory).expanduser().absolute()
 
     def _write_tables(self, beside: Path, whole: bool) -> None:
         """Every table in a folder of its name. ``whole``: are they those of a capture of which nothing is left out?"""

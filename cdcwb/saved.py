@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths
+from cdcwb.formats.source import fetched, forget, is_file, is_remote, url_of
 from cdcwb.standard_input import named
 
 __all__ = [
@@ -52,10 +53,13 @@ _READ: Final = (1, 2, 3)  # versions that are opened; the first does not say wha
 
 
 def saved_at(path: Paths) -> Path | None:
-    """The folder of a saved capture; None where ``path`` is none. Of a topic that is followed it is what was saved
-    last. Raises CaptureError where nothing was yet."""
+    """The folder of a saved capture; None where ``path`` is none. Of a remote one it is a temporary copy; of a topic
+    that is followed it is what was saved last. Raises CaptureError where nothing was yet."""
     if not isinstance(path, (str, os.PathLike)):
         return None
+    if is_remote(path):
+        forget()
+        return fetched(path) if is_file(f"{url_of(str(path))}/{SAVED}") else None
     if (Path(path) / SAVED).is_file():
         return Path(path).absolute()
     if not (Path(path) / FOLLOWED).is_file():
@@ -134,11 +138,15 @@ def write_description(
 
 
 @contextmanager
-def replacing(target: Path, overwrite: bool) -> Iterator[Path]:
-    """An empty folder, which becomes ``target`` when the block ends well, and is removed otherwise.
+def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
+    """An empty folder, which becomes ``directory`` when the block ends well, and is removed otherwise.
 
-    Raises CaptureError if there is something at ``target``; with ``overwrite`` a saved capture there is replaced.
+    Raises CaptureError if there is something at ``directory``; with ``overwrite`` a saved capture there is replaced.
     """
+    if is_remote(directory):
+        sentence = "captures are saved to local folders; save to one and copy it there"
+        raise CaptureError(sentence, path=str(directory))
+    target = Path(directory).expanduser().absolute()  # the JVM may have another working directory
     replaces = overwrite and (target / SAVED).is_file()
     if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
         raise CaptureError("already exists; not overwritten. overwrite=True replaces a saved capture", path=str(target))

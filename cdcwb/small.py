@@ -17,9 +17,11 @@ from cdcwb.formats.assembly import CHANGES, Read, finished, labels, open_ones
 from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Pairing, Wanted
 from cdcwb.formats.clock import frozen_times, of_sequences
 from cdcwb.formats.delivered import read_problems
+from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import WITH_SPELLING, key_spellings, spelt
 from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.source import info_of, is_file
 from cdcwb.formats.summaries import Groups, incomplete, summarised
 from cdcwb.model import Problem
 from cdcwb.planned import SPLIT, Planned
@@ -40,13 +42,12 @@ Row = dict[str, Any]
 
 def is_small(paths: Sequence[str | Path]) -> bool:
     """Are these files, and those of these folders, together no larger than :data:`AT_MOST`, and none of them packed?"""
-    places = [Path(path) for path in paths]
-    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place]) if file.is_file()]
     left = AT_MOST
-    for file in files:
-        left -= file.stat().st_size
-        if left < 0 or file.suffix in _PACKED:
-            return False
+    for place in paths:
+        for file in [str(place)] if is_file(str(place)) else list_files(place):
+            left -= info_of(file).size
+            if left < 0 or file.endswith(_PACKED):
+                return False
     return True
 
 
@@ -103,10 +104,9 @@ class Small:
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """As :meth:`cdcwb.Capture.save`."""
-        target = Path(directory).expanduser().absolute()
-        with replacing(target, overwrite) as beside:
+        with replacing(directory, overwrite) as beside:
             self.write(beside)
-        return target
+        return Path(directory).expanduser().absolute()
 
     def write(self, folder: Path) -> None:
         """Writes all that a saved capture has into a folder."""

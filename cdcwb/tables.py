@@ -24,6 +24,7 @@ from cdcwb.formats.base import (
     Trailing,
 )
 from cdcwb.formats.continued import divide
+from cdcwb.formats.source import known
 from cdcwb.planned import SPLIT, Planned
 from cdcwb.saved import hold
 
@@ -56,11 +57,13 @@ class Live(Planned):
         super().__init__(*planned)
         self.spark = spark
         self.text = self.plan.to_text()
+        self.listing = json.dumps(known(entry["file"] for entry in self.files))
 
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
 
-        return self.spark.read.format(source_name(self.format.name)).options(plan=self.text, **options).load()
+        given = {"plan": self.text, "listing": self.listing, **options}
+        return self.spark.read.format(source_name(self.format.name)).options(**given).load()
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record; without ``images`` these and raw are null. ``mode``: as if it had been given.

@@ -17,12 +17,15 @@ import pytest
 from hypothesis import settings
 
 from tests.possessive import refuse_doubtful_groups
+from tests.s3_server import ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+# Workers of Spark have the environment that its session began with: these are no credentials of anything.
+os.environ.update(ENVIRONMENT)
 refuse_doubtful_groups("cdcwb")
 
 HERE = Path(__file__).parent

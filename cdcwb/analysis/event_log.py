@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb.analysis.frames import Kept
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
+from cdcwb.formats.source import fetched, is_folder
 from cdcwb.model import Kind, Operation
 from cdcwb.words import visible
 from cdcwb.xds import Settings
@@ -323,13 +324,13 @@ def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, st
     ``NAME.snapshot`` beside the capture at ``path``, where there is one. Raises OptionError.
     """
     if snapshot == "auto":
-        beside = Path(path).parent / f"{Path(path).name}.snapshot"
-        return _files_of(beside) if beside.is_dir() else {}
+        beside = f"{str(path).rstrip('/')}.snapshot"
+        return _files_of(fetched(beside)) if is_folder(beside) else {}
     if isinstance(snapshot, Mapping) or str(snapshot).lstrip().startswith("{"):
         return {name: str(file) for name, file in _object("snapshot", snapshot).items()}
     if not snapshot:
         return {}
-    folder = Path(snapshot).expanduser()
+    folder = fetched(snapshot).expanduser()
     if not folder.is_dir():
         raise OptionError(f"snapshot: expected a JSON object or a folder, found {visible(repr(snapshot))}")
     return _files_of(folder)

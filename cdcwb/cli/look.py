@@ -13,6 +13,7 @@ from cdcwb.cli.console import print_json, print_lines, print_rows, safe
 from cdcwb.cli.failures import FINE, UNUSABLE
 from cdcwb.cli.options import as_json, format_and_options, key_values, paths, spooled
 from cdcwb.errors import CaptureError
+from cdcwb.formats.source import info_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _confidence(one: FileFormat) -> str:
 
 
 def _bytes(files: Sequence[str]) -> int:
-    return sum(Path(file).stat().st_size for file in files)
+    return sum(info_of(file).size for file in files)
 
 
 def _saved(paths: tuple[str, ...]) -> Identification | None:

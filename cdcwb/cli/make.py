@@ -26,6 +26,7 @@ from cdcwb.cli.options import (
     to_folder,
 )
 from cdcwb.errors import OptionError
+from cdcwb.formats.source import absolute
 from cdcwb.words import plural
 
 __all__ = ["report", "synth"]
@@ -120,7 +121,7 @@ def report(
     if time_zone is not None:
         parameters["time_zone"] = time_zone
     if others:
-        parameters["others"] = [str(Path(other).expanduser().absolute()) for other in others]
+        parameters["others"] = [absolute(other) for other in others]
     if infer_keys:
         parameters["infer_keys"] = True
     parameters |= _own_parameters(name, own)

@@ -24,6 +24,7 @@ from cdcwb.cli.options import (
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
+from cdcwb.formats.source import absolute
 from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _beside(form: str, paths: Sequence[str]) -> Pairs:
     """The tables and files of the folder ``NAME.snapshot`` beside the event log NAME, as notebooks find them."""
     from cdcwb.analysis.event_log import snapshot_files
 
-    place = str(Path(paths[0]).absolute())
+    place = absolute(paths[0])
     return tuple(snapshot_files("auto", place).items()) if form == _LOG and len(paths) == 1 else ()
 
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from cdcwb.formats.folder import WRITTEN, Contents, contents_of, recognise
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, parse_keys
 from cdcwb.formats.partition_files import holding
+from cdcwb.formats.source import info_of, is_file
 from cdcwb.words import plural
 
 __all__ = [
@@ -204,7 +204,7 @@ def identified(contents: Contents, format: str = "auto", **options: Any) -> Iden
     source = open_source(files[0], "binary", limit=_HEAD)
     compression = source.compression
     source.close()
-    size = sum(Path(file).stat().st_size for file in files)
+    size = sum(info_of(file).size for file in files)
     evidence, refusal = list(recognition.evidence), recognition.refusal
     if format != "auto":
         evidence += contents.doubts(format)
@@ -243,5 +243,5 @@ def inspect(path: str | os.PathLike[str], offset: int, format: str = "auto", **o
 
 def _quickly(files: Sequence[str], most: int = sys.maxsize) -> contextlib.AbstractContextManager[None]:
     """Runs kernels uncompiled where that is quicker than to load them: where files have few bytes, of each ``most``."""
-    size = sum(min(Path(file).stat().st_size, most) for file in files if Path(file).is_file())
+    size = sum(min(info_of(file).size, most) for file in files if is_file(file))
     return interpreted() if size <= _FEW else contextlib.nullcontext()

@@ -14,16 +14,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Final
 
 from cdcwb import model
 from cdcwb.formats.base import Format, Piece, Plan
+from cdcwb.formats.source import info_of, version_of
 
 __all__ = ["Divided", "Stamps", "divide", "marks_of", "stamps_of"]
 
 Stamps = Mapping[str, tuple[int, int, int]]
-"""Size in bytes, time of modification and time of change (in nanoseconds) of each file, by path."""
+"""Size in bytes, time of modification (in nanoseconds), and time of change or version (:func:`version_of`) of each
+file, by path."""
 
 _DECODER: Final = 2
 """Goes up when the same bytes and the same plan give other events than before."""
@@ -33,8 +34,7 @@ _MARK: Final = 16  # bytes
 
 def stamps_of(paths: Iterable[str]) -> Stamps:
     """The stamps of some files."""
-    found = {path: Path(path).stat() for path in paths}
-    return {path: (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in found.items()}
+    return {path: (*info_of(path), version_of(path)) for path in paths}
 
 
 def marks_of(form: Format, plan: Plan, stamps: Stamps) -> list[list[str]]:

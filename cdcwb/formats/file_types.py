@@ -10,11 +10,11 @@ import json
 import re
 import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cdcwb.formats import messages
 from cdcwb.formats.files import open_source
+from cdcwb.formats.source import info_of, open_file
 from cdcwb.formats.tabular import probe_file
 from cdcwb.words import joined, plural, visible
 
@@ -107,7 +107,7 @@ def foreign_type(path: str) -> str | None:
     Looks at the first bytes, in gzip and zstd at those of what is compressed. Raises CaptureError for a file that
     cannot be read.
     """
-    if Path(path).stat().st_size == 0:
+    if info_of(path).size == 0:
         return "the file is empty (0 bytes)"
     source = open_source(path, "binary", _HEAD)
     try:
@@ -140,7 +140,7 @@ def _zip(path: str | None) -> str | None:
     if path is None:
         return f"this is a ZIP archive{_UNPACK}"
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, OSError):
         return "this is a ZIP archive that is damaged or cut off; fetch it again"

@@ -1,7 +1,8 @@
 """What is in a file: its bytes, whatever compression and shape they come in.
 
 A *source* is one file as wire bytes. A binary file is a view on a memory map. A compressed one is unpacked into a
-temporary file first, which has no name and is gone when the source is closed. Hex text and dumps are read into wire
+temporary file first, which has no name and is gone when the source is closed. Of a remote file what is read is
+transferred (:mod:`cdcwb.formats.source`). Hex text and dumps are read into wire
 bytes, each of which knows its place in the text. Shapes are told by content, never by the name of a file.
 """
 
@@ -11,7 +12,7 @@ import difflib
 import mmap
 import os
 import tempfile
-from pathlib import Path
+from collections.abc import Callable
 from typing import IO, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from cdcwb.formats.hextext import Text, TextSource, read_dump, read_hex, recogni
 from cdcwb.formats.hextext.digits import Digits
 from cdcwb.formats.hextext.lines import Bytes, Ints
 from cdcwb.formats.listing import list_files, natural_key
+from cdcwb.formats.source import is_remote, open_file, remote
 
 __all__ = ["SHAPES", "BinarySource", "Source", "list_files", "natural_key", "open_source"]
 
@@ -35,6 +37,9 @@ _MOSTLY: Final = 0.5
 _CONTROL: Final = np.zeros(256, np.bool_)
 _CONTROL[[*range(0x20), 0x7F]] = True
 _CONTROL[list(b"\t\n\v\f\r\x1b")] = False
+
+
+Load = Callable[[int, int], None]
 
 
 class Source(Protocol):
@@ -88,7 +93,9 @@ class BinarySource:
         evidence: str,
         problem: str | None,
         data_share: float = 1.0,
+        load: Load | None = None,
     ) -> None:
+        """``load``: transfers what is asked for of ``data``, which is not there before."""
         self.path = path
         self.shape = "binary"
         self.compression = compression
@@ -99,11 +106,16 @@ class BinarySource:
         self.evidence = evidence
         self.problem = problem
         self._data = data
+        self._load = load
 
     def read(self, start: int, stop: int) -> Bytes:
-        """The bytes from ``start`` to ``stop``, clipped to ``length``; a read-only view on the memory map."""
+        """The bytes from ``start`` to ``stop``, clipped to ``length``; a read-only view on the memory map. Raises
+        CaptureError where a remote file cannot be read."""
         start = min(max(start, 0), self.length)
-        return self._data[start : min(max(stop, start), self.length)]
+        stop = min(max(stop, start), self.length)
+        if self._load is not None:
+            self._load(start, stop)
+        return self._data[start:stop]
 
     def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
         """The ranges themselves, clipped to the file."""
@@ -112,7 +124,7 @@ class BinarySource:
 
     def close(self) -> None:
         """Let the memory map go; it ends with the last view on it."""
-        self._data = np.empty(0, np.uint8)
+        self._data, self._load = np.empty(0, np.uint8), None
         self.length = 0
 
     def __enter__(self) -> Self:
@@ -137,8 +149,7 @@ def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | 
         raise OptionError(f"shape={shape!r} is unknown, it must be one of {', '.join(SHAPES)}{hint}")
     name = os.fspath(path)
     try:
-        data, compression, problem = _bytes(name, limit)
-        return _source(name, data, shape, compression, problem)
+        return _source(name, shape, *_bytes(name, limit))
     except CaptureError as error:
         error.path = error.path or name
         raise
@@ -146,16 +157,20 @@ def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | 
         raise CaptureError(f"cannot be read ({error.strerror or error})", path=name) from error
 
 
-def _bytes(path: str, limit: int | None) -> tuple[Bytes, str | None, str | None]:
-    """The decompressed bytes of a file as a memory map, its compression, and what is wrong with that."""
-    with Path(path).open("rb") as file:
+def _bytes(path: str, limit: int | None) -> tuple[Bytes, Load | None, str | None, str | None]:
+    """The decompressed bytes of a file as a memory map, what transfers them if they are not here, its compression, and
+    what is wrong with that."""
+    with open_file(path) as file:
         compression = compression_of(file.read(4))
+        if compression is None and is_remote(path):
+            opened = remote(path)
+            return opened.data[:limit], opened.load, None, None
         if compression is None:
-            return _mapped(file, limit), None, None
+            return _mapped(file, limit), None, None, None
         with tempfile.TemporaryFile(prefix="cdcwb-") as plain:
             problem = unpack(file, compression, plain.write, limit)
             plain.flush()
-            return _mapped(plain, None), compression, problem
+            return _mapped(plain, None), None, compression, problem
 
 
 def _mapped(file: IO[bytes], limit: int | None) -> Bytes:
@@ -167,12 +182,20 @@ def _mapped(file: IO[bytes], limit: int | None) -> Bytes:
     return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
 
 
-def _source(path: str, data: Bytes, shape: str, compression: str | None, problem: str | None) -> Source:
+def _source(
+    path: str, shape: str, data: Bytes, load: Load | None, compression: str | None, problem: str | None
+) -> Source:
     given = None if shape == "auto" else f"shape={shape} was given"
 
     def binary(evidence: str, data_share: float = 1.0) -> Source:
         return BinarySource(
-            path, data, compression=compression, evidence=given or evidence, problem=problem, data_share=data_share
+            path,
+            data,
+            compression=compression,
+            evidence=given or evidence,
+            problem=problem,
+            data_share=data_share,
+            load=load,
         )
 
     def spelled(digits: Digits, found: str, evidence: str) -> Source:
@@ -187,9 +210,13 @@ def _source(path: str, data: Bytes, shape: str, compression: str | None, problem
             problem=problem,
         )
 
+    if load is not None and not given:
+        load(0, _HEAD)
     doubt = None if given else _control_characters(data)
     if shape == "binary" or not data.size or (doubt is not None and doubt.sure):
         return binary(doubt.evidence if doubt else "the file is empty")
+    if load is not None:
+        load(0, data.size)
     text = Text(data)
     if shape != "hex":
         style = recognise(text, None if shape == "auto" else shape)

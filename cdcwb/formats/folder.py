@@ -20,6 +20,7 @@ from cdcwb.formats.base import Format, Recognition
 from cdcwb.formats.catalogue import FORMATS, get_format, side_files
 from cdcwb.formats.compressed import compression_of
 from cdcwb.formats.file_types import foreign_type
+from cdcwb.formats.source import common_folder, folders_of, open_file
 from cdcwb.words import joined, plural
 
 __all__ = [
@@ -77,7 +78,7 @@ class Contents:
     def base(self) -> str:
         """The file, or the folder that all files are below."""
         paths = [one.file for one in self.files]
-        return paths[0] if len(paths) == 1 else os.path.commonpath([str(Path(path).parent) for path in paths])
+        return paths[0] if len(paths) == 1 else common_folder(paths)
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:
@@ -154,7 +155,7 @@ class Contents:
         there: dict[str, set[str]] = {}  # folder: names in it
         for path in (one.file for one in self.files):
             for place in [path, *_folders(path, self.base)]:
-                there.setdefault(str(Path(place).parent), set()).add(Path(place).name)
+                there.setdefault(folders_of(place)[0], set()).add(Path(place).name)
         return _patterns(self.places(format), there)
 
     def places(self, format: str) -> list[str]:
@@ -190,7 +191,7 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
     found: list[FileFormat] = []
     alike: dict[tuple[str, bytes], list[FileFormat]] = {}
     for path in paths:
-        folder = next((str(one) for one in Path(path).parents if str(one) in saved), None) if saved else None
+        folder = next((one for one in folders_of(path) if one in saved), None) if saved else None
         if folder is not None:
             found.append(FileFormat(path, WRITTEN, 1.0, f"part of the capture saved in {folder}"))
             continue
@@ -209,7 +210,8 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
 
 def series_of(path: str) -> str:
     """The path with a star for the digits of the file's name: ``stream-*.bin``."""
-    return str(Path(path).with_name(_DIGITS.sub("*", Path(path).name)))
+    folder, slash, name = path.rpartition("/")
+    return folder + slash + _DIGITS.sub("*", name)
 
 
 def name_of(format: str) -> str:
@@ -220,7 +222,7 @@ def name_of(format: str) -> str:
 def _beginning(path: str) -> bytes:
     """The first bytes of a file, with one letter or digit for each run of them; of a container only the path, so that
     it is like no other file."""
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         head = file.read(_FIRST)
     if head.startswith(_CONTAINERS) or compression_of(head) is not None:
         return path.encode("utf-8", "surrogateescape")
@@ -247,16 +249,17 @@ def _file_format(path: str, names: Sequence[str], options: Mapping[str, Any]) ->
 
 def _saved_folder(path: str) -> str | None:
     """The folder of a saved capture, by the path of its description."""
-    return str(Path(path).parent) if Path(path).name == _DESCRIPTION else None
+    return folders_of(path)[0] if Path(path).name == _DESCRIPTION else None
 
 
 def _written_table(path: str) -> str | None:
     """Which table of the model a Parquet file holds, None for any other file."""
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         if file.read(4) != b"PAR1":
             return None
     try:
-        names = set(pq.read_schema(path).names)
+        with open_file(path) as file:
+            names = set(pq.read_schema(file).names)
     except (pa.ArrowException, OSError):
         return None
     return next((table for table, schema in model.TABLES.items() if names.issuperset(schema.names)), None)
@@ -288,7 +291,7 @@ def _with_neighbours(files: Sequence[FileFormat]) -> list[FileFormat]:
 
 def _folders(path: str, base: str) -> list[str]:
     """The folders that a file is in, the innermost first, up to ``base``."""
-    parents = [str(parent) for parent in Path(path).parents]
+    parents = folders_of(path)
     return parents[: parents.index(base) + 1] if base in parents else []
 
 
@@ -304,7 +307,7 @@ def _patterns(places: Sequence[str], there: Mapping[str, set[str]]) -> list[str]
     alike, are one pattern, if it fits nothing else in their folder (``there``: the names in each folder)."""
     by_parent: dict[str, list[str]] = {}
     for place in places:
-        by_parent.setdefault(str(Path(place).parent), []).append(Path(place).name)
+        by_parent.setdefault(folders_of(place)[0], []).append(Path(place).name)
     out: list[str] = []
     for parent, names in by_parent.items():
         short = _shortened(names, there[parent], lambda name: _DIGITS.sub("*", name))

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.source import SCHEMES, files_below, forget, is_remote, url_of
 
 __all__ = ["list_files", "natural_key"]
 
@@ -33,7 +34,7 @@ def _by_value(name: str) -> tuple[int | str, ...]:
 
 
 def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The files of a capture as absolute paths, in natural order.
+    """The files of a capture as absolute paths and URLs (:mod:`cdcwb.formats.source`), in natural order.
 
     A folder stands for all files below it, in all its folders; names that begin with ``.`` or ``_`` (``_SUCCESS``) are
     left out there. A file that is reached twice, also by a symbolic link, is listed once.
@@ -43,14 +44,18 @@ def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise CaptureError("no path was given")
+    urls = [url_of(str(path)) for path in given if is_remote(path)]
+    if urls:
+        forget()
+    away = [file for url in urls for file in files_below(url)]
     found: dict[Path, Path] = {}  # what the file really is: how it was reached
-    for path in map(_local, given):
+    for path in (_local(path) for path in given if not is_remote(path)):
         for file in _below(path) if path.is_dir() else [path]:
             _check(file)
             real = file.resolve()
             if real not in found or file == real:
                 found[real] = file
-    return sorted(map(str, found.values()), key=natural_key)
+    return sorted([*map(str, found.values()), *dict.fromkeys(away)], key=natural_key)
 
 
 def _local(path: str | os.PathLike[str]) -> Path:
@@ -66,7 +71,8 @@ def _local(path: str | os.PathLike[str]) -> Path:
         if url[1].lower() == "kafka":
             sentence = "expected files; `cdcwb capture URL --to DIR` copies the messages of topics to files"
             raise CaptureError(sentence, path=shown)
-        raise CaptureError(f"{url[1]}:// is not supported; copy the files here or mount their file system", path=shown)
+        supported = f"{', '.join(SCHEMES)} and file are supported"
+        raise CaptureError(f"{url[1]}:// is not supported ({supported}); copy the files here", path=shown)
     if not name:
         raise CaptureError("the path is empty")
     return Path(os.path.normpath(Path(name).absolute()))

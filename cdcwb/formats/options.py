@@ -9,11 +9,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from cdcwb import model
 from cdcwb.errors import OptionError
+from cdcwb.formats.source import is_file, read_text
 from cdcwb.words import visible
 
 __all__ = [
@@ -168,7 +168,7 @@ def as_names(name: str, value: Any) -> dict[str, str]:
     text = str(value)
     if text.lstrip().startswith("{"):
         loaded = _json(name, text)
-    elif "=" in text and not Path(text).is_file():
+    elif "=" in text and not is_file(text):
         pairs = [part.partition("=") for part in text.split(",") if part.strip()]
         wrong = [key for key, sign, _ in pairs if not sign]
         if wrong:
@@ -176,7 +176,7 @@ def as_names(name: str, value: Any) -> dict[str, str]:
         return {key.strip(): item.strip() for key, _, item in pairs}
     else:
         try:
-            loaded = _json(name, Path(text).read_text(encoding="utf-8"))
+            loaded = _json(name, read_text(text))
         except (OSError, UnicodeDecodeError) as reason:
             raise OptionError(
                 f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason})"

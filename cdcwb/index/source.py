@@ -33,6 +33,7 @@ from cdcwb.formats.base import Plan
 from cdcwb.formats.catalogue import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
+from cdcwb.formats.source import absolute, info_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.model import PROBLEMS
@@ -263,10 +264,9 @@ def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, o
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What tells whether files, and how they are read, are still the same."""
-    files = [Path(name).absolute() for name in dict.fromkeys([*names, *described_by(names)])]
-    stats = [(str(file), file.stat()) for file in files]
+    files = [absolute(name) for name in dict.fromkeys([*names, *described_by(names)])]
     return {
-        "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats],
+        "files": [[name, *info_of(name)] for name in files],
         "format": format,
         "options": {name: str(value) for name, value in sorted(options.items())},
     }

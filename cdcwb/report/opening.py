@@ -14,6 +14,7 @@ from cdcwb.analysis.summary_text import Health, health
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.options import as_list, nearest
+from cdcwb.formats.source import is_remote
 from cdcwb.formats.zones import parse_zone
 from cdcwb.report import show
 from cdcwb.saved import SAVED
@@ -276,6 +277,8 @@ def _find(path: Any, wrong: list[str], name: str = "path") -> str:
     if not isinstance(path, str) or not path:
         wrong.append(f"{name}: name a file or folder")
         return ""
+    if is_remote(path):
+        return path
     given = Path(path).expanduser()
     beside = Path(__file__).parents[2] / given
     for place in (given.absolute(), beside):

@@ -42,7 +42,7 @@ def keep(
     places = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
     opened = _redacted(captures, hidden, places) if hidden else [_opened(*given) for given in captures]
     for (path, *_), capture, place in zip(captures, opened, places, strict=True):
-        saved = capture.save(place / "saved")
+        saved = Path(capture.save(place / "saved"))
         (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / MARKS
         if marks.is_file() and not hidden:  # a note may quote what is hidden

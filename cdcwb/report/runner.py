@@ -31,6 +31,7 @@ from cdcwb import errors, standard_input
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.formats.options import nearest
+from cdcwb.formats.source import absolute, is_folder
 from cdcwb.report.facts import flat, headline, monitored, read_facts
 from cdcwb.report.html import Page, Siblings, page, write_whole
 from cdcwb.small import is_small
@@ -165,7 +166,7 @@ class Wanted:
         files: Sequence[str] = (),
     ) -> Wanted:
         """What the arguments of a report say."""
-        place = str(Path(path).expanduser().absolute())
+        place = absolute(path)
         named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
         name = standard_input.named(joined([shown, *named]))
@@ -182,14 +183,14 @@ class Wanted:
         found = [(self.path, self.format, self.options, list(self.files))]
         for one in self.others:
             given = one if isinstance(one, Mapping) else {"path": one}
-            place = str(Path(given["path"]).expanduser().absolute())
+            place = absolute(given["path"])
             found.append((place, given.get("format") or "auto", dict(given.get("options") or {}), []))
         return found
 
     @property
     def small(self) -> bool:
         """Is starting Spark and asking it more work than reading the capture?"""
-        places = [Path(place) for path, _, _, files in self.captures for place in files or [path]]
+        places = [place for path, _, _, files in self.captures for place in files or [path]]
         return is_small(places)
 
     @property
@@ -243,9 +244,9 @@ def make_report(
         given["others"] = list(opened.others)
         parameters = {name: value for name, value in parameters.items() if name != "others"}
     if "snapshot" in parameters_of(notebook):
-        beside = Path(wanted.path).with_name(f"{Path(wanted.path).name}.snapshot")
+        beside = f"{wanted.path}.snapshot"
         # What a table held bears the values that were taken out of its changes.
-        given["snapshot"] = str(beside) if beside.is_dir() and not wanted.redact else ""
+        given["snapshot"] = beside if is_folder(beside) and not wanted.redact else ""
     executed = execute(notebook, {**given, **parameters}, say, kernel)
     about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), redacted=wanted.redact)
     facts = read_facts(executed)

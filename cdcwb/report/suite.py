@@ -24,6 +24,7 @@ from cdcwb.formats import Contents, examine, get_format
 from cdcwb.formats.folder import WRITTEN
 from cdcwb.formats.options import check_names as check_option_names
 from cdcwb.formats.options import nearest
+from cdcwb.formats.source import absolute
 from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
 from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scripts
 from cdcwb.report.opening import check_parameters
@@ -302,7 +303,7 @@ def check_wanted(
     failure: CaptureError | None = None
     try:
         common = {name: given[name] for name in checked if name in given}
-        place = str(Path(path).expanduser().absolute())
+        place = absolute(path)
         check_parameters(place, format, json.dumps(dict(options or {})), **common)
         if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
             for wanted in captures or [Wanted.of(path, format, options, redact, given.get("others", ()))]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.source import announced, known
 from cdcwb.spark.worker import spare_collector
 
 if TYPE_CHECKING:
@@ -30,8 +31,11 @@ def runner(spark: SparkSession) -> Run:
         if not tasks:
             return []
 
+        listing = known()
+
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             spare_collector()
+            announced(listing)
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     try:

@@ -22,6 +22,7 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare_collector
@@ -38,6 +39,7 @@ READER_OPTIONS = (
     "path",
     "paths",
     "plan",
+    "listing",
     "images",
     "mode",
     "packed",
@@ -49,14 +51,15 @@ READER_OPTIONS = (
     "table_schema",
 )
 """Options of every source, besides those of its format. Spark sets the first two from what its ``load`` is given,
-:func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); with
-``packed`` the events are those of :func:`cdcwb.spark.packing.packed_schema`. ``part`` is what of a split is read, if
-not its events: those with ``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of
-those ``crossing`` it (:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates
-whose other ones may be ``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of
-transactions, or what is ``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that lie in it as a whole of
-a ``trail``, and ``trail_ends``, what it says of ends (:class:`cdcwb.formats.base.Trailing`); the changes that are
-``joined`` of neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
+:func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
+is what it knows of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
+:func:`cdcwb.spark.packing.packed_schema`. ``part`` is what of a split is read, if not its events: those with
+``problems``; the ``changes`` or ``transactions`` that lie in it as a whole, or the events of those ``crossing`` it
+(:mod:`cdcwb.formats.assembly`); the changes that it has ``delivered``, the halves of updates whose other ones may be
+``elsewhere``, events with problems and changes whose halves were ``checked``, the ``ends`` of transactions, or what is
+``counted`` of them (:mod:`cdcwb.formats.delivered`); the changes that lie in it as a whole of a ``trail``, and
+``trail_ends``, what it says of ends (:class:`cdcwb.formats.base.Trailing`); the changes that are ``joined`` of
+neighbouring rows, these events ``checked``, and the first of all ``spellings`` of a key
 (:class:`cdcwb.formats.base.Joining`). ``keys`` are those that the option of that name gives to changes, as JSON."""
 _ASSEMBLED: Final = {"changes": read_changes, "crossing": read_crossing, "transactions": read_transactions}
 _DELIVERED: Final = {
@@ -126,6 +129,7 @@ class Reader(DataSourceReader):
     def plan(self) -> Plan:
         """The plan, which is decoded once in each process."""
         if self._plan is None:
+            announced(json.loads(self.options.get("listing", "{}")))
             self._plan = _plan(self.format, self.options)
         return self._plan
 
@@ -171,7 +175,8 @@ class Reader(DataSourceReader):
         """The splits."""
         plan = self.plan()
         if "plan" not in self.options:  # it was made here, by a scan of the headers: the workers need not make it again
-            self.options = {**self.options, "plan": plan.to_text()}
+            files = (entry["file"] for entry in get_format(self.format).files(plan))
+            self.options = {**self.options, "plan": plan.to_text(), "listing": json.dumps(known(files))}
         return [_Split(index) for index in range(len(plan.splits))]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

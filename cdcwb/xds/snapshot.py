@@ -20,6 +20,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats import tabular
 from cdcwb.formats.idm_event_log.decode.keys import parse_column
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
+from cdcwb.formats.source import fetched
 from cdcwb.formats.tabular import is_binary, plain, texts_of
 from cdcwb.model import Kind
 from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, numbers, whole
@@ -33,7 +34,7 @@ _HIDDEN: Final = ("_", ".")
 def read_table(path: str, null_text: str | None, charset: str) -> pa.Table:
     """A file, or all files of a folder one behind the other. Parquet keeps its types, all else is text. Columns that
     one of the files does not have are null there. Raises CaptureError."""
-    folder = Path(path)
+    folder = fetched(path)
     files = [folder]
     if folder.is_dir():
         files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith(_HIDDEN))

@@ -144,8 +144,8 @@ def test_what_cannot_be_listed_is_said_in_one_sentence(tmp_path: Path) -> None:
         list_files([])
     with pytest.raises(CaptureError, match="the path is empty"):
         list_files("")
-    with pytest.raises(CaptureError, match="s3a:// is not supported; copy the files here or mount"):
-        list_files("s3a://bucket/capture")
+    with pytest.raises(CaptureError, match=r"ftp:// is not supported \(s3, .* file are supported\)"):
+        list_files("ftp://host/capture")
 
 
 def test_a_file_that_may_not_be_read_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from cdcwb.formats.findings import detected_row
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import (
     KEY,
+    REACH,
     SEQUENCED,
     STRONG,
     WINDOW,
@@ -147,7 +148,7 @@ def find_start(stream: Stream, start: int, stop: int) -> int:
     """Where the first record of a split begins, as far as its own bytes tell: the chain of the split before decides."""
     position = start
     while position < min(stop, stream.length):
-        buffer = stream.read(position, position + WINDOW)
+        buffer = stream.read(position, min(position + WINDOW, stop + REACH))
         at_end = position + len(buffer) >= stream.length
         found = int(first_chain(buffer, at_end))
         if found >= 0:

@@ -51,6 +51,9 @@ GAP_PIECE: Final = 1 << 20
 """A gap is reported in pieces of at most this many bytes, counted from its start, so that no event grows without bound;
 framing begins anew after each of them."""
 
+REACH: Final = 1 << 16
+"""Bytes after the end of a split that are read with it, unless its last record is longer."""
+
 WINDOW: Final = 8 << 20
 """Bytes framed at a time; a record longer than that widens the window for itself."""
 
@@ -203,9 +206,9 @@ def iter_segments(
     ``boundaries`` are the places where another file begins: no gap reaches across one. ``start`` must be the end of the
     segment before (0 at first). The last segment may end behind ``stop``: its end is where the next split goes on.
     """
-    position, size = start, window
+    position, size, reach = start, window, REACH
     while position < min(stop, length):
-        buffer = read(position, min(position + size, length))
+        buffer = read(position, min(position + size, stop + reach, length))
         room = len(buffer) // 4 + 2  # strong candidates are at least eight bytes apart
         starts, ends, kinds = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.uint8)
         count, used, landing = 0, 0, _UNKNOWN
@@ -217,9 +220,10 @@ def iter_segments(
                 break
             landing = 0
         if used == 0:  # the first record is longer than the window
-            size = max(2 * size, asked + COMMON_HEADER, -asked)
+            longer = max(asked + COMMON_HEADER, -asked)
+            size, reach = max(2 * size, longer), max(2 * reach, longer)
             continue
-        size = window
+        size, reach = window, REACH
         found = starts[:count].copy(), ends[:count].copy(), kinds[:count]
         yield cut_gaps(_segments(buffer, position, *found, length), boundaries)
         position += used

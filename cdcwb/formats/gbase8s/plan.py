@@ -29,6 +29,7 @@ from cdcwb.formats.gbase8s.decode import Headers, counts_of
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, Segments, cut_gaps, iter_reads, iter_segments, walk_reads
 from cdcwb.formats.gbase8s.layout import Settings
 from cdcwb.formats.gbase8s.schema import TableSchema, read_side_file, schema_text, table_schema
+from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.words import plural
 
 __all__ = [
@@ -118,7 +119,8 @@ class Options:
             if isinstance(given, Mapping):
                 text = json.dumps(given, ensure_ascii=False) if given else "none"
             else:
-                text = str(Path(given).absolute()) if Path(str(given)).is_file() else str(given)
+                here = is_file(str(given)) and not is_remote(str(given))
+                text = str(Path(given).absolute()) if here else str(given)
             return self.labels, [detected_row("labels", text, "given as an option", True)]
         names: Names = {}
         rows: list[dict[str, Any]] = []
@@ -162,7 +164,7 @@ def _labels(given: Any) -> Names | None:
 
 def _read_labels(path: str) -> Names:
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_text(path)
         if not text.lstrip().startswith("{"):
             raise OptionError('expected a JSON object such as {"101": "shop.orders"}')
         return _labels(text) or {}
@@ -176,18 +178,17 @@ def _read_labels(path: str) -> Names:
 def labels_files(paths: Iterable[str]) -> list[str]:
     """The files that name the tables of these files: of each the nearest ``NAME.labels.json``, where NAME is the file's
     name (with or without its extension) or that of a folder it is in, and which is beside that file or folder."""
-    of_folder: dict[Path, Path | None] = {}
+    known: dict[str, bool] = {}
     found: dict[str, None] = {}
-    for path in map(Path, paths):
-        if path.parent not in of_folder:
-            beside = (
-                one.with_name(f"{one.name}.labels.json") for one in (path.parent, *path.parent.parents) if one.name
-            )
-            of_folder[path.parent] = next((one for one in beside if one.is_file()), None)
-        own = (path.with_name(f"{name}.labels.json") for name in dict.fromkeys((path.name, path.stem)))
-        file = next((one for one in own if one.is_file()), of_folder[path.parent])
-        if file is not None:
-            found[str(file)] = None
+    for path in paths:
+        folder, slash, name = path.rpartition("/")
+        for base in (path, f"{folder}{slash}{Path(name).stem}", *folders_of(path)):
+            beside = f"{base}.labels.json"
+            if beside not in known:
+                known[beside] = Path(base).name != "" and is_file(beside)
+            if known[beside]:
+                found[beside] = None
+                break
     return list(found)
 
 

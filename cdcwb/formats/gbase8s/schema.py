@@ -13,11 +13,11 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.gbase8s.layout import FRACTION, MOST_PACKED, QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
 from cdcwb.unique_names import unique_names
 from cdcwb.words import plural
@@ -378,7 +378,7 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
     """
     place = os.fspath(path)
     try:
-        content = Path(place).read_text(encoding="utf-8-sig")
+        content = read_text(place)
         is_json = content.lstrip().startswith("{")
         pairs: list[tuple[str, Any]] = json.loads(content, object_pairs_hook=list) if is_json else []
     except (OSError, UnicodeDecodeError) as error:

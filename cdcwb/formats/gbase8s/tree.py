@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -49,6 +48,7 @@ from cdcwb.formats.gbase8s.plan import FileEntry, Options, Plan, Stream, Version
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, text_codec
 from cdcwb.formats.gbase8s.values import Value, Values, prefix_width, value_of
 from cdcwb.formats.kernels import interpreted
+from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Problem
 
 __all__ = ["dissect", "inspect_record", "lsn"]
@@ -311,8 +311,8 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
 
 def _earlier(path: str) -> list[str]:
     """The first file of the folder and the one before this, since the files of a folder continue one stream."""
-    names = list_files(str(Path(path).parent))
-    own = next((index for index, name in enumerate(names) if Path(name).samefile(path)), 0)
+    names = list_files(folders_of(path)[0])
+    own = next((index for index, name in enumerate(names) if same_file(name, path)), 0)
     return sorted({names[0], names[own - 1]}, key=names.index) if own else []
 
 

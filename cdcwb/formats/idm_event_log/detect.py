@@ -31,6 +31,7 @@ from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
+from cdcwb.formats.source import info_of, open_file
 from cdcwb.formats.tabular import FileProbe, clean, iter_parts, numbered, probe_file, text_rows
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined, plural
@@ -186,7 +187,7 @@ def null_texts_of(found: Probe) -> str:
 
 
 def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Probe | None:
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         if file.read(4) in (b"PAR1", b"PK\x03\x04"):
             return None
     source = open_source(path, "binary", _HEAD)
@@ -215,7 +216,7 @@ def _of_dump(path: str, options: Options, source: Source, quick: bool) -> Probe:
     columns, rows = tables.get(name, (None, []))
     width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
     settings = {"table": name, "backslash": backslash}
-    size = 0 if source.compression is not None else Path(path).stat().st_size
+    size = 0 if source.compression is not None else info_of(path).size
     file = FileProbe(
         path, SQL, labels if columns is not None else None, width, options.charset, settings=settings, size=size,
         compression=source.compression, problem=source.problem if not quick else None, sample=tuple(rows[:_SAMPLE]),

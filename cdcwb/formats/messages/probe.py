@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -45,6 +44,7 @@ from cdcwb.formats.messages.records import (
     payload_of,
     plain_string,
 )
+from cdcwb.formats.source import open_file
 from cdcwb.words import plural
 
 __all__ = ["detect_layout", "probe"]
@@ -367,7 +367,7 @@ def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Co
 
 def _is_packed(path: str) -> bool:
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             return compression_of(file.read(4)) is not None
     except OSError:
         return False  # open_source says why

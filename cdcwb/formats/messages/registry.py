@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 import httpx
 
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.source import fetched
 
 __all__ = ["LOGIN", "read_registry", "without_login"]
 
@@ -34,7 +35,7 @@ def read_registry(where: str, ids: Iterable[int]) -> dict[int, str]:
     """
     if urlsplit(where).scheme in ("http", "https"):
         return _from_url(where, ids)
-    folder = Path(where).expanduser()
+    folder = fetched(where).expanduser()
     if not folder.is_dir():
         raise OptionError(f"option registry: expected a folder of <id>.avsc files or an http(s) URL, found {where!r}")
     return _from_folder(folder, ids)

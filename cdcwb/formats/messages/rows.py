@@ -36,6 +36,7 @@ from cdcwb.formats.messages.batch import (
     time_text,
 )
 from cdcwb.formats.messages.records import TIME_TYPES, header_facts
+from cdcwb.formats.source import is_remote, open_file
 from cdcwb.model import OffsetUnit
 
 __all__ = [
@@ -244,13 +245,20 @@ their offsets."""
 _SOME: Final = 64  # rows read at a time
 
 
+def _file(source: Source) -> Any:
+    """The bytes of a file for the reader of Parquet; of a remote one those that it asks for."""
+    if source.compression is None and is_remote(source.path):
+        return open_file(source.path)
+    return pa.BufferReader(pa.py_buffer(source.read(0, source.length)))
+
+
 class ParquetRows:
     """The rows of one file. Raises CaptureError for one whose footer is damaged or that has no column ``value``."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         try:
-            self.file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(source.read(0, source.length))))
+            self.file = pq.ParquetFile(_file(source))
             self.metadata = self.file.metadata
             names = self.file.schema_arrow.names
         except (pa.ArrowException, OSError, ValueError) as reason:

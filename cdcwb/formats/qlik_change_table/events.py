@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -60,6 +59,7 @@ from cdcwb.formats.qlik_change_table.planning import plan_beginnings
 from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.versions import by_name, control_row
 from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.source import folders_of, same_file
 from cdcwb.formats.tabular import DEFAULT, Cell, Gap, cut_fields, cut_json, interleaved
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import joined, moment, plural
@@ -363,8 +363,8 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
 
 def _neighbours(path: str) -> list[str]:
     """Other data files of the folder, for what they say of masks."""
-    names = list_files(str(Path(path).parent))
-    return [name for name in names if not is_side_file(name) and not Path(name).samefile(path)][:_NEIGHBOURS]
+    names = list_files(folders_of(path)[0])
+    return [name for name in names if not is_side_file(name) and not same_file(name, path)][:_NEIGHBOURS]
 
 
 # --- one segment ------------------------------------------------------------------------------------------------------

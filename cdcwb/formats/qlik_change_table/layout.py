@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cdcwb.formats import tabular
+from cdcwb.formats.source import is_file
 from cdcwb.model import Kind, Operation
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined
@@ -236,16 +237,15 @@ def _with_suffix(text: str, suffix: str) -> str | None:
 
 def side_file(path: str) -> str | None:
     """The ``.dfm`` beside a file: of its name without one extension or two. None where there is none."""
-    file = Path(path)
-    name = file.name
+    folder, slash, name = path.rpartition("/")
     for _ in range(2):
         name = name.rpartition(".")[0]
         if not name:
             return None
         for extension in (".dfm", ".DFM"):
-            beside = file.with_name(name + extension)
-            if beside.is_file():
-                return str(beside)
+            beside = folder + slash + name + extension
+            if is_file(beside):
+                return beside
     return None
 
 

@@ -17,6 +17,7 @@ from cdcwb.formats.base import Recognition
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.qlik_change_table.layout import FORMAT, ROW, control_table, find_prefix, from_path, side_file
 from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
+from cdcwb.formats.source import info_of, open_file, read_text
 from cdcwb.formats.tabular import DEFAULT, Dialect, as_bytes
 from cdcwb.formats.tabular.delimited import Bytes, line_end
 from cdcwb.formats.tabular.probing import BOM, HEAD, parquet_file, rows_of_json
@@ -78,9 +79,9 @@ class SideFile:
 def read_side_file(path: str, charset: str) -> SideFile:
     """Reads a side file. Never raises for its content: what is wrong with it stands in ``problem``."""
     try:
-        if Path(path).stat().st_size > _LONGEST:
+        if info_of(path).size > _LONGEST:
             return SideFile(path, problem=f"expected a side file of at most {_LONGEST} bytes")
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = read_text(path)
         raw = json.loads(text)
     except (OSError, ValueError, RecursionError) as reason:
         return SideFile(path, problem=f"expected a JSON document, found: {str(reason) or 'one nested too deeply'}")
@@ -233,13 +234,13 @@ def probe(task: tuple[str, Options]) -> Probe:
     path, options = task
     beside = side_file(path)
     side = None if beside is None else read_side_file(beside, options.charset)
-    with Path(path).open("rb") as file:
+    with open_file(path) as file:
         is_parquet = file.read(4) == b"PAR1"
     if is_parquet:
         return _described(_parquet(path, side), side)
     source = open_source(path, "binary", HEAD)
     try:
-        size = Path(path).stat().st_size if source.compression is None else 0
+        size = info_of(path).size if source.compression is None else 0
         whole = source.length < HEAD
         head = source.read(0, HEAD)
         found = None if side is not None and side.format == "delimited" else _json(path, source)
@@ -270,7 +271,7 @@ def _described(found: Probe, side: SideFile | None) -> Probe:
 
 
 def _parquet(path: str, side: SideFile | None) -> Probe:
-    size = Path(path).stat().st_size
+    size = info_of(path).size
     try:
         schema, groups = parquet_file(path)
     except CaptureError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from cdcwb.formats import messages as containers
@@ -14,6 +13,7 @@ from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.fields import dissect
 from cdcwb.formats.qlik_kafka.plan import Options, Plan, make_plan
+from cdcwb.formats.source import folders_of, info_of, same_file
 from cdcwb.model import Problem
 
 __all__ = ["inspect_record"]
@@ -41,8 +41,8 @@ def inspect_record(path: str, offset: int, options: Options) -> Inspection:
 
 def _beside(path: str) -> list[str]:
     """The other files of the folder, if they can be looked through quickly."""
-    names = [name for name in list_files(str(Path(path).parent)) if not Path(name).samefile(path)]
-    return names if sum(Path(name).stat().st_size for name in names) <= _NEAR else []
+    names = [name for name in list_files(folders_of(path)[0]) if not same_file(name, path)]
+    return names if sum(info_of(name).size for name in names) <= _NEAR else []
 
 
 def _inspect(container: Container, messages: Messages, plan: Plan) -> tuple[Inspection, bool]:

@@ -45,6 +45,7 @@ from cdcwb.formats.qlik_kafka.scan import (
     votes_of,
 )
 from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Version, Versions
+from cdcwb.formats.source import read_text
 from cdcwb.model import Kind, Problem
 
 __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of"]
@@ -172,7 +173,7 @@ class Options:
 
 def _schema_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as reason:
         raise OptionError(f"option avro_schema: {path!r} cannot be read ({reason})") from None
 

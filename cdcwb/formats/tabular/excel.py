@@ -24,13 +24,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.source import open_file
 from cdcwb.words import joined
 
 __all__ = ["Block", "Sheet", "Workbook"]
@@ -84,7 +84,7 @@ class Workbook:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = Path(path).open("rb")  # noqa: SIM115  (it is closed with the workbook)
+        self._file = open_file(path)
         try:
             self._book = _open(self._file)
             self.titles: tuple[str, ...] = tuple(str(sheet.title) for sheet in self._book.worksheets)

@@ -19,6 +19,7 @@ from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
 from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Container, locate, read
+from cdcwb.formats.source import is_remote, open_file
 from cdcwb.formats.tabular import delimited
 from cdcwb.formats.tabular.delimited import CHUNK, Bytewise, count_quotes, find_start
 from cdcwb.formats.tabular.excel import Workbook
@@ -238,8 +239,8 @@ def _json_parts(
 
 
 def open_parquet(path: str) -> pq.ParquetFile:
-    """A Parquet file on disk. Raises pa.ArrowException, OSError or ValueError for one that is damaged."""
-    return pq.ParquetFile(path, memory_map=True)
+    """A Parquet file. Raises pa.ArrowException, OSError or ValueError for one that is damaged."""
+    return pq.ParquetFile(open_file(path)) if is_remote(path) else pq.ParquetFile(path, memory_map=True)
 
 
 def _parquet_parts(file: FileProbe, layout: L, start: int, stop: int, upper: frozenset[int]) -> Iterator[Part[L]]:

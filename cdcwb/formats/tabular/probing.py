@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import messages
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.source import info_of, open_file
 from cdcwb.formats.tabular.delimited import find_dialect, line_end
 from cdcwb.formats.tabular.excel import Sheet, Workbook
 from cdcwb.formats.tabular.file import (
@@ -76,7 +76,7 @@ def probe_file(
     """
     ask = _Question(path, dict(dialect_options or {}), charset, header, limit, sheet)
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             begin = file.read(4)
     except OSError as error:
         raise CaptureError(f"cannot be read ({error.strerror or error})", path=path) from error
@@ -89,7 +89,7 @@ def probe_file(
         return _excel(ask)
     source = open_source(path, "binary", HEAD)
     try:
-        size = Path(path).stat().st_size if source.compression is None else 0
+        size = info_of(path).size if source.compression is None else 0
         found = _json(ask, source) or _csv(ask, source)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
     except CaptureError as error:
@@ -110,7 +110,7 @@ class _Question:
 
 
 def _broken(path: str, problem: str) -> FileProbe:
-    return FileProbe(path, BROKEN, size=Path(path).stat().st_size, problem=problem)
+    return FileProbe(path, BROKEN, size=info_of(path).size, problem=problem)
 
 
 def _sample(parts: Sequence[Part[Names]], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
@@ -149,7 +149,7 @@ def _parquet(ask: _Question) -> FileProbe:
         return _broken(ask.path, error.message)
     names = named(schema.names)
     text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    size = Path(ask.path).stat().st_size
+    size = info_of(ask.path).size
     found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, groups=groups)
     return replace(found, sample=_sample(list(islice(iter_parts(found, None, 0, 1), 1)), names, ask.limit))
 
@@ -159,7 +159,7 @@ def _parquet(ask: _Question) -> FileProbe:
 
 def _excel(ask: _Question) -> FileProbe:
     try:
-        with zipfile.ZipFile(ask.path) as archive:
+        with open_file(ask.path) as file, zipfile.ZipFile(file) as archive:
             inside = set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         return _broken(ask.path, f"the zip archive cannot be read: {error}")
@@ -170,7 +170,7 @@ def _excel(ask: _Question) -> FileProbe:
     try:
         with Workbook(ask.path) as book:
             title = book.choose(ask.sheet)
-            size = Path(ask.path).stat().st_size
+            size = info_of(ask.path).size
             found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": list(book.titles)}, size=size)
             return _of_sheet(ask, found, book.sheet(title))
     except OptionError:

@@ -22,6 +22,7 @@ from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import System
 from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
+from cdcwb.formats.source import open_file
 from cdcwb.formats.zones import parse_zone
 
 __all__ = [
@@ -317,7 +318,8 @@ class Options:
         found: list[Definition] = []
         for path in self.definitions:
             try:
-                text = Path(path).read_bytes().decode(self.charset, "replace")
+                with open_file(path) as file:
+                    text = file.read().decode(self.charset, "replace")
             except OSError as reason:
                 raise OptionError(f"option definitions: {path!r} cannot be read ({reason})") from None
             some = parse_defgen(text)

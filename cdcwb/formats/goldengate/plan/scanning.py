@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Run
-from cdcwb.formats.files import open_source
+from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import (
     MISSING,
@@ -49,6 +49,7 @@ from cdcwb.formats.goldengate.plan.transactions import (
     token_text,
     trail_order,
 )
+from cdcwb.formats.source import is_remote
 from cdcwb.formats.zones import from_iso
 from cdcwb.words import plural
 
@@ -363,6 +364,9 @@ def refusal(path: str) -> CaptureError:
     return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
 
 
+_REACH: Final = 1 << 20  # bytes before and after a border that are looked at
+
+
 def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
     """The first boundary at or behind ``at`` between two records of which the second is not at the RBA and time of the
     first: the images of one update, printed as two records, stay together."""
@@ -373,6 +377,16 @@ def _boundary(text: npt.NDArray[np.uint8], at: int) -> int:
             break
         place = boundary(text, place + 1)
     return place
+
+
+def _boundary_near(source: Source, at: int, reach: int) -> int:
+    """The same of a file, of which so much around ``at`` is read as it takes."""
+    first = max(at - reach, 0)
+    text = source.read(first, at + reach)
+    place = _boundary(text, at - first)
+    if place + HEAD > text.size and first + text.size < source.length:
+        return _boundary_near(source, at, 4 * reach)
+    return first + place
 
 
 def _times_and_rbas(text: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
@@ -391,10 +405,9 @@ def parts_of(entry: FileEntry, index: int, split_size: int) -> list[Part]:
         return [Part(index, 0, entry.size)] if entry.size else []
     source = open_source(entry.path, "binary")
     try:
-        text = source.read(0, entry.size)
         places, at = [], split_size
         while at < entry.size:
-            place = _boundary(text, at)
+            place = _boundary_near(source, at, _REACH if is_remote(entry.path) else entry.size)
             places.append(place)
             at = place + split_size
     finally:

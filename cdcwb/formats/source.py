@@ -1,0 +1,449 @@
+"""Where bytes come from: files of this machine, and objects and files of remote file systems through ``pyarrow.fs``.
+
+A remote file is named by its URL: ``s3://bucket/key``, ``gs://bucket/key``, ``abfs://container@account…/path`` or
+``hdfs://host:port/path``. Everything after the bucket is taken as it is written, without percent escapes. Of a remote
+file only the blocks that are asked for are transferred, each once for as long as the file is open, into a temporary
+file without a name.
+
+Credentials come from the environment or the client's own configuration, as Arrow finds them; a URL that has any is
+refused. What else a client needs to know (an endpoint, a region) comes from the environment too, or from the query of a
+URL (``s3://bucket/folder?endpoint_override=http://localhost:9000``), which is remembered for its bucket and is not part
+of the name of a file.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import mmap
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
+from hashlib import blake2b
+from pathlib import Path
+from threading import RLock
+from typing import IO, Any, Final, NamedTuple, cast
+from urllib.parse import parse_qsl, urlencode
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import fs
+
+from cdcwb.errors import CaptureError
+
+__all__ = [
+    "SCHEMES",
+    "Info",
+    "Remote",
+    "absolute",
+    "announced",
+    "common_folder",
+    "exists",
+    "fetched",
+    "files_below",
+    "folders_of",
+    "forget",
+    "info_of",
+    "is_file",
+    "is_folder",
+    "is_remote",
+    "known",
+    "open_file",
+    "read_text",
+    "remote",
+    "same_file",
+    "url_of",
+    "version_of",
+]
+
+SCHEMES: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+"""Of URLs of remote file systems."""
+
+BLOCK: Final = 1 << 18
+"""Bytes that are transferred at least, but for the end of a file."""
+
+_URL: Final = re.compile(rf"({'|'.join(SCHEMES)})://([^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
+_QUERY: Final = re.compile(r"\?((?:[a-z_]+=[^&/]*(?:/[^&]*)?)(?:&[a-z_]+=[^&]*)*)$")
+_SECRET: Final = re.compile(r"key|secret|token|password|credential|signature|sas", re.IGNORECASE)
+_S3_SETTINGS: Final = {
+    "endpoint_override": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+}
+"""Settings of Arrow's client that it does not take from the environment itself."""
+_REQUEST: Final = 8 << 20  # bytes that are asked for at most at once
+_KEPT: Final = 64 << 20  # bytes of files that nobody reads now
+_MOST_OPEN: Final = 64  # such files
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Info(NamedTuple):
+    """Of a file: its size in bytes, and when it was modified, in ns since 1970 (of a remote file: whole seconds)."""
+
+    size: int
+    modified: int
+
+
+_infos: dict[str, Info] = {}  # of remote files, as they were listed last
+_listings: set[str] = set()  # folders whose files are known
+_queries: dict[str, str] = {}  # scheme and authority of URLs: the query that was given
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Is this the URL of a file system that :mod:`pyarrow.fs` reads?"""
+    return isinstance(path, str) and _URL.match(path) is not None
+
+
+def url_of(url: str) -> str:
+    """The URL of a remote file or folder as files are named: without its query, which is remembered, and without a
+    slash at its end. Raises CaptureError for one that has credentials or names no bucket."""
+    scheme, authority, rest = _parts(url)
+    base = f"{scheme}://{authority}"
+    user = authority.rpartition("@")[0]
+    query = _QUERY.search(rest)
+    settings = dict(parse_qsl(query[1])) if query else {}
+    # A container of Azure and an anonymous user of Google are written as users are.
+    if ":" in user or (user and scheme == "s3") or any(map(_SECRET.search, settings)):
+        shown = f"{scheme}://…@{authority.rpartition('@')[2]}" if user else base
+        sentence = "the URL has credentials; give them in the environment or the client's own configuration"
+        raise CaptureError(sentence, path=shown)
+    if not authority and scheme not in ("hdfs", "viewfs"):
+        raise CaptureError(f"the URL names no bucket; expected {scheme}://BUCKET/PATH", path=url)
+    if query:
+        rest = rest[: query.start()]
+        _queries[base] = urlencode(settings)
+    return f"{base}/{rest.strip('/')}".rstrip("/")
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    found = _URL.match(url)
+    assert found is not None
+    scheme = found[1].lower()
+    return "s3" if scheme == "s3a" else scheme, found[2], found[3]
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a file is in, the innermost first."""
+    if not is_remote(path):
+        return [str(parent) for parent in Path(path).parents]
+    scheme, authority, rest = _parts(path)
+    names = rest.strip("/").split("/")
+    return ["/".join([f"{scheme}://{authority}", *names[:at]]) for at in reversed(range(len(names)))]
+
+
+def common_folder(paths: Iterable[str]) -> str:
+    """The innermost folder that all these files are in."""
+    first, *others = ([*reversed(folders_of(path))] for path in dict.fromkeys(paths))
+    shared = len(first)
+    for folders in others:
+        same = (one == other for one, other in zip(first, folders, strict=False))
+        shared = min(shared, sum(1 for _ in iter(partial(next, same, False), False)))
+    return first[shared - 1] if shared else ""
+
+
+def same_file(one: str, other: str) -> bool:
+    """Do two paths, of files that exist, lead to one file?"""
+    return one == other or (not (is_remote(one) or is_remote(other)) and Path(one).samefile(other))
+
+
+# --- file systems -----------------------------------------------------------------------------------------------------
+
+
+def _system(url: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URL, and the path in it."""
+    scheme, authority, rest = _parts(url)
+    base = f"{scheme}://{authority}"
+    settings = dict(parse_qsl(_queries.get(base, "")))
+    for name, variables in _S3_SETTINGS.items() if scheme == "s3" else ():
+        for value in filter(None, map(os.environ.get, variables)):
+            settings.setdefault(name, value)
+    system, root = _connected(f"{base}/?{urlencode(settings)}".rstrip("?"))
+    return system, "/".join(filter(None, (root.rstrip("/"), rest.strip("/")))) or "/"
+
+
+@lru_cache
+def _connected(url: str) -> tuple[fs.FileSystem, str]:
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(url)
+    except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
+        raise _refused(url.partition("?")[0], error) from None
+    return found
+
+
+def _refused(url: str, error: Exception) -> CaptureError:
+    """Why a remote file system does not deliver, in one sentence."""
+    if isinstance(error, FileNotFoundError):
+        return CaptureError("there is no such file or folder", path=url)
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return CaptureError(f"cannot be read ({reason:.300})", path=url)
+
+
+def known(paths: Iterable[str] | None = None) -> dict[str, Any]:
+    """What another process needs to read remote files as they are listed here: their sizes and times, and settings of
+    their file systems; empty for local files. ``None``: all files that are known. There are no credentials in it."""
+    files = {path: list(info_of(path)) for path in (_infos if paths is None else paths) if is_remote(path)}
+    return {"files": files, "queries": dict(_queries)} if files else {}
+
+
+def announced(told: Mapping[str, Any]) -> None:
+    """Takes over what :func:`known` of another process gave."""
+    _queries.update(told.get("queries", {}))
+    _infos.update({path: Info(*info) for path, info in told.get("files", {}).items()})
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def info_of(path: str) -> Info:
+    """Size and time of a file; of a remote one as it was listed last. Raises OSError for a local file that cannot be
+    looked at, CaptureError for a remote one."""
+    if not is_remote(path):
+        stat = Path(path).stat()
+        return Info(stat.st_size, stat.st_mtime_ns)
+    if path not in _infos and files_below(path) != [path]:
+        raise CaptureError("expected a file, found a folder", path=path)
+    return _infos[path]
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Is there a file of this name, as far as may be known?"""
+    if not is_remote(path):
+        return Path(path).is_file()
+    folder = folders_of(str(path))[0]
+    if str(path) not in _infos and folder not in _listings and "/" in _parts(str(path))[2]:
+        _listings.add(folder)
+        system, place = _system(folder)
+        with suppress(OSError, pa.ArrowException):
+            for one in system.get_file_info(fs.FileSelector(place, allow_not_found=True)):
+                if one.type == fs.FileType.File:
+                    _listed(f"{folder}/{one.base_name}", one)
+    return str(path) in _infos
+
+
+def is_folder(path: str) -> bool:
+    """Is there a folder of this name?"""
+    return exists(path) and not is_file(path) if is_remote(path) else Path(path).is_dir()
+
+
+def exists(url: str) -> bool:
+    """Is there anything of this name in a remote file system? Raises CaptureError where that cannot be known."""
+    system, path = _system(url)
+    try:
+        return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+    except (OSError, pa.ArrowException) as error:
+        raise _refused(url, error) from None
+
+
+def forget() -> None:
+    """Lists remote files and folders anew when they are next asked for."""
+    _infos.clear()
+    _listings.clear()
+    _open.clear()
+
+
+def files_below(url: str) -> list[str]:
+    """The URL itself where it is a file, else all files below it but those with a name, or in a folder with a name,
+    that begins with ``.`` or ``_``; their sizes are known from now on. Raises CaptureError where there are none."""
+    system, path = _system(url)
+    try:
+        found = system.get_file_info(path)
+        if found.type == fs.FileType.File:
+            return [_listed(url, found)]
+        if found.type == fs.FileType.NotFound:
+            raise CaptureError("there is no such file or folder", path=url)
+        below = system.get_file_info(fs.FileSelector(path, recursive=True))
+    except (OSError, pa.ArrowException) as error:
+        raise _refused(url, error) from None
+    files = []
+    for one in below:
+        name = one.path.removeprefix(path).lstrip("/")
+        if one.type == fs.FileType.File and not any(part[:1] in (".", "_") for part in name.split("/")):
+            files.append(_listed(f"{url}/{name}", one))
+    if not files:
+        raise CaptureError("the folder holds no files", path=url)
+    return files
+
+
+def _listed(url: str, found: fs.FileInfo) -> str:
+    seconds = 0 if found.mtime_ns is None else found.mtime_ns // 1_000_000_000
+    _infos[url] = Info(found.size, seconds * 1_000_000_000)
+    return url
+
+
+def version_of(path: str) -> int:
+    """A number that is another one when a file gets other bytes: of a local file the time of its change in ns, of a
+    remote one from its entity tag, 0 where its file system has none. Raises as :func:`info_of`."""
+    if not is_remote(path):
+        return Path(path).stat().st_ctime_ns
+    tag = remote(path).tag
+    return int.from_bytes(blake2b(tag, digest_size=7).digest()) if tag else 0
+
+
+class Remote:
+    """A remote file that is open. ``data``: all its bytes (uint8, read-only), of which those that :meth:`load` was
+    asked for are there and the others zero. ``tag``: its entity tag; empty where its file system has none."""
+
+    def __init__(self, url: str, size: int) -> None:
+        """Raises CaptureError for a file that cannot be opened or has another size."""
+        self.url = url
+        self.loaded = 0  # bytes
+        system, path = _system(url)
+        try:
+            self._file = system.open_input_file(path)
+            now = self._file.size()
+            metadata = self._file.metadata() if hasattr(self._file, "metadata") else {}
+        except (OSError, pa.ArrowException) as error:
+            raise _refused(url, error) from None
+        if now != size:
+            raise CaptureError(f"changed since it was listed: expected {size:,} bytes, found {now:,}", path=url)
+        self.tag: bytes = (metadata or {}).get("ETag", b"")
+        self.data: Bytes = np.empty(0, np.uint8)
+        self._missing = np.ones(-(-size // BLOCK), np.bool_)
+        self._lock = RLock()
+        if size:
+            self._store = tempfile.TemporaryFile(prefix="cdcwb-")  # noqa: SIM115  (it ends with this object)
+            weakref.finalize(self, self._store.close)
+            self._store.truncate(size)
+            self.data = np.frombuffer(mmap.mmap(self._store.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+
+    def load(self, start: int, stop: int) -> None:
+        """Transfers what is missing of ``[start, stop)``. Raises CaptureError."""
+        first, behind = start // BLOCK, -(-min(stop, self.data.size) // BLOCK)
+        with self._lock:
+            missing = np.flatnonzero(self._missing[first:behind]) + first
+            for run in np.split(missing, np.flatnonzero(np.diff(missing) > 1) + 1):
+                if len(run):
+                    self._transfer(int(run[0]) * BLOCK, min((int(run[-1]) + 1) * BLOCK, self.data.size))
+                    self._missing[run] = False
+
+    def _transfer(self, start: int, stop: int) -> None:
+        for at in range(start, stop, _REQUEST):
+            size = min(_REQUEST, stop - at)
+            try:
+                data = self._file.read_at(size, at)
+            except (OSError, pa.ArrowException) as error:
+                raise _refused(self.url, error) from None
+            if len(data) != size:
+                raise CaptureError("the file became shorter while it was read", path=self.url, offset=at)
+            try:
+                os.pwrite(self._store.fileno(), data, at)
+            except OSError as error:
+                where = f"{tempfile.gettempdir()} ({error.strerror}); TMPDIR names another folder for temporary files"
+                raise CaptureError(f"cannot be copied to {where}", path=self.url) from None
+            self.loaded += size
+
+
+_open: OrderedDict[tuple[str, Info], Remote] = OrderedDict()
+_opening: Final = RLock()
+
+
+def remote(url: str) -> Remote:
+    """A remote file, opened. A few that were read before stay open, so that what many look at (the beginning of a file,
+    the footer of a Parquet file) is transferred once. Raises CaptureError."""
+    info = info_of(url)
+    with _opening:
+        found = _open.pop((url, info), None) or Remote(url, info.size)
+        total = found.loaded
+        for key, other in reversed([*_open.items()]):  # the newest first
+            total += other.loaded
+            if total > _KEPT or len(_open) >= _MOST_OPEN:
+                del _open[key]
+        _open[url, info] = found
+    return found
+
+
+def _let_go() -> None:
+    """Connections of the process that this one was forked from are not its own."""
+    _open.clear()
+    _connected.cache_clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+class _Reader(io.RawIOBase):
+    """A remote file as Python reads files."""
+
+    def __init__(self, opened: Remote) -> None:
+        self._opened, self._at = opened, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._opened.data.size}[whence]
+        self._at = max(base + offset, 0)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._at + len(buffer), self._opened.data.size)
+        size = max(stop - self._at, 0)
+        self._opened.load(self._at, stop)
+        buffer[:size] = self._opened.data[self._at : stop].data
+        self._at += size
+        return size
+
+
+def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """A file for reading. Raises OSError for a local file that cannot be opened, CaptureError for a remote one."""
+    if not is_remote(path):
+        return Path(path).open("rb")
+    return cast(IO[bytes], io.BufferedReader(_Reader(remote(str(path)))))
+
+
+def read_text(path: str) -> str:
+    """The text of a file in UTF-8, without a byte order mark. Raises as :func:`open_file`, and UnicodeDecodeError."""
+    with open_file(path) as file:
+        return file.read().decode("utf-8-sig").replace("\r\n", "\n")
+
+
+# --- folders of files -------------------------------------------------------------------------------------------------
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A local path as an absolute one, a URL as it is."""
+    return str(path) if is_remote(path) else str(Path(path).expanduser().absolute())
+
+
+def fetched(path: str | os.PathLike[str]) -> Path:
+    """A local path as it is; of a remote file or folder a copy in a temporary folder that is gone with the process, the
+    same one as long as nothing changes there. Raises CaptureError."""
+    if not is_remote(path):
+        return Path(path)
+    url = url_of(str(path))
+    files = files_below(url)
+    version = blake2b(repr([(file, _infos[file]) for file in files]).encode(), digest_size=8).hexdigest()
+    place = _temporary() / version / Path(url).name
+    if not place.exists():
+        beside = Path(tempfile.mkdtemp(dir=_temporary()))
+        for file in files:
+            target = beside / f"{Path(url).name}{file.removeprefix(url)}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            system, source = _system(file)
+            try:
+                with system.open_input_stream(source) as data, target.open("wb") as out:
+                    shutil.copyfileobj(data, out, _REQUEST)
+            except (OSError, pa.ArrowException) as error:
+                raise _refused(file, error) from None
+        beside.rename(place.parent)
+    return place
+
+
+@lru_cache
+def _temporary() -> Path:
+    folder = tempfile.mkdtemp(prefix="cdcwb-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -1,0 +1,63 @@
+"""Captures in an object store, read by Spark: the same rows, from splits that transfer no more than they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cdcwb
+import cdcwb_synth as synth
+from cdcwb.capture import open_small
+from cdcwb.formats.files import list_files
+from cdcwb.formats.source import BLOCK
+from tests.s3_server import ENVIRONMENT, Server, serving, upload
+
+SPLIT = 2 * BLOCK
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return (
+        synth.generate("gbase8s", changes=12_000, seed=1, to=tmp_path_factory.mktemp("synth") / "c", files=1)
+        / "capture"
+    )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, capture: Path) -> Iterator[Server]:
+    log = tmp_path_factory.mktemp("s3") / "requests"
+    log.touch()
+    with serving(log) as running:
+        upload(running, "synth", capture)
+        yield running
+
+
+def test_changes_that_workers_read_from_an_object_store_equal_the_local_ones(
+    capture: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    columns = ["transaction_id", "position", "operation", "table_name", "outcome"]
+    [file] = list_files(capture)
+    size = Path(file).stat().st_size
+    assert size > 3 * SPLIT
+    local = cdcwb.load(file, split_size=SPLIT)
+    since = len(server.requests())
+    # The endpoint is in the URL alone: workers have it from the plan.
+    remote = cdcwb.load(f"s3://synth/{Path(file).name}?endpoint_override={server.url}", split_size=SPLIT)
+    planned = server.sent(since)
+    assert planned <= 1.1 * size + 8 * BLOCK
+    assert remote.files[0]["file"] == f"s3://synth/{Path(file).name}"
+    order = [(name, "ascending") for name in columns]
+    found, expected = (one.changes.select(*columns).toArrow().sort_by(order) for one in (remote, local))
+    assert found.equals(expected)
+    small = open_small(file)
+    assert small is not None
+    assert found.num_rows == small.table("changes").num_rows
+    read = server.sent(since) - planned
+    splits = -(-size // SPLIT)
+    assert read <= 2 * (size + 2 * splits * BLOCK)

@@ -1,0 +1,174 @@
+"""Captures in an object store: an S3 server on loopback gives what the files give, and no more bytes than are read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cdcwb.capture import check_capture, open_small
+from cdcwb.errors import CaptureError
+from cdcwb.formats import FORMATS, source
+from cdcwb.formats.continued import stamps_of
+from cdcwb.formats.files import list_files, open_source
+from tests.s3_server import ENVIRONMENT, Server, serving, upload
+
+DATA = Path(__file__).parents[2] / "data"
+TABLES = ("events", "changes", "transactions", "table_versions", "problems", "detected")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    log = tmp_path_factory.mktemp("s3") / "requests"
+    log.touch()
+    with serving(log) as running:
+        upload(running, "data", DATA)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def endpoint(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL": server.url}).items():
+        monkeypatch.setenv(name, value)
+
+
+def put(server: Server, folder: Path, name: str, data: bytes) -> str:
+    """An object in a bucket named like the temporary folder; returns its URL."""
+    bucket = re.sub(r"[^a-z0-9]", "-", folder.name.lower())
+    place = folder / "objects" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data)
+    upload(server, bucket, folder / "objects")
+    return f"s3://{bucket}/{name}"
+
+
+def rows(table: pa.Table) -> list[str]:
+    """The rows with the folder of the data left out."""
+    return [repr(row).replace(f"{DATA}/", "").replace("s3://data/", "") for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_all_tables_of_a_remote_capture_equal_the_local_ones_and_each_byte_is_transferred_once(
+    name: str, server: Server
+) -> None:
+    local = open_small(str(DATA / name))
+    assert local is not None
+    since = len(server.requests())
+    remote = open_small(f"s3://data/{name}")
+    assert remote is not None
+    for table in TABLES:
+        assert rows(remote.table(table)) == rows(local.table(table))
+    size = sum(file.stat().st_size for file in (DATA / name).rglob("*") if file.is_file())
+    assert server.sent(since, f"/data/{name}/") == size
+
+
+def test_a_window_of_a_file_is_transferred_in_blocks_and_each_block_once(server: Server, tmp_path: Path) -> None:
+    data = np.random.default_rng(1).integers(0, 256, 5 * source.BLOCK + 17, np.uint8).tobytes()
+    url = put(server, tmp_path, "random.bin", data)
+    [name] = list_files(url)
+    opened = open_source(name, "binary")
+    since = len(server.requests())
+    start = 2 * source.BLOCK - 10
+    assert opened.read(start, start + 20).tobytes() == data[start : start + 20]
+    assert server.sent(since) == 2 * source.BLOCK
+    assert opened.read(len(data) - 5, len(data) + 5).tobytes() == data[-5:]
+    assert opened.read(start - 100, start).tobytes() == data[start - 100 : start]
+    assert server.sent(since) == 2 * source.BLOCK + 17
+    assert not opened.read(0, 9).flags.writeable
+
+
+def test_a_compressed_file_is_transferred_as_far_as_it_is_unpacked(server: Server, tmp_path: Path) -> None:
+    plain = np.random.default_rng(2).integers(0, 256, 3 << 20, np.uint8).tobytes()
+    [name] = list_files(put(server, tmp_path, "random.gz", gzip.compress(plain)))
+    since = len(server.requests())
+    head = open_source(name, "binary", 1000)
+    assert (head.compression, head.read(0, 2000).tobytes()) == ("gzip", plain[:1000])
+    assert server.sent(since) <= 1 << 20
+    assert open_source(name, "binary").read(0, len(plain)).tobytes() == plain
+
+
+def test_a_folder_is_listed_once_and_hidden_files_are_left_out(server: Server, tmp_path: Path) -> None:
+    for name in ("c/a10.bin", "c/a2.bin", "c/_SUCCESS", "c/.x/a1.bin", "c/deep/er.bin"):
+        url = put(server, tmp_path, name, b"x" * 9)
+    base = url.rsplit("/", 2)[0]
+    since = len(server.requests())
+    found = list_files([f"{base}/", f"{base}/a2.bin"])
+    assert found == [f"{base}/a2.bin", f"{base}/a10.bin", f"{base}/deep/er.bin"]
+    assert [source.info_of(name).size for name in found] == [9, 9, 9]
+    assert len(server.requests(since)) <= 4
+
+
+def test_what_cannot_be_read_is_named_by_its_url(server: Server) -> None:
+    for url, sentence in [
+        ("s3://data/none", "s3://data/none: there is no such file or folder"),
+        ("s3://nobody/x", "s3://nobody/x: there is no such file or folder"),
+        ("s3:///x", "s3:///x: the URL names no bucket; expected s3://BUCKET/PATH"),
+    ]:
+        with pytest.raises(CaptureError) as error:
+            check_capture(url)
+        assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3://me:hush@data/x", "s3://hush@data/x", "s3://data/x?secret_key=hush", "abfs://c:hush@a.net/x?sas_token=hush"],
+)
+def test_credentials_in_a_url_are_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(CaptureError, match="the URL has credentials; give them in the environment") as error:
+        list_files(url)
+    assert "hush" not in str(error.value)
+
+
+def test_a_server_that_does_not_answer_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    url = "s3://data/gbase8s?endpoint_override=http://127.0.0.1:9&region=us-east-1"
+    with pytest.raises(CaptureError, match=r"s3://data/gbase8s: cannot be read \(.*NETWORK_CONNECTION"):
+        list_files(url)
+    source._queries.clear()
+
+
+def test_the_endpoint_of_a_url_is_told_to_workers_and_is_not_part_of_names(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    name, *others = list_files(f"s3a://data/gbase8s?endpoint_override={server.url}")
+    assert name == "s3://data/gbase8s/stream-1.bin"
+    told = source.known([name, *others, str(DATA)])
+    assert list(told["files"]) == [name, *others]
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in repr(told)
+    source._queries.clear()
+    source.forget()
+    source.announced(told)
+    assert open_source(name).read(0, 99).tobytes() == (DATA / "gbase8s" / "stream-1.bin").read_bytes()[:99]
+    source._queries.clear()
+
+
+def test_a_file_that_changed_is_seen_by_its_stamp_and_its_size(server: Server, tmp_path: Path) -> None:
+    [name] = list_files(put(server, tmp_path, "a.bin", b"a" * 10))
+    before = stamps_of([name])
+    put(server, tmp_path, "a.bin", b"b" * 10)
+    assert stamps_of(list_files(name)) != before
+    put(server, tmp_path, "a.bin", b"b" * 11)
+    source._open.clear()
+    with pytest.raises(CaptureError, match="changed since it was listed: expected 10 bytes, found 11"):
+        open_source(name)
+
+
+def test_side_files_and_folders_of_options_may_be_remote(server: Server) -> None:
+    assert source.is_file("s3://data/gbase8s.labels.json")
+    folder = source.fetched("s3://data/idm-event-log.snapshot")
+    names = sorted(file.name for file in (DATA / "idm-event-log.snapshot").iterdir())
+    assert sorted(file.name for file in folder.iterdir()) == names
+    assert source.fetched(folder) == folder
+
+
+def test_folders_of_urls_end_at_the_bucket() -> None:
+    assert source.folders_of("s3://b/x/y/z.bin") == ["s3://b/x/y", "s3://b/x", "s3://b"]
+    assert source.common_folder(["s3://b/x/y/z.bin", "s3://b/x/q.bin"]) == "s3://b/x"
+    assert source.common_folder(["/a/b/c", "/a/b/d/e"]) == "/a/b"
