@@ -20,7 +20,7 @@ from cdcwb.formats.delivered import read_problems
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import WITH_SPELLING, key_spellings, spelt
-from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import info_of, is_file
 from cdcwb.formats.summaries import Groups, incomplete, summarised
 from cdcwb.model import Problem

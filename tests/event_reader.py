@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.formats.base import Wanted
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 
 __all__ = ["reader"]
 

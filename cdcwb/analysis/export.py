@@ -36,7 +36,7 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.saved import SAVED
-from cdcwb.spark.names import with_names
+from cdcwb.spark.select import with_names
 from cdcwb.spark.stored import batches_of
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import click
 
-from cdcwb.cli import history as life
 from cdcwb.cli import live, look, make, read
+from cdcwb.cli import read as life
 from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
-from cdcwb.cli.follow import follow
+from cdcwb.cli.live import follow
 from cdcwb.cli.open import open_capture
 from cdcwb.cli.pack import pack
 from cdcwb.errors import SourceDownError

@@ -29,9 +29,8 @@ from cdcwb.formats.assembly import (
 )
 from cdcwb.formats.base import EVERYTHING, Format, Halved, Halving, Pairing, Wanted
 from cdcwb.formats.delivered import ENDS, read_delivered, read_ends
-from cdcwb.formats.halves import as_array
+from cdcwb.formats.halves import FLAG, as_array, undo_outcomes
 from cdcwb.formats.summaries import PARTS, Groups, counted, read_parts
-from cdcwb.formats.undo import FLAG, undo_outcomes
 from cdcwb.model import Kind, Outcome, Problem
 
 __all__ = ["Assembler", "ended"]

@@ -24,7 +24,7 @@ from cdcwb.formats.assembly import CHANGES, Became, Halves, Read, assembled, joi
 from cdcwb.formats.base import OF_CHANGES, Halved, Wanted
 from cdcwb.formats.halves import HALVES, WHOLE, as_array, elsewhere, partners
 from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.requests import with_problems
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import OF_ENDS, Groups, records_of
 from cdcwb.model import Kind, Problem

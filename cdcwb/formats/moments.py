@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MICROSECONDS", "moment", "moments"]
+from cdcwb.errors import OptionError
+
+__all__ = [
+    "MICROSECONDS",
+    "Zone",
+    "from_iso",
+    "moment",
+    "moments",
+    "offset_name",
+    "parse_zone",
+    "to_utc",
+]
+
 
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 """The type of moments: microseconds since 1970 in UTC."""
@@ -55,4 +69,79 @@ def moment(text: str | None) -> dt.datetime | None:
         found = dt.datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
     except (ValueError, OverflowError):
+        return None
+
+
+# --- zones ------------------------------------------------------------------------------------------------------------
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_MINUTE: Final = 60_000_000
+_QUARTER: Final = 15 * _MINUTE
+_FIXED: Final = re.compile(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
+_EPOCH: Final = datetime(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EARLIEST: Final = (datetime(1, 1, 3) - _EPOCH) // _MICROSECOND
+_LATEST: Final = (datetime(9999, 12, 29) - _EPOCH) // _MICROSECOND
+
+Zone = ZoneInfo | timedelta
+"""A time zone that is given: a region's, or a fixed offset."""
+
+
+def parse_zone(text: str) -> Zone:
+    """An IANA name (Europe/Berlin, UTC) or an offset (+08:00, -0330). Raises OptionError."""
+    fixed = _FIXED.match(text.strip())
+    if fixed is not None:
+        minutes = int(fixed[2]) * 60 + int(fixed[3] or 0)
+        if minutes > 26 * 60 or int(fixed[3] or 0) > 59:
+            raise OptionError(f"option time_zone: {text!r} is not the offset of any zone")
+        return timedelta(minutes=-minutes if fixed[1] == "-" else minutes)
+    try:
+        return ZoneInfo(text.strip())
+    except (KeyError, ValueError, OSError):
+        raise OptionError(
+            f"option time_zone: expected an IANA name such as Europe/Berlin or an offset such as +08:00, found {text!r}"
+        ) from None
+
+
+def to_utc(moment: Ints, zone: Zone) -> tuple[Ints, Bools]:
+    """Printed times as UTC, and which of them the zone has twice or not at all (when clocks are changed). Of two
+    moments the earlier one is taken."""
+    if isinstance(zone, timedelta):
+        return moment - zone // _MICROSECOND, np.zeros(len(moment), dtype=np.bool_)
+    quarters, which = np.unique(moment // _QUARTER, return_inverse=True)
+    offsets = np.empty(len(quarters), dtype=np.int64)
+    doubtful = np.zeros(len(quarters), dtype=np.bool_)
+    for at, quarter in enumerate(quarters.tolist()):
+        offsets[at], doubtful[at] = _offset(quarter * _QUARTER, zone)
+    which = which.reshape(-1)
+    return moment - offsets[which], doubtful[which]
+
+
+def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
+    """The offset in force at a local time, and whether there are two or none."""
+    if not _EARLIEST <= moment <= _LATEST:
+        return 0, False
+    local = _EPOCH + timedelta(microseconds=moment)
+    first, second = (_utc_offset(local.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    return first, first != second
+
+
+def _utc_offset(moment: datetime) -> int:
+    found: Any = moment.utcoffset()
+    return int(found // _MICROSECOND)
+
+
+def offset_name(offset: int) -> str:
+    """``+09:00`` for an offset in microseconds."""
+    minutes = abs(offset) // _MINUTE
+    return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def from_iso(text: str | None) -> int | None:
+    """A moment of UTC in ISO 8601 as microseconds; None where it is none."""
+    try:
+        return None if text is None else (datetime.fromisoformat(text).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+    except ValueError:
         return None

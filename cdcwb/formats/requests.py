@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.base import TableRequest
+from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.options import nearest
+from cdcwb.model import Kind, Problem
 
-__all__ = ["FROM_EVENTS", "chosen_columns", "images_of", "no_table", "request_schema", "versions_of"]
+__all__ = [
+    "FROM_EVENTS",
+    "chosen_columns",
+    "detected_row",
+    "images_of",
+    "no_table",
+    "problem_row",
+    "request_schema",
+    "select",
+    "versions_of",
+    "with_problems",
+]
+
 
 FROM_EVENTS: Final = ("file_index", "offset", "kind", "operation", "position", "transaction_id", "table_version")
 """The columns that say where a row stands."""
@@ -64,3 +78,51 @@ def request_schema(types: Mapping[str, pa.DataType], request: TableRequest) -> p
     image = pa.struct(list(types.items()))
     fields = [pa.field(name, image) for name in images_of(request)]
     return pa.schema([*(model.EVENTS.field(name) for name in FROM_EVENTS), *fields])
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
+    """A row of :data:`cdcwb.model.PROBLEMS`; ``place`` are columns of it, the others are null."""
+    row: dict[str, Any] = dict.fromkeys(model.PROBLEMS.names)
+    row.update(severity=str(code.severity), code=str(code), sentence=sentence, **place)
+    return row
+
+
+def detected_row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
+    """A row of :data:`cdcwb.model.DETECTED`."""
+    return {"scope": scope, "setting": setting, "value": value, "evidence": evidence, "overridden": overridden}
+
+
+# --- selecting --------------------------------------------------------------------------------------------------------
+
+
+def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The events that are wanted, if any are."""
+    keep: pa.Array | None = None
+    conditions = []
+    if wanted.drop_malformed:
+        conditions.append(pc.not_equal(batch.column("kind"), str(Kind.MALFORMED)))
+    if wanted.timed:
+        conditions.append(pc.is_valid(batch.column("changed_at")))
+    if wanted.kinds is not None:
+        conditions.append(pc.is_in(batch.column("kind"), pa.array(sorted(wanted.kinds), pa.string())))
+    if wanted.transactions is not None:
+        chosen = pa.array(sorted(wanted.transactions), pa.string())
+        conditions.append(pc.is_in(batch.column("transaction_id"), chosen))
+    if wanted.tables is not None:
+        names = pa.array(sorted(wanted.tables), pa.string())
+        table = batch.column("table_name")
+        full = pc.binary_join_element_wise(batch.column("schema_name"), table, ".")
+        conditions.append(pc.or_(pc.is_in(table, names), pc.fill_null(pc.is_in(full, names), False)))
+    for condition in conditions:
+        keep = condition if keep is None else pc.and_(keep, condition)
+    chosen = batch if keep is None else batch.filter(keep)
+    if chosen.num_rows:
+        yield chosen
+
+
+def with_problems(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The events of a batch that have problems."""
+    return batch.filter(pc.is_valid(batch["problems"]))

@@ -28,7 +28,7 @@ from cdcwb.formats.assembly import finished, with_columns
 from cdcwb.formats.base import Format, Plan, Wanted
 from cdcwb.formats.clock import MOMENT, SEQUENCES, frozen_times
 from cdcwb.formats.delivered import ENDS
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import PARTS, Groups, incomplete, summarised
 from cdcwb.model import Outcome

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from cdcwb import machine
+from cdcwb import doctor
 from cdcwb.analysis.export import check_above
 from cdcwb.analysis.lesson import FORMATS, captures_of
 from cdcwb.errors import CaptureError, OptionError
@@ -149,7 +149,7 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
 
 def _side_by_side(captures: int) -> int:
     """How many kernels, each with its own Spark, this machine has room for."""
-    return max(1, min(captures, machine.cores(), machine.memory_bytes() // _ROOM, _MOST))
+    return max(1, min(captures, doctor.cores(), doctor.memory_bytes() // _ROOM, _MOST))
 
 
 def find_captures(data: Path) -> list[Found]:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
+from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import as_list, nearest
 from cdcwb.formats.source import is_remote
-from cdcwb.formats.zones import parse_zone
 from cdcwb.report import show
 from cdcwb.saved import SAVED
 from cdcwb.unique_names import unique_names

@@ -18,11 +18,11 @@ from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import CHANGES, Read, open_ones
 from cdcwb.formats.base import OF_CHANGES, Format, Halved, Pairing, Wanted
 from cdcwb.formats.halves import HALVES
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 from cdcwb.model import Problem
 from cdcwb.spark import committed
-from cdcwb.spark.names import table_label
 from cdcwb.spark.objects import key_spellings, repeated_records
+from cdcwb.spark.select import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

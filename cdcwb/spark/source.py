@@ -21,7 +21,7 @@ from cdcwb.formats.delivered import ENDS, read_delivered, read_elsewhere, read_e
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.options import as_bool, event_columns, nearest
-from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.requests import with_problems
 from cdcwb.formats.source import announced, known
 from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.spark.packing import pack, packed_schema

@@ -13,8 +13,7 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.files import list_files
-from cdcwb.formats.qlik_change_table.layout import from_path, side_file, without_suffix
-from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
+from cdcwb.formats.qlik_change_table.layout import OPTIONS, Options, from_path, side_file, without_suffix
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.probing import read_side_file
 from tests.local import plan_of, read

@@ -12,7 +12,7 @@ import pytest
 import cdcwb.report
 from cdcwb.analysis.replay import key_text, parse_key, told, value_text
 from cdcwb.cli import main
-from cdcwb.cli.history import _print, json_line
+from cdcwb.cli.read import _print, json_line
 
 HOSTILE = "\x1b[31mred\u202e\n<b>"
 CHANGE: dict[str, Any] = {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cdcwb.cli import console
 from cdcwb.cli.failures import sentence
+from cdcwb.cli.look import field_json, tree_lines
 from cdcwb.cli.options import key_values, time_of
-from cdcwb.cli.tree import field_json, tree_lines
 from cdcwb.errors import OptionError
 from cdcwb.formats.base import Field
 

@@ -293,7 +293,7 @@ def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:
 
 
 def test_the_zones_of_printed_logdump_times_fit(tmp_path: Path) -> None:
-    from cdcwb.formats.zones import parse_zone, to_utc
+    from cdcwb.formats.moments import parse_zone, to_utc
 
     told = functools.partial(to_utc, zone=parse_zone("Europe/Berlin"))
     row = event(tmp_path, {**META, "op_ts": "2024-10-27 02:30:00.000000", "after": NEW}, told=told)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.zones import from_iso, offset_name, parse_zone, to_utc
+from cdcwb.formats.moments import from_iso, offset_name, parse_zone, to_utc
 
 HOUR = 3_600_000_000
 

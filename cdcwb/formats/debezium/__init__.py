@@ -19,7 +19,7 @@ from cdcwb.formats.messages import Messages
 from cdcwb.formats.messages.reading import file_rows
 from cdcwb.formats.messages.registry import read_registry
 from cdcwb.formats.messages.rows import OF_TABLES, Where, messages_of, where_of
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 
 __all__ = ["Debezium"]
 

@@ -21,8 +21,16 @@ from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece, Recognition, Run, RunRows, Wanted
-from cdcwb.formats.debezium.decode import document_of
-from cdcwb.formats.debezium.events import FORMAT, Reading, events_of, form_of, is_document, table_of, without_value
+from cdcwb.formats.debezium.events import (
+    FORMAT,
+    Reading,
+    document_of,
+    events_of,
+    form_of,
+    is_document,
+    table_of,
+    without_value,
+)
 from cdcwb.formats.debezium.layout import CONNECTORS, UNAVAILABLE
 from cdcwb.formats.debezium.table import (
     Described,
@@ -34,13 +42,13 @@ from cdcwb.formats.debezium.table import (
     row_type,
     shape_of,
 )
-from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id
 from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.messages.reading import Part, container_rows, grouped, probe_all
 from cdcwb.formats.messages.registry import read_registry
 from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions
+from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.model import Kind, Problem
 from cdcwb.words import count, plural
 

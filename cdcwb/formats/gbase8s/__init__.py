@@ -15,7 +15,6 @@ import pyarrow as pa
 from cdcwb import model
 from cdcwb.formats.base import BaseFormat, Pairing, Recognition
 from cdcwb.formats.files import open_source
-from cdcwb.formats.findings import problem_row
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import make_plan
 from cdcwb.formats.gbase8s.framing import record_end, strong_starts
@@ -25,6 +24,7 @@ from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.table import read_table, typed_schema
 from cdcwb.formats.gbase8s.tree import inspect_record
 from cdcwb.formats.kernels import interpreted
+from cdcwb.formats.requests import problem_row
 from cdcwb.model import Problem
 
 __all__ = ["GBase8s"]

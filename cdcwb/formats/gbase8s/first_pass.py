@@ -21,7 +21,6 @@ from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.arrays.texts import bytes_of
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import open_source
-from cdcwb.formats.findings import detected_row
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import (
     KEY,
@@ -40,6 +39,7 @@ from cdcwb.formats.gbase8s.framing import (
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, SIZE_WORD, ColumnKind, Settings
 from cdcwb.formats.gbase8s.plan import NO_COUNTS, FileEntry, Options, Plan, SplitEntry, Stream, Version, capture_files
 from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, schema_text
+from cdcwb.formats.requests import detected_row
 
 __all__ = ["HEAD", "Scan", "assign", "detect", "find_start", "fold", "is_filler", "make_plan", "probe", "run_here"]
 

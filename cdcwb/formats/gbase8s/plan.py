@@ -24,11 +24,11 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.findings import detected_row
 from cdcwb.formats.gbase8s.decode import Headers, counts_of
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, Segments, cut_gaps, iter_reads, iter_segments, walk_reads
 from cdcwb.formats.gbase8s.layout import Settings
 from cdcwb.formats.gbase8s.schema import TableSchema, read_side_file, schema_text, table_schema
+from cdcwb.formats.requests import detected_row
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.words import plural
 

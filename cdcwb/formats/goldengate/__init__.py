@@ -39,7 +39,7 @@ from cdcwb.formats.goldengate.plan.scanning import HEAD, is_logdump, probe, refu
 from cdcwb.formats.goldengate.table import column_types, typed_rows, typed_schema, wanted_for
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.formats.messages.rows import OF_TABLES, by_partition
-from cdcwb.formats.zones import parse_zone, to_utc
+from cdcwb.formats.moments import parse_zone, to_utc
 from cdcwb.model import Kind
 from cdcwb.words import plural
 

@@ -35,7 +35,7 @@ from cdcwb.formats.goldengate.plan.transactions import (
     token_text,
     trail_order,
 )
-from cdcwb.formats.zones import from_iso, parse_zone, to_utc
+from cdcwb.formats.moments import from_iso, parse_zone, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import plural
 

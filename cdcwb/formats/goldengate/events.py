@@ -38,7 +38,7 @@ from cdcwb.formats.goldengate.plan import FileEntry, Part, Plan
 from cdcwb.formats.goldengate.plan.trails import Lookup
 from cdcwb.formats.goldengate.plan.transactions import DDL, METADATA, spans, texts_of
 from cdcwb.formats.goldengate.table import Bodies
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Operation
 from cdcwb.unique_names import unique_names
 

@@ -41,7 +41,7 @@ from cdcwb.formats.goldengate.decode.xml import TOKEN, XmlReader, boundaries, xm
 from cdcwb.formats.json_values import MARK
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.container import SPLIT_SIZE
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 from cdcwb.words import plural
 
 __all__ = [

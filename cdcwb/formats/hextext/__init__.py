@@ -23,7 +23,7 @@ Dumps (``xxd``, ``hexdump -C`` and the like) have their own module: there the of
 
 from cdcwb.formats.hextext.digits import TextSource
 from cdcwb.formats.hextext.dumps import read_dump, recognise
-from cdcwb.formats.hextext.join import read_hex
+from cdcwb.formats.hextext.groups import read_hex
 from cdcwb.formats.hextext.lines import Text
 
 __all__ = ["Text", "TextSource", "read_dump", "read_hex", "recognise"]

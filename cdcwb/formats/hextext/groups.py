@@ -1,37 +1,149 @@
 """Which groups of a piece of hex text are data: the rules of :mod:`cdcwb.formats.hextext`, line by line.
 
 A *run* is a run of hex digits, a *group* one with white space on both sides. Lines are *sure* to be data, or *maybe*:
-those wait for their neighbours (:mod:`cdcwb.formats.hextext.join`).
+those wait for their neighbours (:mod:`cdcwb.formats.hextext.groups`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdcwb.formats.hextext.digits import place_type
+from cdcwb.formats.hextext.digits import Digits, place_type
 from cdcwb.formats.hextext.lines import (
     NEWLINE,
     NIBBLE,
+    SPACE,
     Bytes,
     Flags,
     Ints,
     Piece,
     Scan,
     Text,
+    blank,
     counts,
     decimal,
     scan,
     within,
 )
-from cdcwb.formats.hextext.marks import prepare
 
-__all__ = ["WIDE", "Candidates", "Habits", "candidates", "habits"]
+__all__ = ["WIDE", "Candidates", "Habits", "Marked", "candidates", "habits", "prepare", "read_hex"]
+
+
+_PUNCTUATION = np.isin(np.arange(256), list(b",;{}[]()"))
+_QUOTES = np.isin(np.arange(256), list(b"\"'"))
+_IN_FRONT = np.isin(np.arange(256), list(b"|>`"))
+_MARK_WORD = np.isin(np.arange(256), list(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"))
+_COMMA, _HASH, _SLASH, _OPEN, _CLOSE, _BACKSLASH, _ZERO, _B, _X = b",#/[]\\0bx"
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """For every line of a piece: whether a label stood in front, whether it was a comment."""
+
+    labelled: Flags
+    comment: Flags
+
+
+def prepare(piece: Piece) -> Marked:
+    """Write spaces over everything of the piece that only separates, labels or comments out."""
+    text = piece.text
+    has = np.bincount(text, minlength=256)
+    if has[_BACKSLASH]:
+        _escapes(text)
+    if has[_X] or has[ord("X")]:
+        _prefixes(text)
+    found = scan(text)
+    head = _heads(found)
+    opening = np.where(head < found.line_end, text[np.minimum(head, text.size - 1)], SPACE)
+    second = text[np.minimum(head + 1, text.size - 1)]
+    comment = (opening == _HASH) | ((opening == _SLASH) & (second == _SLASH))
+    if piece.continued:
+        comment[0] = False
+    blank(text, found.line_start[comment], found.line_end[comment])
+    labelled = np.zeros(comment.size, np.bool_)
+    rows = np.flatnonzero(opening == _OPEN)
+    labelled[_labels(text, found, rows, head[rows])] = True
+    text[head[_IN_FRONT[opening]]] = SPACE  # a table's border, a quoted mail
+    if has[_COMMA]:
+        _commas(text)
+    return Marked(labelled, comment)
+
+
+def _heads(found: Scan) -> Ints:
+    """The first character of every line that is no white space; the line's end where it has none."""
+    run = found.line_end.copy()
+    some = found.first[:-1] < found.first[1:]
+    run[some] = found.run_start[found.first[:-1][some]]
+    return np.minimum(found.first_note(), run)
+
+
+def _escapes(text: Bytes) -> None:
+    r"""``\x00\x24``, in quotes or not."""
+    place = np.flatnonzero((text[:-1] == _BACKSLASH) & (text[1:] == _X))
+    before, behind = place[place > 0] - 1, place[place + 4 < text.size] + 4
+    for beside in (before, behind):
+        text[beside[_QUOTES[text[beside]]]] = SPACE
+    text[place] = text[place + 1] = SPACE
+    mark = before[before > 0] - 1  # the b of b'\x00…'
+    mark = mark[(text[mark] == _B) & (text[mark + 1] == SPACE)]
+    alone = (mark == 0) | (text[mark - 1] <= SPACE)
+    text[mark[alone]] = SPACE
+
+
+def _prefixes(text: Bytes) -> None:
+    """``0x00, 0x24``: two or more on a line, or one in front; then brackets and commas of the line separate too.
+
+    A single one within prose is a number that the prose speaks of.
+    """
+    place = np.flatnonzero((text[:-1] == _ZERO) & ((text[1:] | 0x20) == _X))
+    place = place[(place == 0) | ~_MARK_WORD[text[place - 1]]]
+    if not place.size:
+        return
+    found = scan(text)
+    line = np.searchsorted(found.line_start, place, side="right") - 1
+    many = np.bincount(line, minlength=found.line_start.size)
+    in_front = np.zeros(many.size, np.bool_)
+    in_front[line[_heads(found)[line] == place]] = True
+    rows = np.flatnonzero((many >= 2) | in_front)
+    inside = within(text.size, found.line_start[rows], found.line_end[rows])
+    place = place[inside[place]]
+    text[place] = text[place + 1] = SPACE
+    text[inside & _PUNCTUATION[text]] = SPACE
+
+
+def _labels(text: Bytes, found: Scan, rows: Ints, head: Ints) -> Ints:
+    """``[5 INSERT ] 00000028 …``: blank the labels; gives those of the rows that have one, with digits behind it."""
+    close = np.append(np.flatnonzero(text == _CLOSE), text.size)
+    end = close[np.searchsorted(close, head)]
+    inside = end < found.line_end[rows]
+    rows, head, end = rows[inside], head[inside], end[inside]
+    behind = np.searchsorted(found.run_start, end) < found.first[rows + 1]
+    blank(text, head[behind], end[behind] + 1)
+    return rows[behind]
+
+
+def _commas(text: Bytes) -> None:
+    """``00,00,00,24``: commas separate on lines of nothing but groups of (nearly) one even width."""
+    found = scan(text)
+    comma = text == _COMMA
+    commas = counts(comma, found.line_start, found.line_end)
+    notes = np.diff(np.searchsorted(found.notes, np.append(found.line_start, text.size)))
+    rows = np.flatnonzero((commas > 0) & (notes == commas) & (found.first[1:] > found.first[:-1]))
+    if rows.size:
+        width = found.run_end - found.run_start
+        usual = np.repeat(width[np.minimum(found.first[:-1], width.size - 1)], np.diff(found.first))
+        unusual = counts((width != usual) | (usual % 2 == 1), found.first[:-1], found.first[1:])
+        rows = rows[unusual[rows] * 10 <= np.diff(found.first)[rows]]
+        text[comma & within(text.size, found.line_start[rows], found.line_end[rows])] = SPACE
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
 
 WIDE: Final = 8
 """Digits of a group that is data by itself."""
@@ -323,3 +435,106 @@ def _is_ascii_column(text: Bytes, found: Scan, first: int, lead: int) -> bool:
     column = bytes(b if 0x20 <= b < 0x7F else 0x2E for b in bytes.fromhex(digits.decode())).lstrip()
     end = int(found.run_end[lead - 1])
     return text[end : end + len(digits) + 16].tobytes().lstrip(b" \t|:>").startswith(column)
+
+
+# --- join -------------------------------------------------------------------------------------------------------------
+
+
+def read_hex(text: Text) -> Digits:
+    """Find the data of a hex text. ``problem`` says how many digits had no partner and where the first of them is."""
+    known = habits(text)
+    parts: list[Candidates] = []
+    characters = lines = 0
+    for piece in text.pieces():
+        part, lines = candidates(piece, known, lines, text.units)
+        parts.append(part)
+        characters += piece.characters
+    none = np.empty(0, np.uint32)
+    starts = np.concatenate([part.starts for part in parts] or [none])
+    widths = np.concatenate([part.widths for part in parts] or [none])
+    if not starts.size:
+        return Digits(starts, widths, np.empty(0, np.int64), characters)
+    for part in parts:
+        part.starts = part.widths = none  # they are the bulk of the memory
+    table = _Lines(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Lines.__slots__))
+    keep = table.decided(widths)
+    if not keep.all():
+        kept = np.repeat(keep, table.runs)
+        starts, widths, table = starts[kept], widths[kept], table.only(keep)
+    table = table.merged()
+    first = table.first()
+    lost = _unpaired(table, widths)
+    problem = None
+    if lost:
+        place = (int(starts[lost[0]]) + int(widths[lost[0]])) * text.unit
+        many = "1 hex digit has" if len(lost) == 1 else f"{len(lost):,} hex digits have"
+        problem = f"{many} no second digit and are not a byte, the first at offset {place:,}"
+    return Digits(starts, widths, first, characters, problem=problem)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The columns of :class:`Candidates` for the whole text."""
+
+    ordinal: Ints
+    sure: Flags
+    pure: Flags
+    labelled: Flags
+    runs: Ints
+
+    def only(self, rows: NDArray[Any]) -> Self:
+        return replace(self, **{name: getattr(self, name)[rows] for name in self.__slots__})
+
+    def first(self) -> Ints:
+        """The first run of every line."""
+        return np.concatenate(([0], np.cumsum(self.runs)))[:-1]
+
+    def digits(self, widths: NDArray[np.uint32]) -> Ints:
+        """How many digits each line has (every line has a run)."""
+        return np.add.reduceat(widths, self.first(), dtype=np.int64) if self.runs.size else self.runs
+
+    def decided(self, widths: NDArray[np.uint32]) -> Flags:
+        """Which lines are data: the sure ones, and doubtful ones in one block with them."""
+        digits = self.digits(widths)
+        begins = np.diff(self.ordinal, prepend=self.ordinal[:1]) > 1
+        block = np.cumsum(begins)
+        with_sure = np.bincount(block, self.sure) > 0
+        # A text of one short group a line has no sure line: the block counts when all of it is groups of even width.
+        short_only = np.bincount(block, ~self.pure | (digits % 2 == 1)) == 0
+        short_only &= np.bincount(block, digits) >= 4 * WIDE
+        # A doubtful odd line is the rest of a wrapped one, or a number of the prose.
+        odd = self.pure & (digits % 2 == 1)
+        wrapped = np.zeros(odd.size, np.bool_)
+        wrapped[1:] = odd[:-1] & ~begins[1:]
+        kept: Flags = self.sure | ((with_sure | short_only)[block] & (~odd | wrapped))
+        return kept
+
+    def merged(self) -> Self:
+        """With the lines that stand in two pieces as one."""
+        heads = np.flatnonzero(np.diff(self.ordinal, prepend=-1))
+        return replace(self.only(heads), runs=np.add.reduceat(self.runs, heads))
+
+
+def _unpaired(table: _Lines, widths: NDArray[np.uint32]) -> list[int]:
+    """Take the digits without a partner off their runs (in place). Gives the runs that lost one.
+
+    An odd line and an odd line straight after it were wrapped within a byte. In any other odd line the digit is missing
+    in its only odd group, or at its end.
+    """
+    digits, first = table.digits(widths), table.first()
+    odd = np.flatnonzero(digits % 2).tolist()
+    lost: list[int] = []
+    at = 0
+    while at < len(odd):
+        line = odd[at]
+        wrapped = at + 1 < len(odd) and odd[at + 1] == line + 1 and table.ordinal[line + 1] == table.ordinal[line] + 1
+        if wrapped and table.pure[line] and table.pure[line + 1] and not table.labelled[line + 1]:
+            at += 2
+            continue
+        begin = int(first[line])
+        groups = begin + np.flatnonzero(widths[begin : begin + int(table.runs[line])] % 2)
+        run = int(groups[0] if groups.size == 1 else begin + table.runs[line] - 1)
+        widths[run] -= 1
+        lost.append(run)
+        at += 1
+    return lost

@@ -26,7 +26,7 @@ from cdcwb.formats.idm_event_log.decode.keys import same_objects
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints
 from cdcwb.formats.idm_event_log.events import PER_FIELD, read_events
 from cdcwb.formats.idm_event_log.plan import Plan
-from cdcwb.formats.selecting import with_problems
+from cdcwb.formats.requests import with_problems
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
 __all__ = [

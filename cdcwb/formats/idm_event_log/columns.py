@@ -13,9 +13,9 @@ from typing import Any, Final
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, OLDER_ORDER
+from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import nearest
 from cdcwb.formats.tabular import as_bytes
-from cdcwb.formats.zones import parse_zone
 from cdcwb.words import joined, plural
 
 __all__ = [

@@ -23,10 +23,9 @@ from cdcwb.formats.idm_event_log.decode.keys import KeyColumn, TableKeyError, co
 from cdcwb.formats.idm_event_log.decode.values import Bools, Ints, Times, numbers_of, parse_times, ranges, xml_unfit
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUBLISHER_NEEDS, STATUSES, Finding, numbers
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
-from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.selecting import select
+from cdcwb.formats.moments import MICROSECONDS, Zone
+from cdcwb.formats.requests import select
 from cdcwb.formats.tabular import Gap
-from cdcwb.formats.zones import Zone
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import visible
 

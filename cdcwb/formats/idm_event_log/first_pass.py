@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.base import Run, RunRows
 from cdcwb.formats.files import open_source
-from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
 from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
@@ -30,6 +29,7 @@ from cdcwb.formats.idm_event_log.decode.values import numbers_of
 from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
 from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
 from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL, FileEntry, Plan, SplitEntry, TableEntry
+from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.tabular import (
     EVERYTHING,
     FileProbe,

@@ -10,7 +10,6 @@ import numpy as np
 from cdcwb.errors import CaptureError
 from cdcwb.formats.base import Run
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.findings import detected_row
 from cdcwb.formats.messages.avro import MAGIC, AvroFile, read_avro
 from cdcwb.formats.messages.batch import LONGEST, Found, Messages, Segments
 from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, unescaped
@@ -20,6 +19,7 @@ from cdcwb.formats.messages.lines import BOM, document_messages, iter_lines, lin
 from cdcwb.formats.messages.prefixed import Framing, iter_prefixed
 from cdcwb.formats.messages.probe import probe
 from cdcwb.formats.messages.rows import ParquetRows, malformed_rows
+from cdcwb.formats.requests import detected_row
 from cdcwb.model import OffsetUnit
 
 __all__ = [

@@ -20,8 +20,7 @@ from cdcwb.formats.base import (
 )
 from cdcwb.formats.qlik_change_table.decode import rows_of_batch
 from cdcwb.formats.qlik_change_table.events import FileReader, inspect_row, pieces_of, read_events, read_together
-from cdcwb.formats.qlik_change_table.layout import CONTROL, FORMAT, ROW, Part, side_file
-from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
+from cdcwb.formats.qlik_change_table.layout import CONTROL, FORMAT, OPTIONS, ROW, Options, Part, side_file
 from cdcwb.formats.qlik_change_table.plan import Plan
 from cdcwb.formats.qlik_change_table.planning import make_plan, make_row_plan
 from cdcwb.formats.qlik_change_table.probing import is_side_file, recognise, recognise_rows

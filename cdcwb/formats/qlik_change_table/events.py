@@ -49,11 +49,11 @@ from cdcwb.formats.qlik_change_table.layout import (
     LOAD,
     OPERATIONS,
     Layout,
+    Options,
     Part,
     Rows,
     TableName,
 )
-from cdcwb.formats.qlik_change_table.options import Options
 from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Moved, Plan, SplitEntry
 from cdcwb.formats.qlik_change_table.planning import plan_beginnings
 from cdcwb.formats.qlik_change_table.probing import is_side_file

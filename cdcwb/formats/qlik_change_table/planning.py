@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.base import Run, RunRows
-from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.qlik_change_table.decode import file_of, rows_of_batch
 from cdcwb.formats.qlik_change_table.layout import (
     CONTROL,
@@ -29,6 +28,7 @@ from cdcwb.formats.qlik_change_table.layout import (
     ROW,
     ROWS,
     Layout,
+    Options,
     Place,
     Prefix,
     TableName,
@@ -38,7 +38,6 @@ from cdcwb.formats.qlik_change_table.layout import (
     lay_out,
     without_suffix,
 )
-from cdcwb.formats.qlik_change_table.options import Options
 from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Plan, Shape, SplitEntry, TableEntry
 from cdcwb.formats.qlik_change_table.probing import Probe, column_of, is_side_file, probe
 from cdcwb.formats.qlik_change_table.scan import (
@@ -54,6 +53,7 @@ from cdcwb.formats.qlik_change_table.scan import (
     scan,
 )
 from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, count_problem, ddl_in_order
+from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.tabular import Stretch, cut, scan_all
 from cdcwb.model import Problem
 from cdcwb.words import joined, plural

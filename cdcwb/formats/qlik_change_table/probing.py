@@ -15,8 +15,16 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.base import Recognition
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.qlik_change_table.layout import FORMAT, ROW, control_table, find_prefix, from_path, side_file
-from cdcwb.formats.qlik_change_table.options import OPTIONS, Options
+from cdcwb.formats.qlik_change_table.layout import (
+    FORMAT,
+    OPTIONS,
+    ROW,
+    Options,
+    control_table,
+    find_prefix,
+    from_path,
+    side_file,
+)
 from cdcwb.formats.source import info_of, open_file, read_text
 from cdcwb.formats.tabular import DEFAULT, Dialect, as_bytes
 from cdcwb.formats.tabular.delimited import Bytes, line_end

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from cdcwb.formats.findings import problem_row
 from cdcwb.formats.qlik_change_table import decode as sentences
 from cdcwb.formats.qlik_change_table.layout import (
     CONTROL_TIMES,
@@ -21,6 +20,7 @@ from cdcwb.formats.qlik_change_table.layout import (
 )
 from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, TableEntry, Version
 from cdcwb.formats.qlik_change_table.probing import Column, Probe, column
+from cdcwb.formats.requests import problem_row
 from cdcwb.model import Operation, Problem
 
 __all__ = [

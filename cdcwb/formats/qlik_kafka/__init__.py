@@ -19,7 +19,7 @@ from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.inspect import inspect_record
 from cdcwb.formats.qlik_kafka.plan import OPTIONS, Options, Plan, make_plan, make_row_plan, pieces_of
 from cdcwb.formats.qlik_kafka.table import read_table, typed_schema
-from cdcwb.formats.selecting import select
+from cdcwb.formats.requests import select
 
 __all__ = ["QlikKafka"]
 

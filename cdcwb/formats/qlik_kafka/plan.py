@@ -27,7 +27,6 @@ from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece, Run, RunRows, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Container
 from cdcwb.formats.messages.container import SPLIT_SIZE
 from cdcwb.formats.messages.reading import Part, container_rows, grouped, probe_all
@@ -45,6 +44,7 @@ from cdcwb.formats.qlik_kafka.scan import (
     votes_of,
 )
 from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Version, Versions
+from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.source import read_text
 from cdcwb.model import Kind, Problem
 

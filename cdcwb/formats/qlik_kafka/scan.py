@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.bitmask import Votes
-from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.messages import Messages
 from cdcwb.formats.qlik_kafka.decode import (
     Bools,
@@ -47,6 +46,7 @@ from cdcwb.formats.qlik_kafka.versions import (
     name_of,
     table_of,
 )
+from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.model import Problem
 from cdcwb.unique_names import unused_name
 

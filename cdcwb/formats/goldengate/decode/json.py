@@ -41,7 +41,7 @@ from cdcwb.formats.goldengate.decode.exports import (
     role_of,
     token_meaning,
 )
-from cdcwb.formats.json_cut import Parts, complete_part
+from cdcwb.formats.json_text import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, JsonReader, as_text, is_cut_off, without_trailing_commas
 from cdcwb.formats.messages import FILLER, MALFORMED, MESSAGE, TRUNCATED, Messages
 from cdcwb.formats.messages.connect import is_json, message_tree

@@ -22,8 +22,8 @@ from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.decode import System
 from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
+from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import open_file
-from cdcwb.formats.zones import parse_zone
 
 __all__ = [
     "LOGDUMP",

@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.base import Run, RunRows
-from cdcwb.formats.findings import detected_row, problem_row
 from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.assignment import place_text
 from cdcwb.formats.goldengate.decode import MISSING, Ints, System
@@ -43,7 +42,8 @@ from cdcwb.formats.goldengate.plan.scanning import (
 from cdcwb.formats.goldengate.plan.trails import MetadataText, TrailFile, Trails, Version, build_versions, inferred
 from cdcwb.formats.goldengate.plan.transactions import Open, fold, position_text
 from cdcwb.formats.messages.rows import by_partition, topic_partitions
-from cdcwb.formats.zones import offset_name
+from cdcwb.formats.moments import offset_name
+from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.model import Problem
 from cdcwb.words import plural
 

@@ -49,8 +49,8 @@ from cdcwb.formats.goldengate.plan.transactions import (
     token_text,
     trail_order,
 )
+from cdcwb.formats.moments import from_iso
 from cdcwb.formats.source import is_remote
-from cdcwb.formats.zones import from_iso
 from cdcwb.words import plural
 
 __all__ = [

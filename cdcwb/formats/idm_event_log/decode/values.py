@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.zones import Zone, parse_zone, to_utc
+from cdcwb.formats.moments import Zone, parse_zone, to_utc
 
 __all__ = [
     "FORMS",

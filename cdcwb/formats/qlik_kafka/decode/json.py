@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.arrays.texts import content_of, gather
-from cdcwb.formats.json_cut import Parts, complete_part
 from cdcwb.formats.json_spans import ARRAY, ESCAPED, KIND, NULL, OBJECT, STRING, Spans, spans_of
+from cdcwb.formats.json_text import Parts, complete_part
 from cdcwb.formats.json_values import MARK, CutOff, as_text, parse_json
 from cdcwb.formats.qlik_kafka.decode.rows import Bools, Context, Document, Image, Parsed, Rows, read_mask
 from cdcwb.formats.qlik_kafka.layout import LETTERS, MAGIC, MASKS, RENAMED
