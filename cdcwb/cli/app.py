@@ -124,6 +124,6 @@ def _complain(wrong: click.ClickException) -> None:
     if type(wrong).__name__ == "NoArgsIsHelpError":  # since click 8.2; its message is the help
         print(wrong.format_message(), file=sys.stderr)
         return
-    print(f"cdcwb: {safe(wrong.format_message())}", file=sys.stderr)
+    print(f"cdcwb: {safe(' '.join(wrong.format_message().split()))}", file=sys.stderr)
     if isinstance(wrong, click.UsageError) and wrong.ctx is not None:
         print(f"Try '{wrong.ctx.command_path} --help'.", file=sys.stderr)

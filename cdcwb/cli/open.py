@@ -15,7 +15,7 @@ import click
 from cdcwb import doctor
 from cdcwb.cli.console import print_lines, safe
 from cdcwb.cli.failures import FINE
-from cdcwb.cli.options import STREAM, format_and_options, key_values
+from cdcwb.cli.options import STREAM, Target, format_and_options, key_values
 from cdcwb.errors import OptionError
 
 __all__ = ["open_capture"]
@@ -27,7 +27,7 @@ __all__ = ["open_capture"]
     "--to",
     "target",
     metavar="FOLDER",
-    type=click.Path(path_type=Path),
+    type=Target(),
     help="Folder for the notebooks (default: NAME-workbench in the working directory); existing notebooks are kept.",
 )
 @click.option("--page", metavar="NAME", help="The notebook to open, such as transactions (default: workbench).")
@@ -36,7 +36,7 @@ __all__ = ["open_capture"]
 @format_and_options
 def open_capture(
     path: str,
-    target: Path | None,
+    target: str | None,
     page: str | None,
     browser: bool,
     no_lab: bool,
@@ -47,7 +47,7 @@ def open_capture(
     served to this machine only. Ctrl-C ends either."""
     from cdcwb.capture import check_capture
     from cdcwb.report import notebook_path
-    from cdcwb.views.workbook import make_workbook
+    from cdcwb.views.workbook import last_part, make_workbook
 
     if path == STREAM:
         raise OptionError(
@@ -55,8 +55,9 @@ def open_capture(
         )
     options = key_values(pairs)
     check_capture(path, format_name, options)
-    whole = Path(path).expanduser().absolute()
-    folder = (target or Path(f"{whole.stem or whole.name}-workbench")).expanduser().absolute()
+    whole = path if "://" in path else str(Path(path).expanduser().absolute())
+    name = last_part(whole)
+    folder = Path(target or f"{name.stem or name.name}-workbench").expanduser().absolute()
     first = notebook_path(page).name if page else None
     package = "voila" if browser else "jupyterlab"
     if not no_lab and find_spec(package) is None:

@@ -118,10 +118,10 @@ def key_values(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 class Target(click.Path):
-    """A file or folder that is written; standard output cannot be one."""
+    """A file or folder of this machine that is written."""
 
-    def __init__(self, need: str) -> None:
-        """``need``: what has to be named."""
+    def __init__(self, need: str = "") -> None:
+        """``need``: what has to be named in the place of standard output; empty where that is written too."""
         super().__init__()
         self.need = need
 
@@ -129,8 +129,10 @@ class Target(click.Path):
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """The path."""
-        if value == STREAM:
+        if value == STREAM and self.need:
             self.fail(f"this command cannot write to standard output; name {self.need}", param, ctx)
+        if "://" in str(value):
+            self.fail(f"{value}: results are written to this machine; name a local path and copy them", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -80,7 +80,7 @@ def summary(
     "--to",
     "target",
     metavar="FILE",
-    type=click.Path(),
+    type=Target(),
     required=True,
     help="FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.",
 )
@@ -229,7 +229,7 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
     "--to",
     "target",
     metavar="FILE.jsonl",
-    type=click.Path(),
+    type=Target(),
     help="Write the output of --json to this file.",
 )
 def history(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import nbformat
@@ -16,7 +17,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.messages.registry import without_login
 from cdcwb.report import notebooks
 
-__all__ = ["WORKBENCH", "make_workbook"]
+__all__ = ["WORKBENCH", "last_part", "make_workbook"]
 
 WORKBENCH: Final = "workbench.ipynb"
 """The notebook to begin with."""
@@ -42,13 +43,17 @@ _HELP: Final = (
 )
 
 
-def make_workbook(path: Path, to: Path, format: str = "auto", options: Mapping[str, Any] | None = None) -> Path:
-    """Write notebooks for the capture at ``path`` into the folder ``to``; returns the one to begin with.
+def make_workbook(
+    path: str | os.PathLike[str], to: Path, format: str = "auto", options: Mapping[str, Any] | None = None
+) -> Path:
+    """Write notebooks for the capture at ``path`` (absolute, or a URL) into the folder ``to``; returns the one to
+    begin with.
 
     A folder that was made for the same capture keeps its notebooks as they are; those that are missing are added.
     Raises OptionError for a folder that holds something else.
     """
-    about = {"path": str(path), "format": format, "options": without_login(options or {})}
+    path = os.fspath(path)
+    about = {"path": path, "format": format, "options": without_login(options or {})}
     if to.exists():
         try:
             found = json.loads((to / _ABOUT).read_text(encoding="utf-8"))
@@ -59,12 +64,17 @@ def make_workbook(path: Path, to: Path, format: str = "auto", options: Mapping[s
             raise OptionError(f"{to} {was}: name another folder with --to")
     to.mkdir(parents=True, exist_ok=True)
     (to / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
-    given = {"path": str(path), "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
-    _write(to / WORKBENCH, _workbench(path.name), given)
+    given = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
+    _write(to / WORKBENCH, _workbench(last_part(path).name), given)
     for source in notebooks().values():
         if not source.stem.endswith("start_here"):  # it is about no capture
             _write(to / source.name, load_notebook_node(str(source)), given)
     return to / WORKBENCH
+
+
+def last_part(path: str) -> PurePath:
+    """What a path or a URL ends with, without the settings of the URL."""
+    return PurePath(PurePath(path.partition("?")[0] if "://" in path else path).name)
 
 
 def _write(place: Path, notebook: Any, given: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cdcwb import standard_input
-from cdcwb.cli.app import cli
+from cdcwb.cli.app import cli, main
 from cdcwb.cli.console import standard_output
 from cdcwb_synth import generate
 
@@ -150,3 +150,10 @@ def test_what_needs_a_file_or_a_folder_says_so(arguments: tuple[str, ...], said:
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[0]
     assert list(spool.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["export --view events", "save", "report transactions", "xds", "open", "history"])
+def test_results_are_written_to_this_machine(capture: Path, capsys: Any, command: str) -> None:
+    name, *options = command.split()
+    assert main([name, *options, str(capture), "--to", "s3://bucket/result.json"]) == 2
+    assert "s3://bucket/result.json: results are written to this machine" in capsys.readouterr().err
