@@ -16,7 +16,7 @@ IN_TWO := --numprocesses 2 --dist loadfile
 # What shows nothing more of an older PySpark: pages' examples, whole ways whose steps have tests of their own, and what
 # functions of Arrow do wherever Spark calls them (tests/unit has these, and some run on the oldest PyArrow).
 ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth report_suite together pages explore \
-  assembly_goldengate assembly_splits labels registry_login stored_answers summary_qlik
+  assembly_goldengate assembly_splits labels registry_login stored_answers summary_qlik remote
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 

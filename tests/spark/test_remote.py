@@ -9,12 +9,14 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
+from cdcwb import model
 from cdcwb.capture import open_small
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import BLOCK
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
 SPLIT = 2 * BLOCK
+DATA = Path(__file__).parents[2] / "data"
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -61,3 +63,22 @@ def test_changes_that_workers_read_from_an_object_store_equal_the_local_ones(
     read = server.sent(since) - planned
     splits = -(-size // SPLIT)
     assert read <= 2 * (size + 2 * splits * BLOCK)
+
+
+def test_a_saved_capture_is_loaded_from_an_object_store(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (ENVIRONMENT | {"AWS_ENDPOINT_URL": server.url}).items():
+        monkeypatch.setenv(name, value)
+    cdcwb.load(DATA / "gbase8s").save(tmp_path / "saved" / "stream")
+    upload(server, "saved", tmp_path / "saved")
+    remote, local = (cdcwb.load(place) for place in ("s3://saved/stream", tmp_path / "saved" / "stream"))
+    for table in ("changes", "transactions", "problems"):
+        order = [
+            (name, "ascending")
+            for name in ("file_index", "offset", "begin_position")
+            if name in model.TABLES[table].names
+        ]
+        found, expected = (getattr(one, table).toArrow().sort_by(order) for one in (remote, local))
+        assert found.num_rows
+        assert found.equals(expected)
