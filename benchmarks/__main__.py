@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import avro, captures, decoders, end_to_end, logdump, masks, qlik_json, tables, xds
 from benchmarks.measure import in_turn, on_one_core, ratio
-from cdcwb import doctor
+from cdcwb import machine
 
 _BROKEN = 4
 """Exit code where a threshold is broken, as on the command line of cdcwb."""
@@ -163,11 +163,11 @@ def _options() -> argparse.Namespace:
 
 
 def _machine() -> str:
-    memory = f"{doctor.memory_bytes() / 2**30:.0f} GiB"
+    memory = f"{machine.memory_bytes() / 2**30:.0f} GiB"
     system = f"{platform.system()} {platform.machine()}"
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "pyspark", "construct", "fastavro"))
-    return f"{doctor.cores()} cores, {memory}, {system}{load}; Python {platform.python_version()}, {versions}"
+    return f"{machine.cores()} cores, {memory}, {system}{load}; Python {platform.python_version()}, {versions}"
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import followed_by, hold, read_description, replacing, saved_among, saved_at, write_description
 from cdcwb.small import Small, is_small, tables_of
-from cdcwb.spark.select import with_names
+from cdcwb.spark.names import with_names
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
 from cdcwb.words import plural
 

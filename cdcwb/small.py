@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.assembly import CHANGES, Read, finished, labels, open_ones
 from cdcwb.formats.base import EVERYTHING, Halved, Halving, Joining, Pairing, Wanted
@@ -41,13 +43,15 @@ Row = dict[str, Any]
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
-    """Are these files, and those of these folders, together no larger than :data:`AT_MOST`, and none of them packed?"""
+    """Are these files, and those of these folders, together no larger than :data:`AT_MOST`, and none of them packed?
+    What cannot be listed is small: whoever opens it says why."""
     left = AT_MOST
-    for place in paths:
-        for file in [str(place)] if is_file(str(place)) else list_files(place):
-            left -= info_of(file).size
-            if left < 0 or file.endswith(_PACKED):
-                return False
+    with suppress(CaptureError):
+        for place in paths:
+            for file in [str(place)] if is_file(str(place)) else list_files(place):
+                left -= info_of(file).size
+                if left < 0 or file.endswith(_PACKED):
+                    return False
     return True
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdcwb.report import runner
+from cdcwb.report import kernel
 
 __all__ = ["ALONE", "one_kernel"]
 
-ALONE = runner.Kernel
+ALONE = kernel.Kernel
 """For a report on much data: a process of its own, set up for that."""
 
 
-class _Shared(runner.Kernel):
+class _Shared(kernel.Kernel):
     def __exit__(self, *_: object) -> None:
         """It stays for the next report."""
 
@@ -24,7 +24,7 @@ class _Shared(runner.Kernel):
 def one_kernel() -> Iterator[None]:
     """Whoever asks for a kernel gets the one that runs."""
     shared = _Shared(quick=True)
-    runner.Kernel = lambda quick=False: shared  # type: ignore[assignment, misc]
+    kernel.Kernel = lambda quick=False: shared  # type: ignore[assignment, misc]
     yield
-    runner.Kernel = ALONE  # type: ignore[misc]
+    kernel.Kernel = ALONE  # type: ignore[misc]
     shared.close()

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
-from cdcwb.analysis.export import listed
 from cdcwb.analysis.frames import NO_TABLE, stored_axis, stored_rows, time_axis, when
+from cdcwb.analysis.order import listed
 from cdcwb.index.columns import Bools, Headers, Ints, headers_of
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.time_axis import TimeAxis

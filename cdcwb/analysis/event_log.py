@@ -101,7 +101,7 @@ def _placed(capture: Capture) -> DataFrame:
     operation, column_name, old_value, new_value, place and ``_at``, which rises with record_id."""
     from pyspark.sql import functions as F
 
-    from cdcwb.spark.select import table_label
+    from cdcwb.spark.names import table_label
 
     header = F.col("headers")
     rows = _rows(capture).filter(
@@ -264,7 +264,7 @@ def category_costs(capture: Capture) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from cdcwb.spark.select import table_label
+    from cdcwb.spark.names import table_label
 
     kinds = F.create_map(*[F.lit(text) for name, types in CATEGORIES.items() for one in types for text in (one, name)])
     category = kinds[F.col("record_type")].alias("category")

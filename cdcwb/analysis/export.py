@@ -25,7 +25,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -33,10 +33,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from cdcwb import model
+from cdcwb.analysis.order import ordered
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.saved import SAVED
-from cdcwb.spark.select import with_names
+from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
 
 if TYPE_CHECKING:
@@ -54,13 +55,10 @@ __all__ = [
     "check_target",
     "export",
     "join_text",
-    "listed",
     "local",
-    "ordered",
     "parts_of",
     "settle",
     "text_lines",
-    "with_file_index",
     "write_stream",
 ]
 
@@ -322,59 +320,3 @@ def beside(target: Path) -> Iterator[tuple[Path, Path]]:
 def local(path: Path) -> str:
     """A path of this machine's file system, whatever file system Spark takes by default."""
     return f"file://{path}"
-
-
-# --- order ------------------------------------------------------------------------------------------------------------
-
-
-def listed(capture: Any, view: str) -> list[dict[str, Any]]:
-    """The rows of ``table_versions`` or ``detected`` in order; without a Spark job where they are stored."""
-    from cdcwb.analysis.frames import stored_rows
-
-    rows = stored_rows(capture, view, model.TABLES[view].names)
-    if rows is None:
-        found: list[dict[str, Any]] = ordered(capture, view).toArrow().to_pylist()
-        return found
-    return sorted(rows.batch().to_pylist(), key=_of_version if view == "table_versions" else _of_setting)
-
-
-def _of_version(row: Mapping[str, Any]) -> Any:
-    event = row["first_event"]
-    return event is not None, event and (event["file_index"], event["offset"]), row["table_version"]
-
-
-def _of_setting(row: Mapping[str, Any]) -> Any:
-    scope, setting, value = row["scope"], row["setting"], row["value"]
-    return scope != "capture", scope, setting != "format", setting, value is not None, value
-
-
-def ordered(capture: Capture, view: str) -> DataFrame:
-    """The rows of a view (a name of :data:`cdcwb.model.TABLES`) in order, with exactly the model's columns."""
-    from pyspark.sql import functions as F
-
-    rows: DataFrame = getattr(capture, view)
-    columns = model.TABLES[view].names
-    if view in ("events", "changes"):
-        return rows.orderBy("file_index", "offset").select(*columns)
-    if view == "transactions":
-        first = F.regexp_extract("transaction_id", "~(.*)$", 1)  # without its begin, an id ends in its first position
-        return rows.orderBy(F.coalesce("begin_position", first), "transaction_id").select(*columns)
-    if view == "table_versions":
-        event = F.col("first_event")
-        return rows.orderBy(event["file_index"], event["offset"], "table_version").select(*columns)
-    if view == "problems":
-        place = ("file_index", "file", "offset", "length", "severity", "code", "sentence", "transaction_id", "table")
-        return with_file_index(capture, rows).orderBy(F.col("file").isNotNull(), *place).select(*columns)
-    return rows.orderBy(F.col("scope") != "capture", "scope", F.col("setting") != "format", "setting", "value").select(
-        *columns
-    )
-
-
-def with_file_index(capture: Capture, rows: DataFrame) -> DataFrame:
-    """``rows`` with the column file_index: the place of their ``file`` in natural name order (a2 before a10), null for
-    none."""
-    from pyspark.sql import functions as F
-
-    known = {str(entry["file"]): int(entry["file_index"]) for entry in capture.files}
-    places = pa.table({"file": pa.array(known, pa.string()), "file_index": pa.array(known.values(), pa.int32())})
-    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(places)), "file", "left")

@@ -24,8 +24,8 @@ from cdcwb.errors import OptionError
 from cdcwb.model import Operation, Outcome
 from cdcwb.spark.history import ORDER, check_key, of_row
 from cdcwb.spark.known import Known, find_table, infer_keys, keyed_by, known_tables
+from cdcwb.spark.names import table_label
 from cdcwb.spark.replay import growth, rows_at
-from cdcwb.spark.select import table_label
 from cdcwb.words import count, duration
 
 if TYPE_CHECKING:

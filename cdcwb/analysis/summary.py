@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.export import ordered, with_file_index
+from cdcwb.analysis.order import ordered, with_file_index
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.small import Small
 from cdcwb.words import plural

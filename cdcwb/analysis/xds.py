@@ -40,7 +40,7 @@ from cdcwb.analysis.export import (
 from cdcwb.analysis.frames import Kept, bounds_of, from_start, part_of, spark_schema
 from cdcwb.errors import OptionError
 from cdcwb.index.columns import Ints
-from cdcwb.spark.select import with_names
+from cdcwb.spark.names import with_names
 from cdcwb.spark.stored import batches_of
 from cdcwb.xds import Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN

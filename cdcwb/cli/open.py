@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import click
 
-from cdcwb import doctor
+from cdcwb import machine
 from cdcwb.cli.console import print_lines, safe
 from cdcwb.cli.failures import FINE
 from cdcwb.cli.options import STREAM, Target, format_and_options, key_values
@@ -82,7 +82,7 @@ def open_capture(
 def _share() -> int:
     """MiB of heap for the JVM of each notebook, of which several are open at once: an eighth of the memory, from 1 GiB
     to 4 GiB. Spark spills to disk beyond it."""
-    return min(max(doctor.memory_bytes() // 8 >> 20, 1024), 4096)
+    return min(max(machine.memory_bytes() // 8 >> 20, 1024), 4096)
 
 
 def _lab(notebook: Path) -> list[str]:

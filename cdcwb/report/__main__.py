@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from cdcwb import doctor
+from cdcwb import machine
 from cdcwb.analysis.export import check_above
 from cdcwb.analysis.lesson import FORMATS, captures_of
 from cdcwb.errors import CaptureError, OptionError
@@ -26,7 +26,7 @@ from cdcwb.report.suite import LESSON, Suite, entry_of, members, run_suite, sibl
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
-    from cdcwb.report.runner import Kernel
+    from cdcwb.report.kernel import Kernel
 
 Found: TypeAlias = tuple[str, Path]
 """A capture: its name and its path."""
@@ -86,7 +86,7 @@ def _reports(
 
     The questions about a small capture keep one core busy, so several kernels work side by side then.
     """
-    from cdcwb.report.runner import Kernel
+    from cdcwb.report.kernel import Kernel
 
     small = all(Wanted.of(path, "auto", None).small for _, path in captures)
     made: dict[str, Suite | Entry | str] = {} if lesson is None else {LESSON: ""}
@@ -149,7 +149,7 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
 
 def _side_by_side(captures: int) -> int:
     """How many kernels, each with its own Spark, this machine has room for."""
-    return max(1, min(captures, doctor.cores(), doctor.memory_bytes() // _ROOM, _MOST))
+    return max(1, min(captures, machine.cores(), machine.memory_bytes() // _ROOM, _MOST))
 
 
 def find_captures(data: Path) -> list[Found]:

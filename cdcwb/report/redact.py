@@ -121,7 +121,7 @@ def _columns(capture: Capture) -> list[Target]:
     """Every column of every table, from versions and, where rows have columns that no version knows, from images."""
     from pyspark.sql import functions as F
 
-    from cdcwb.spark.select import table_label
+    from cdcwb.spark.names import table_label
 
     versions = capture.table_versions.select(table_label().alias("table"), F.explode("columns.name").alias("column"))
     images = [F.coalesce(F.map_keys(name), F.array().cast("array<string>")) for name in ("key", "before", "after")]
@@ -219,7 +219,7 @@ class Redacted(Capture):
         """Events (``kinds``) or changes without the values."""
         from pyspark.sql import functions as F
 
-        from cdcwb.spark.select import table_label
+        from cdcwb.spark.names import table_label
 
         label = F.col("_label")
         rows = frame.withColumn("_label", table_label())

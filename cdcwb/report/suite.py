@@ -45,7 +45,7 @@ from cdcwb.saved import saved_at
 from cdcwb.words import joined
 
 if TYPE_CHECKING:
-    from cdcwb.report.runner import Kernel
+    from cdcwb.report.kernel import Kernel
 
 __all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
@@ -124,7 +124,7 @@ def run_suite(
         for name, one in each.items():
             suites[name] = _suite_below(name, one, folder / name, (parameters, say, names, kernel, shared or folder))
         return _together(suites, folder, thresholds, chosen, [one.file for one in contents.files if one.format is None])
-    from cdcwb.report.runner import Kernel  # imports papermill, which takes seconds
+    from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}

@@ -21,8 +21,8 @@ from cdcwb.formats.halves import HALVES
 from cdcwb.formats.requests import select
 from cdcwb.model import Problem
 from cdcwb.spark import committed
+from cdcwb.spark.names import table_label
 from cdcwb.spark.objects import key_spellings, repeated_records
-from cdcwb.spark.select import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -22,7 +22,7 @@ from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.clock import MOMENT, SEQUENCES
 from cdcwb.formats.summaries import OF_PARTS, PARTS, SUMMARIES, incomplete, read_parts, summarised
 from cdcwb.model import Outcome
-from cdcwb.spark.select import table_label
+from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import Operation, Outcome
 from cdcwb.spark.known import Known, find_table, known_tables
-from cdcwb.spark.select import table_label
+from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

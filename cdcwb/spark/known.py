@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import Operation, Outcome
-from cdcwb.spark.select import table_label
+from cdcwb.spark.names import table_label
 from cdcwb.words import plural
 
 if TYPE_CHECKING:

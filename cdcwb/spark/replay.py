@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from cdcwb.errors import OptionError
 from cdcwb.model import Operation
 from cdcwb.spark.known import Known, committed, find_table, former_key, known_tables, latter_key, moved
-from cdcwb.spark.select import table_label
+from cdcwb.spark.names import table_label
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

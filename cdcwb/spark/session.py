@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from cdcwb import doctor
+from cdcwb import machine
 from cdcwb.errors import MissingDependencyError, SourceDownError
 from cdcwb.spark.daemon import use_interpreter
 
@@ -146,12 +146,12 @@ def _own_settings(master: str) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": str(max(16, 8 * doctor.cores())),
+            "spark.sql.shuffle.partitions": str(max(16, 8 * machine.cores())),
         }
         if sys.platform == "linux":  # rows cross from Python a quarter faster than through loopback; from Spark 4.1 on
             settings["spark.python.unix.domain.socket.enabled"] = "true"
         if "SPARK_DRIVER_MEMORY" not in os.environ:
-            settings["spark.driver.memory"] = f"{driver_memory(doctor.memory_bytes())}m"
+            settings["spark.driver.memory"] = f"{driver_memory(machine.memory_bytes())}m"
     return settings
 
 
@@ -188,9 +188,9 @@ def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    java, seen = doctor.find_java()
+    java, seen = machine.find_java()
     if java is None:
-        raise MissingDependencyError(doctor.java_missing(seen))
+        raise MissingDependencyError(machine.java_missing(seen))
     os.environ["JAVA_HOME"] = str(java.home)
     reading, writing = os.pipe()
     held: list[bytes] = []

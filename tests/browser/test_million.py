@@ -17,7 +17,7 @@ from selenium.webdriver import Chrome
 
 import cdcwb_synth as synth
 from cdcwb.analysis.concurrency import PIECES
-from cdcwb.report import run_report, runner
+from cdcwb.report import kernel, run_report
 from cdcwb.report.html import SIZE_LIMIT
 from tests.browser.chrome import errors, opened, settled
 from tests.one_kernel import ALONE
@@ -48,7 +48,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     print(f"\nmade in {time.monotonic() - began:.0f} s")  # noqa: T201
     began = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "Kernel", ALONE)
+        patch.setattr(kernel, "Kernel", ALONE)
         facts = run_report("transactions", made / "capture", folder / "report.html", say=lambda _: None)
     print(f"report in {time.monotonic() - began:.0f} s")  # noqa: T201
     truth = pq.read_table(made / "truth" / "transactions.parquet", columns=["began_at", "ended_at", "outcome"])

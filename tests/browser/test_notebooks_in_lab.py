@@ -16,7 +16,7 @@ from nbformat.sign import NotebookNotary
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
-from cdcwb.report import runner
+from cdcwb.report import kernel
 from cdcwb.report.html import page
 from cdcwb.report.runner import execute, notebook_path
 from cdcwb.report.show import FIGURE_MIME
@@ -90,7 +90,7 @@ def measured(chrome: Chrome, root: str = _OPEN) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def executed() -> dict[str, Any]:
     """The notebooks with their outputs."""
-    with runner.Kernel(quick=True) as one:
+    with kernel.Kernel(quick=True) as one:
         return {name: execute(notebook_path(name), given, lambda _: None, one) for name, given in RUNS.items()}
 
 

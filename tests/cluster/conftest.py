@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from cdcwb import doctor
+from cdcwb import machine
 from cdcwb.analysis.lesson import FORMATS
 from cdcwb.capture import open_small
 from cdcwb.cli.app import main
@@ -75,7 +75,7 @@ class Cluster:
         """Starts a server, and waits until it has logged that it is ready."""
         log = self.folder / f"{name}.log"
         path = os.pathsep.join([str(self.python.parent), "/usr/bin", "/bin"])
-        java, _ = doctor.find_java()
+        java, _ = machine.find_java()
         assert java is not None
         own = {"PATH": path, "JAVA_HOME": str(java.home), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": HOST}
         with log.open("wb") as out:

@@ -21,7 +21,7 @@ from cdcwb.cli import main
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
 from cdcwb.report.facts import headline
-from cdcwb.report.runner import Kernel
+from cdcwb.report.kernel import Kernel
 from tests.reports import DATA
 
 FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium")

@@ -12,7 +12,7 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
-from cdcwb.report.runner import Kernel
+from cdcwb.report.kernel import Kernel
 from cdcwb.report.show import FIGURE_MIME
 from tests.planted import RULES, Planted, plant
 from tests.replayed import by_hand

@@ -19,7 +19,7 @@ import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from cdcwb.report import execute, notebook_path, read_facts
 from cdcwb.report.facts import headline
-from cdcwb.report.runner import Kernel
+from cdcwb.report.kernel import Kernel
 from cdcwb.report.show import FIGURE_MIME
 from tests.drift_truth import drift_truth, merged, truth_versions
 from tests.reports import DATA

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdcwb.report import execute, notebook_path, notebooks, read_facts, run_report
-from cdcwb.report.runner import Kernel
+from cdcwb.report.kernel import Kernel
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data"

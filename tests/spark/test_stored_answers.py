@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb.analysis import concurrency, contents, export, integrity, masks, transactions
+from cdcwb.analysis import concurrency, contents, integrity, masks, transactions
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.frames import Snapshot, stored_rows
+from cdcwb.analysis.order import listed
 from cdcwb.time_axis import TimeAxis
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "masks": lambda capture: masks.masks(capture, 1000),
     "mask axis": masks.axis,
     "disagreements": masks.disagreements,
-    "table_versions": lambda capture: export.listed(capture, "table_versions"),
+    "table_versions": lambda capture: listed(capture, "table_versions"),
     "done": lambda capture: contents.done(capture, *ends(capture)) if ends(capture)[0] else None,
-    "detected": lambda capture: export.listed(capture, "detected"),
+    "detected": lambda capture: listed(capture, "detected"),
 }
 
 

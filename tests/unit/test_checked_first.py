@@ -28,7 +28,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("cdcwb.spark.session.get_spark", started)
-    monkeypatch.setattr("cdcwb.report.runner.Kernel.run", started)
+    monkeypatch.setattr("cdcwb.report.kernel.Kernel.run", started)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:

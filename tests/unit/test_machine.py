@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cdcwb import doctor
-from cdcwb.doctor import Check, Java
+from cdcwb import doctor, machine
+from cdcwb.doctor import Check
 from cdcwb.errors import MissingDependencyError
+from cdcwb.machine import Java
 from cdcwb.spark import session
 
 
@@ -26,7 +27,7 @@ def jdk(folder: Path, release: str | None, prints: str = "") -> Path:
 @pytest.fixture
 def no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Java of this machine is out of sight, but for what a test names."""
-    monkeypatch.setattr(doctor, "_JVM_FOLDERS", ())
+    monkeypatch.setattr(machine, "_JVM_FOLDERS", ())
 
 
 @pytest.mark.parametrize(
@@ -40,24 +41,24 @@ def test_java_versions_are_told_apart(version: str, major: int, usable: bool) ->
 
 def test_the_version_is_read_without_starting_java(tmp_path: Path) -> None:
     home = jdk(tmp_path, "21.0.4", prints='openjdk version "99"')
-    assert doctor.java_at(home, "PATH") == Java(home, "21.0.4", "PATH")
+    assert machine.java_at(home, "PATH") == Java(home, "21.0.4", "PATH")
 
 
 def test_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
     home = jdk(tmp_path, None, prints='openjdk version "17.0.9" 2023-10-17')
-    assert doctor.java_at(home, "PATH") == Java(home, "17.0.9", "PATH")
+    assert machine.java_at(home, "PATH") == Java(home, "17.0.9", "PATH")
 
 
 def test_an_unusable_java_home_does_no_harm(tmp_path: Path, no_folders: None) -> None:
     old, new = jdk(tmp_path / "old", "11.0.2"), jdk(tmp_path / "new", "17.0.19")
-    found, seen = doctor.find_java({"JAVA_HOME": str(old), "PATH": f"{new}/bin"})
+    found, seen = machine.find_java({"JAVA_HOME": str(old), "PATH": f"{new}/bin"})
     assert found == Java(new, "17.0.19", "PATH")
     assert [java.version for java in seen] == ["11.0.2", "17.0.19"]
 
 
 def test_java_home_comes_before_path(tmp_path: Path, no_folders: None) -> None:
     first, second = jdk(tmp_path / "a", "21.0.1"), jdk(tmp_path / "b", "17.0.19")
-    found, _ = doctor.find_java({"JAVA_HOME": str(first), "PATH": f"{second}/bin"})
+    found, _ = machine.find_java({"JAVA_HOME": str(first), "PATH": f"{second}/bin"})
     assert found == Java(first, "21.0.1", "JAVA_HOME")
 
 
@@ -65,7 +66,7 @@ def test_a_link_on_path_leads_to_the_runtime(tmp_path: Path, no_folders: None) -
     home = jdk(tmp_path / "jdk", "17.0.19")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
-    found, _ = doctor.find_java({"PATH": str(tmp_path / "bin")})
+    found, _ = machine.find_java({"PATH": str(tmp_path / "bin")})
     assert found == Java(home.resolve(), "17.0.19", "PATH")
 
 
@@ -106,17 +107,17 @@ def test_the_limit_of_a_container_is_found(
     for name, text in files.items():
         (mounts / name).parent.mkdir(parents=True, exist_ok=True)
         (mounts / name).write_text(f"{text}\n")
-    assert doctor.memory_limit(groups, mounts) == limit
+    assert machine.memory_limit(groups, mounts) == limit
 
 
 def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
-    assert doctor.memory_limit(tmp_path / "none") is None
+    assert machine.memory_limit(tmp_path / "none") is None
 
 
 def test_memory_is_never_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = doctor.memory_bytes()
-    monkeypatch.setattr(doctor, "memory_limit", lambda: 1 << 30)
-    assert doctor.memory_bytes() == min(whole, 1 << 30)
+    whole = machine.memory_bytes()
+    monkeypatch.setattr(machine, "memory_limit", lambda: 1 << 30)
+    assert machine.memory_bytes() == min(whole, 1 << 30)
 
 
 def check(name: str) -> Check:

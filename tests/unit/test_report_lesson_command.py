@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 
 from cdcwb.errors import CaptureError
 from cdcwb.report import __main__ as command
-from cdcwb.report import runner
+from cdcwb.report import kernel
 from cdcwb.report.html import Page, now
 from cdcwb.report.runner import Report
 from cdcwb.report.suite import Suite, entry_of
@@ -44,7 +44,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
 
     monkeypatch.setattr(command, "run_suite", suite)
     monkeypatch.setattr(command, "make_report", lesson)
-    monkeypatch.setattr(runner.Kernel, "run", lambda *_: pytest.fail("no process is wanted"))
+    monkeypatch.setattr(kernel.Kernel, "run", lambda *_: pytest.fail("no process is wanted"))
     return calls
 
 

@@ -16,7 +16,8 @@ from cdcwb.report import __main__ as command
 from cdcwb.report import execute, notebook_path, notebooks, run_report, suite
 from cdcwb.report.facts import KINDS, declared_facts
 from cdcwb.report.html import title_of
-from cdcwb.report.runner import Kernel, OwnKernelManager, Wanted, _executed, _understood, of_format, parameters_of
+from cdcwb.report.kernel import Kernel, OwnKernelManager
+from cdcwb.report.runner import Wanted, _executed, _understood, of_format, parameters_of
 from cdcwb.report.thresholds import Judgement
 
 NOTEBOOKS = sorted(notebooks().items())

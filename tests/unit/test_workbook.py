@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from cdcwb import doctor
+from cdcwb import machine
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
 from cdcwb.report import notebooks
@@ -102,7 +102,7 @@ def test_jupyterlab_is_opened_at_the_notebook(
 
     monkeypatch.delenv("CDCWB_VIEWS", raising=False)
     monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
-    monkeypatch.setattr(doctor, "memory_bytes", lambda: 8 << 30)
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 8 << 30)
     monkeypatch.setattr(subprocess, "Popen", Server)
     monkeypatch.chdir(tmp_path)
     assert main(["open", str(CAPTURE), "--page", "transactions"]) == 0

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from cdcwb import charts
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.export import listed
 from cdcwb.analysis.masks import Drawn, draw
+from cdcwb.analysis.order import listed
 from cdcwb.report import show
 from cdcwb.views.pages.page import Page, Sheet, panel
 from cdcwb.views.panels import ChangedOverTime, Together
