@@ -14,7 +14,7 @@ from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeServic
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from cdcwb.doctor import find_browser
+from cdcwb.machine import find_browser
 
 __all__ = ["WAIT", "errors", "hovered", "opened", "requests", "settled", "without_script"]
 

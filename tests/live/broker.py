@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cdcwb.doctor import find_java
+from cdcwb.machine import find_java
 
 __all__ = ["Broker", "jars"]
 
