@@ -45,7 +45,7 @@ PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
     "problems": ("Problems", (Problems,), ""),
     "drift": ("Schema drift", (), "drift:Drift"),
     "event_log": ("Event log and XDS", (), "event_log:EventLog"),
-    "history": ("Row history", (), "history:History"),
+    "history": ("Row history", (), "replay:History"),
     "replay": ("Replay and reconcile", (), "replay:Replay"),
 }
 """Pages by name: title, the panels that the index answers, and the page of the notebook, whose panels ask Spark."""

@@ -105,7 +105,7 @@ def capture(spark: SparkSession) -> SimpleNamespace:
         transactions=frame(TRANSACTIONS, model.TRANSACTIONS),
         changes=frame(CHANGES, model.CHANGES),
         change_headers=frame(CHANGES, model.CHANGES),
-        integrity=frame(PROBLEMS, model.PROBLEMS),
+        problems=frame(PROBLEMS, model.PROBLEMS),
     )
 
 
@@ -194,7 +194,7 @@ def test_committed_transactions_that_are_not_whole_are_unfinished_and_say_what_i
 
     lacking = SimpleNamespace(
         transactions=frame(TRANSACTIONS + more, model.TRANSACTIONS),
-        integrity=frame([*PROBLEMS, gap, other], model.PROBLEMS),
+        problems=frame([*PROBLEMS, gap, other], model.PROBLEMS),
     )
     assert [(row["transaction_id"][0], row["missing"]) for row in ask.unfinished(lacking)] == [
         ("5", "no begin"),
