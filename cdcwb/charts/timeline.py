@@ -122,7 +122,7 @@ def timeline(
 
 
 def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int, axis: TimeAxis | None) -> None:
-    _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(int(x)))
+    _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(time_of(int(x))))
     low, high = _range(spans, 1_000_000)
     first = time_of(min(s.start for s in spans))
     shift = (local(first) - first.replace(tzinfo=None)) / timedelta(milliseconds=1)
@@ -255,8 +255,8 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
     }
 
 
-def _text(micros: int) -> str:
-    return local(time_of(micros)).isoformat(sep=" ", timespec="microseconds")
+def _text(time: datetime) -> str:
+    return local(time).isoformat(sep=" ", timespec="microseconds")
 
 
 # --- hover ------------------------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def concurrency(
     figure = theme.figure(height=240, hovermode="x", showlegend=False)
     figure.add_scatter(
         mode="lines",
-        x=[_steps_text(row["at"]) for row in rows],
+        x=[_text(row["at"]) for row in rows],
         y=[row["open"] for row in rows],
         line={"shape": "hv", "color": line, "width": 1.5},
         fill="tozeroy",
@@ -378,7 +378,7 @@ def concurrency(
     if at is not None:
         figure.add_scatter(
             mode="markers+text",
-            x=[_steps_text(at)],
+            x=[_text(at)],
             y=[most],
             text=[f"most: {count(most)}"],
             textposition="top right",
@@ -392,10 +392,6 @@ def concurrency(
     )
     theme.limit_time(figure, axis, "begin or end")
     return figure
-
-
-def _steps_text(time: datetime) -> str:
-    return local(time).isoformat(sep=" ", timespec="microseconds")
 
 
 # --- log --------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb.index.columns import NO_TIME, Headers, Ints, coded, of_columns
+from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
 from cdcwb.index.places import Index, put_in_place, read_arrow, write_arrow
 from cdcwb.model import CHANGES, TRANSACTIONS, WHOLE, Completeness, Outcome
 from cdcwb.spark.stored import batches_of
@@ -110,7 +110,6 @@ def merged(parts: Sequence[Counted], width_us: int) -> Counted:
 INCOMPLETE: Final = (Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
 _TRANSACTION_CODES: Final = ("outcome", "completeness", "user")
 
-Bools = npt.NDArray[np.bool_]
 Some = Ints | slice
 """Which of some transactions: their numbers, or a slice of them."""
 

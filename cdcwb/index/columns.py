@@ -35,6 +35,7 @@ __all__ = [
 
 
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
 NO_TIME: Final = np.iinfo(np.int64).min
 """Stands for null in columns of numbers and times."""
@@ -193,8 +194,6 @@ def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
 
 BETWEEN: Final = "\x1f"
 """What separates the columns of a set that is a text."""
-
-Ints = npt.NDArray[np.int64]
 
 
 class Headers:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.partition_files import holding
-from cdcwb.index.columns import NO_TIME, Codes, Column, Numbers, Texts, Times
+from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
 from cdcwb.model import Kind
 from cdcwb.spark.stored import batches_of
 
@@ -67,8 +67,6 @@ _CODES_OF: Final = {
 _PLAIN: Final = ("position", "commit_position", *HEADERS)
 _READ: Final = (*_NUMBERS, *_CODES_OF.values(), "table_name", "offset_unit", *_PLAIN, "headers")
 _SEARCHED: Final = pa.large_string()
-
-Ints = npt.NDArray[np.int64]
 
 
 def build_index(

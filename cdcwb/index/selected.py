@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.index.changes import Changes
-from cdcwb.index.columns import NO_TIME, Texts
+from cdcwb.index.columns import NO_TIME, Bools, Ints, Texts
 from cdcwb.index.selection import Selection
 from cdcwb.time_axis import micros
 
@@ -24,8 +24,6 @@ __all__ = ["TIME", "Selected"]
 _KEPT: Final = 24  # fields and values whose changes are remembered
 TIME: Final = ("time_from", "time_to", "without_time")
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 

@@ -118,7 +118,9 @@ def _place_of(capture: Capture) -> str:
 
 def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
     """The first and the last time of a capture."""
-    first, last = (None if summary[name] is None else _time_of(summary[name]) for name in ("first_time", "last_time"))
+    first, last = (
+        None if summary[name] is None else datetime.fromisoformat(summary[name]) for name in ("first_time", "last_time")
+    )
     return first, last
 
 
@@ -131,10 +133,6 @@ def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
         facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
         return facts
     return summarize(capture, whole=not asked.limits)
-
-
-def _time_of(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
