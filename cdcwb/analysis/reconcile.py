@@ -37,13 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIFFERENCES",
-    "INFER",
     "KINDS",
     "PLACE",
     "STEPS",
     "TIME",
     "Reconciled",
-    "borrowed",
     "check_names",
     "counted_tables",
     "reconcile",

@@ -37,11 +37,8 @@ from cdcwb.time_axis import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
 
 __all__ = [
-    "POSITION_TEXT",
-    "TIME_TEXT",
     "concurrency",
     "log",
-    "tell",
     "timeline",
 ]
 
@@ -194,12 +191,13 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
     outcomes = sorted(
         {s.record["outcome"] or "" for s in spans}, key=lambda o: (known.index(o) if o in known else len(known), o)
     )
+    has_room = max(s.lane for s in spans) < _PATTERNED
     for outcome in outcomes:
         these = [s for s in spans if (s.record["outcome"] or "") == outcome]
         look = theme.look(theme.OUTCOMES, outcome or None)
         group = f"outcome {look.title}"
         marker = look.bar()
-        if max(s.lane for s in spans) >= _PATTERNED:
+        if not has_room:
             del marker["pattern"]
         for first in range(0, len(these), _TOGETHER):
             some = these[first : first + _TOGETHER]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "capture",
-    "capture_database",
-    "check_apart",
     "follow",
 ]
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from cdcwb.formats.folder import FileFormat
 
 __all__ = [
-    "BYTES_A_LINE",
-    "TreeLine",
     "doctor",
     "field_json",
     "identify",

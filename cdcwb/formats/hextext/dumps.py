@@ -22,7 +22,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.hextext.digits import Digits, place_type
 from cdcwb.formats.hextext.lines import NEWLINE, NIBBLE, SPACE, Bytes, Ints, Piece, Scan, Text, scan, within
 
-__all__ = ["DATA", "END", "STAR", "DumpLines", "Style", "dump_lines", "read_dump", "recognise"]
+__all__ = ["DATA", "END", "Style", "read_dump", "recognise"]
 
 
 DATA, END, STAR = range(3)

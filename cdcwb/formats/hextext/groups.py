@@ -32,7 +32,7 @@ from cdcwb.formats.hextext.lines import (
     within,
 )
 
-__all__ = ["WIDE", "Candidates", "Habits", "Marked", "candidates", "habits", "prepare", "read_hex"]
+__all__ = ["WIDE", "candidates", "prepare", "read_hex"]
 
 
 _PUNCTUATION = np.isin(np.arange(256), list(b",;{}[]()"))

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "History",
     "Replay",
-    "put_changes",
-    "put_which",
 ]
 
 
