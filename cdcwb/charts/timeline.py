@@ -156,7 +156,6 @@ def _draw_positions(
             "range": _range(spans, 1),
             "tickvals": places,
             "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(t)) for t in texts],
-            "tickangle": 0,  # turned labels would change the margins, and all is drawn twice then
             "title": {"text": _position_title(scale)},
             "anchor": f"y{name}",
         },
