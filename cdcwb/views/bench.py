@@ -22,8 +22,8 @@ from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, source_of
 from cdcwb.report import show
-from cdcwb.spark.jobs import running_tasks
 from cdcwb.spark.session import running_session
+from cdcwb.spark.tasks import running_tasks
 from cdcwb.words import count, duration, plural
 
 if TYPE_CHECKING:
