@@ -10,18 +10,19 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.options import Target
 from cdcwb.errors import CaptureError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 __all__ = ["pack"]
 
@@ -47,6 +48,8 @@ for name, value in {_ANY_PROCESSOR}.items():
 )
 def pack(target: str) -> None:
     """Pack cdcwb, its dependencies and its compiled loops for the executors of a Spark cluster."""
+    import tarfile
+
     archive = Path(target).expanduser().absolute()
     if not archive.name.endswith((".tar.gz", ".tgz")):
         raise CaptureError("expected a name that ends with .tar.gz: Spark unpacks archives by it", path=target)
@@ -88,6 +91,8 @@ def _collect(lib: Path) -> None:
 
 def _dependencies(root: str) -> Iterator[Distribution]:
     """A package and all that it depends on, but for what comes with Spark. Raises MissingDependencyError."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -12,10 +12,8 @@ import zipfile
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from cdcwb.formats import messages
 from cdcwb.formats.files import open_source
 from cdcwb.formats.source import info_of, open_file
-from cdcwb.formats.tabular import probe_file
 from cdcwb.words import joined, plural, visible
 
 __all__ = ["describe", "foreign_type", "known_text"]
@@ -185,12 +183,16 @@ def describe(path: str) -> str:
 def _avro(path: str, head: bytes) -> str | None:
     if not head.startswith(b"Obj\x01"):
         return None
+    from cdcwb.formats import messages
+
     schema = messages.probe(path, {}).schema
     fields = json.loads(schema or "{}").get("fields", ())
     return _columns("Avro container", "fields", [str(one["name"]) for one in fields])
 
 
 def _table(path: str) -> str | None:
+    from cdcwb.formats.tabular import probe_file
+
     found = probe_file(path, limit=1)
     titles = {"parquet": "Parquet file", "excel": "Excel workbook", "json": "JSON file", "csv": "delimited text file"}
     if found.kind == "broken":

@@ -28,15 +28,17 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import fs
 
 from cdcwb.errors import CaptureError
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 __all__ = [
     "SCHEMES",
@@ -173,6 +175,8 @@ def _system(url: str) -> tuple[fs.FileSystem, str]:
 
 @lru_cache
 def _connected(url: str) -> tuple[fs.FileSystem, str]:
+    from pyarrow import fs
+
     try:
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(url)
     except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
@@ -217,6 +221,8 @@ def info_of(path: str) -> Info:
 
 def is_file(path: str | os.PathLike[str]) -> bool:
     """Is there a file of this name, as far as may be known?"""
+    from pyarrow import fs
+
     if not is_remote(path):
         return Path(path).is_file()
     folder = folders_of(str(path))[0]
@@ -237,6 +243,8 @@ def is_folder(path: str) -> bool:
 
 def exists(url: str) -> bool:
     """Is there anything of this name in a remote file system? Raises CaptureError where that cannot be known."""
+    from pyarrow import fs
+
     system, path = _system(url)
     try:
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
@@ -254,6 +262,8 @@ def forget() -> None:
 def files_below(url: str) -> list[str]:
     """The URL itself where it is a file, else all files below it but those with a name, or in a folder with a name,
     that begins with ``.`` or ``_``; their sizes are known from now on. Raises CaptureError where there are none."""
+    from pyarrow import fs
+
     system, path = _system(url)
     try:
         found = system.get_file_info(path)
