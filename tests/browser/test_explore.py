@@ -241,6 +241,20 @@ def test_a_value_that_there_is_not_is_named_with_the_nearest(page: Page) -> None
     assert said == "No record passes this filter. No table is 'shop.custmer'. Did you mean 'shop.customer'?"
 
 
+def test_records_of_a_transaction_have_its_colour(page: Page) -> None:
+    cells = page.chrome.execute_script(
+        f"return [...document.querySelectorAll('{PANES} .list [data-column=transaction]')].map(cell =>"
+        " [cell.textContent, cell.textContent ? getComputedStyle(cell).borderLeftColor : null])"
+    )
+    colours: dict[str, set[str]] = {}
+    for transaction, colour in cells:
+        if transaction:
+            colours.setdefault(transaction, set()).add(colour)
+    assert len(colours) > 3
+    assert all(len(of) == 1 for of in colours.values())
+    assert len(set().union(*colours.values())) > 2
+
+
 def test_columns_are_made_narrow_and_hidden(page: Page) -> None:
     heads = lambda: page.all(".head .heading")  # noqa: E731
     before = heads()

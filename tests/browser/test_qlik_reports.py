@@ -37,20 +37,34 @@ def test_a_report_opens_without_errors_and_draws_every_transaction(browser: Chro
 
 def test_the_ticks_of_log_positions_stand_upright_and_apart(browser: Chrome, report: Report) -> None:
     settled(browser, report.page, charts=5)
-    boxes = browser.execute_script(
-        "return [...document.querySelectorAll('#chart-1 .x2tick text')].map(t => {"
-        "const box = t.getBoundingClientRect(); return [box.left, box.right, box.width, box.height]})"
+    ticks = boxes(browser, ".x2tick text")
+    assert len(ticks) >= 3
+    assert all(width > height for _, _, width, height, _ in ticks)  # turned, they would be as high as wide
+    assert all(left[1] < right[0] for left, right in pairwise(ticks))
+
+
+def boxes(browser: Chrome, selector: str) -> list[tuple[float, float, float, float, float]]:
+    """Left, right, width, height and bottom of parts of the timeline, in pixels."""
+    return browser.execute_script(  # type: ignore[no-any-return]
+        "return [...document.querySelectorAll('#chart-1 ' + arguments[0])].map(t => {"
+        "const box = t.getBoundingClientRect(); return [box.left, box.right, box.width, box.height, box.bottom]})",
+        selector,
     )
-    assert len(boxes) >= 3
-    assert all(width > height for _, _, width, height in boxes)  # turned, they would be as high as wide
-    assert all(left[1] < right[0] for left, right in pairwise(boxes))
 
 
-def test_a_phone_needs_no_sideways_scrolling_of_the_page(browser: Chrome, report: Report) -> None:
+def test_a_phone_needs_no_sideways_scrolling_of_the_page_and_axes_have_room(browser: Chrome, report: Report) -> None:
     phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
         settled(browser, report.page, charts=5)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+        ticks = boxes(browser, ".x2tick text")
+        assert len(ticks) >= 2
+        assert all(width > height for _, _, width, height, _ in ticks)
+        assert all(left[1] < right[0] for left, right in pairwise(ticks))
+        [title], [panel], [position] = (boxes(browser, s) for s in (".xtitle", ".x2y2 .barlayer", ".x2title"))
+        assert title[4] <= panel[4] - panel[3]  # the title of the upper panel ends where the lower one begins
+        assert position[0] >= 0
+        assert position[1] <= 390
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
