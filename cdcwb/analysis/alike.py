@@ -1,5 +1,5 @@
-"""When two captured values are the same although they are written differently, and which changes of one row of two
-captures belong together. Nothing here asks Spark."""
+"""Decides whether two captured values are equal although they are written differently, and pairs the changes of one row
+in two captures. This module does not use Spark."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from cdcwb.formats.options import nearest
 __all__ = ["KINDS", "Change", "Matched", "Rules", "canonical", "differing_columns", "match", "read_rules", "same"]
 
 KINDS: Final = ("auto", "text", "number", "float", "time", "boolean", "ignore")
-"""How values of a column are compared: as what they look like, as text (blanks at the end do not count), as numbers, as
-floating numbers of single precision (``0.1`` is ``0.10000000149011612``), as times, as truth values, or not at all."""
+"""How the values of a column are compared: ``auto`` by what they look like, ``text`` without trailing blanks,
+``number`` as decimal numbers, ``float`` in single precision (``0.1`` equals ``0.10000000149011612``), ``time`` as dates
+and times, ``boolean`` as truth values, ``ignore`` not at all."""
 
 _NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?")
 _TIME: Final = re.compile(
@@ -29,15 +30,15 @@ _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
 _UNITS: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _TRUE: Final = frozenset(("true", "t", "1", "yes", "y"))
 _FALSE: Final = frozenset(("false", "f", "0", "no", "n"))
-_MOST_CELLS: Final = 4_000_000  # of a table of all pairs of changes of one row
-_APART: Final = 1.01  # what it costs to leave a change alone; 1 and a little is what a pair with differences costs
+_MOST_CELLS: Final = 4_000_000  # cells of the cost table of all pairs of changes of one row
+_APART: Final = 1.01  # cost of a change without a partner: slightly more than a pair with differences
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How two captures are compared. ``tables`` and ``columns`` map names of the source to those of the target (columns
-    as ``column`` or ``schema.table.column``), ``types`` columns of the source to one of :data:`KINDS`. Numbers may
-    differ by ``tolerance``; a change that arrives later than ``late_after`` is late (None: none is)."""
+    """How two captures are compared. ``tables`` and ``columns`` map names of the source to names of the target (columns
+    as ``column`` or ``schema.table.column``), ``types`` maps columns of the source to one of :data:`KINDS`. Numbers may
+    differ by ``tolerance``. A change that arrives more than ``late_after`` later is late (None: no change is late)."""
 
     tables: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class Rules:
 
 def read_rules(text: str) -> Rules:
     """Rules from a JSON object: ``tables``, ``columns`` and ``types`` (objects of text), ``tolerance`` (a number) and
-    ``late_after`` (seconds, or a text such as ``"30s"``, ``"5 min"``, ``"250 ms"``); none is needed.
+    ``late_after`` (seconds, or a text such as ``"30s"``, ``"5 min"``, ``"250 ms"``). All keys are optional.
 
     Raises OptionError that names everything that is wrong.
     """
@@ -122,7 +123,7 @@ def _span(given: Any, wrong: list[str]) -> timedelta | None:
 
 
 def canonical(value: str | None, kind: str = "auto") -> str | None:
-    """A text that values which are the same share, tolerance aside; NULL stays None."""
+    """A text that is the same for all values that are equal, apart from the tolerance. NULL stays None."""
     if value is None:
         return None
     if kind == "boolean":
@@ -142,7 +143,7 @@ def canonical(value: str | None, kind: str = "auto") -> str | None:
 
 
 def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Decimal = Decimal(0)) -> bool:
-    """Are two values the same?"""
+    """Whether two values are equal."""
     if kind == "ignore" or one == other:
         return True
     if one is None or other is None:
@@ -158,7 +159,7 @@ def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Deci
 
 
 def _number(text: str) -> Decimal | None:
-    """A plain number; a text with leading zeros is none."""
+    """A number; None for other texts, also for numbers with leading zeros."""
     text = text.strip()
     if not text or _NUMBER.fullmatch(text) is None:
         return None
@@ -169,7 +170,7 @@ def _number(text: str) -> Decimal | None:
 
 
 def _single(text: str) -> str:
-    """A number rounded to single precision; other texts, and what is too large for it, as they are."""
+    """A number rounded to single precision. Other texts, and numbers that are too large, are unchanged."""
     number = _number(text)
     if number is None:
         return text
@@ -180,8 +181,8 @@ def _single(text: str) -> str:
 
 
 def _time(text: str) -> str | None:
-    """A date or time in one form: a time at midnight is the date, zeros at the end of a fraction go, zones become
-    UTC."""
+    """A date or time in canonical form; None for other texts. A time at midnight becomes the date, trailing zeros of a
+    fraction are removed, times with a zone become UTC."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None
@@ -202,13 +203,13 @@ def _time(text: str) -> str | None:
     return f"{day}T{clock}.{fraction}" if fraction else f"{day}T{clock}"
 
 
-# --- which changes belong together ------------------------------------------------------------------------------------
+# --- pairs of changes -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one row: its operation, the values that it left (empty: a deleted row), its time in microseconds
-    (None: not known), and where it stands."""
+    """A change of one row: its operation, its values after the change (empty: a deleted row), its time in microseconds
+    (None: unknown), and its location."""
 
     operation: str
     image: Mapping[str, str | None]
@@ -218,8 +219,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A change of the source and one of the target that belong together, or one alone. ``columns``: in which they
-    differ, by the source's names."""
+    """A change of the source and its partner in the target, or one of them without a partner. ``columns``: the columns
+    in which the two differ, by the source's names."""
 
     source: Change | None
     target: Change | None
@@ -227,12 +228,12 @@ class Matched:
 
 
 def match(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
-    """The changes of one row in two captures, each in its order, put side by side.
+    """Pairs the changes of one row in two captures; each side is in its own order.
 
-    Pairs keep the order of both sides and have the same operation. Of all ways to do that it is the one that leaves the
-    fewest alone, then the one with the fewest differences, then the one whose pairs lie closest in time. Of thousands
-    of changes of one row what is equal at both ends is put together first, whatever its time; if thousands are left,
-    they stay alone.
+    Pairs keep the order of both sides and have the same operation. Of all such pairings the result has the fewest
+    changes without a partner, then the fewest differences, then the smallest distances in time. If a row has thousands
+    of changes, equal changes at both ends are paired first, whatever their time; if thousands remain, they have no
+    partner.
     """
     first, last = 0, 0
     if len(source) != len(target) and len(source) * len(target) <= _MOST_CELLS // 16:
@@ -252,7 +253,7 @@ def match(source: Sequence[Change], target: Sequence[Change], table: str, rules:
 
 
 def differing_columns(one: Change, other: Change, table: str, rules: Rules) -> tuple[str, ...]:
-    """The columns, of those that both captured, in which two changes differ."""
+    """The columns in which two changes differ, among those that both captures have."""
     found = []
     for name, value in one.image.items():
         theirs = rules.column(table, name)
@@ -300,8 +301,8 @@ def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rul
 
 
 def _price(one: Change, other: Change, names: tuple[str, ...]) -> float:
-    """What a pair costs: nothing where it is the same, else 1 and a little for each column; and next to nothing for
-    lying far apart in time."""
+    """The cost of a pair: 0 if the two are equal, else 1 and a little for each column, plus a tiny amount for the
+    distance in time."""
     far = 0.0
     if one.time is not None and other.time is not None:
         far = min(abs(one.time - other.time) / 1e12, 1.0) * 1e-6

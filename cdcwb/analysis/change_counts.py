@@ -1,7 +1,7 @@
-"""Questions that headers of changes answer, each as a pair of functions: the answer for some changes, and several
-answers as one. Changes are those of the local index, its bins, or a batch of Spark's (:mod:`cdcwb.spark.folding`).
+"""Aggregates over headers of changes. Each is a pair of functions: one computes a partial result, one merges partial
+results. The input is the local index, its bins, or a batch of Spark (:mod:`cdcwb.spark.folding`).
 
-Codes differ from batch to batch, so answers are by text. Times are microseconds since 1970 UTC.
+Dictionary codes differ from batch to batch, so results use texts. Times are microseconds since 1970 UTC.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = [
 
 _NOT_GIVEN: Final = "not given"
 _MOST_PAIRED: Final = 64  # changed columns of one update that are counted in pairs
-_SETS: Final = 4096  # that are paired at once
+_SETS: Final = 4096  # sets of changed columns that are paired in one product
 
 Record = dict[str, Any]
 T = TypeVar("T")
 
 
 def of_all(rows: DataFrame | Stored, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
-    """What a pair of functions answers about all changes of a table (:func:`cdcwb.spark.folding.folded`)."""
+    """The result of a pair of functions over all changes of a table (:func:`cdcwb.spark.folding.folded`)."""
 
     def partial(batch: pa.RecordBatch) -> T:
         headers = headers_of(batch)
@@ -63,7 +63,7 @@ def of_all(rows: DataFrame | Stored, ask: Callable[[Headers, Bools], T], merge: 
 
 
 def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:
-    """Several counts as one."""
+    """The sum of several counts."""
     found: Counter[Any] = Counter()
     for part in parts:
         found.update(part)
@@ -71,7 +71,7 @@ def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:
 
 
 def _groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
-    """The different rows of columns of numbers, and how many changes each is (``times`` for each of the rows)."""
+    """The distinct rows of columns of numbers, and the number of changes of each (the sum of ``times``, if given)."""
     names = [str(number) for number in range(len(columns))]
     rows = pa.table([*columns, *([] if times is None else [times])], [*names, *([] if times is None else ["times"])])
     count = ([], "count_all") if times is None else ("times", "sum")
@@ -82,7 +82,7 @@ def _groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
 def counted(
     times: Ints | None, columns: Sequence[npt.NDArray[Any]], texts: Sequence[Sequence[str] | None]
 ) -> Counter[Any]:
-    """How many changes have each combination of numbers, or of what numbers mean (``texts``, for each column)."""
+    """The number of changes for each combination of numbers, or of their ``texts`` (one list for each column)."""
     *groups, counts = (group.tolist() for group in _groups(times, *columns))
     named = [
         [meant[number] for number in group] if meant else group for group, meant in zip(groups, texts, strict=True)
@@ -91,11 +91,11 @@ def counted(
     return Counter(dict(zip(keys, counts, strict=True)))
 
 
-# --- what was done ----------------------------------------------------------------------------------------------------
+# --- changes over time and by table -----------------------------------------------------------------------------------
 
 
 def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Counter[tuple[int | None, str]]:
-    """How many changes there are of each bin (from 0 at ``start``; None: without a time) and operation. Merged by
+    """The number of changes for each bin (from 0 at ``start``; None: without a time) and operation. Merged by
     :func:`added`."""
     names, codes = [_NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
     timed, untimed = mask & headers.timed, mask & ~headers.timed
@@ -109,7 +109,7 @@ def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Count
 def over_time_rows(
     found: Counter[tuple[int | None, str]], start: int, width_us: int
 ) -> tuple[list[Record], dict[str, int]]:
-    """A row for each bin and operation: ``began_at``, ``operation``, ``changes``; and changes without a time, by
+    """A row for each bin and operation: ``began_at``, ``operation``, ``changes``; and the changes without a time, by
     operation."""
     timed = sorted((number, operation, times) for (number, operation), times in found.items() if number is not None)
     rows = [
@@ -120,7 +120,7 @@ def over_time_rows(
 
 
 ByTable = tuple[Counter[tuple[str, str]], dict[tuple[str, str], Any]]
-"""How many changes there are, by table and operation; and by table and one of these, what is known of them."""
+"""The number of changes by table and operation; and facts about the changes by table and name of the fact."""
 
 _ENDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "first_time": min,
@@ -131,7 +131,8 @@ _ENDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def by_table(headers: Headers, mask: Bools) -> ByTable:
-    """What was done to each table; merged by :func:`merge_tables`. Positions are those of all rows."""
+    """Operations, times and positions of the changes of each table; merged by :func:`merge_tables`. Positions are those
+    of all rows."""
     tables, operations = headers.texts["table"], [_NOT_GIVEN, *headers.texts["operation"]]
     codes, timed = headers.codes["table"], mask & headers.timed
     columns = [codes[mask], headers.codes["operation"][mask] + 1]
@@ -152,7 +153,7 @@ def by_table(headers: Headers, mask: Bools) -> ByTable:
 
 
 def merge_tables(parts: Sequence[ByTable]) -> ByTable:
-    """Several answers of :func:`by_table` as one."""
+    """The merged results of :func:`by_table`."""
     ends: dict[tuple[str, str], Any] = {}
     for _, part in parts:
         for key, value in part.items():
@@ -188,9 +189,10 @@ def updates(headers: Headers, mask: Bools) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Which columns updates changed. By table: ``updates``, those of which it is ``known`` what changed, and those of
-    them that are ``idle``, because nothing did. ``columns``: the updates that changed a column, by table and column;
-    ``pairs``: those that changed both, by table and two columns in the order of their names, as far as asked."""
+    """Which columns updates changed. By table: ``updates``; ``known``: updates whose changed columns are known;
+    ``idle``: those of them that changed no column. ``columns``: the updates that changed a column, by table and
+    column. ``pairs``: the updates that changed both columns, by table and two column names in alphabetical order, if
+    requested."""
 
     updates: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
@@ -200,25 +202,25 @@ class Changed:
 
     @property
     def tables(self) -> list[str]:
-        """The tables with updates, those with most of them first."""
+        """The tables with updates, most updates first."""
         return sorted(self.updates, key=lambda name: (-self.updates[name], name))
 
     def share(self, table: str, column: str) -> Record:
-        """``updates`` (of which it is known what changed), ``changed`` (the column), ``share`` (from 0 to 1; None where
-        there are none)."""
+        """``updates`` (with known changed columns), ``changed`` (those that changed the column), ``share`` (from 0 to
+        1; None without updates)."""
         known, number = self.known[table], self.columns[table, column]
         return {"updates": known, "changed": number, "share": number / known if known else None}
 
     def changed_columns(self) -> list[Record]:
-        """A row for each column that was changed: ``table``, ``column``, and its :meth:`share`; in the order of tables,
-        then most changed first."""
+        """A row for each changed column: ``table``, ``column``, and its :meth:`share`; by table, then most changed
+        first."""
         rows = [{"table": table, "column": name} | self.share(table, name) for table, name in self.columns]
         return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
 
     def together(self, limit: int = 200) -> list[Record]:
         """Which columns change in the same update: ``table``, ``column``, ``other``, ``together`` (updates that changed
-        both), ``column_changed``, ``other_changed``, ``likeness`` (updates that changed both among those that changed
-        either, from 0 to 1). The ``limit`` most frequent pairs, those of each table together."""
+        both), ``column_changed``, ``other_changed``, ``likeness`` (updates that changed both divided by those that
+        changed either, from 0 to 1). The ``limit`` most frequent pairs, grouped by table."""
         rows: list[Record] = []
         for (table, column, other), number in sorted(self.pairs.items(), key=lambda one: (-one[1], one[0]))[:limit]:
             one, two = self.columns[table, column], self.columns[table, other]
@@ -230,7 +232,8 @@ class Changed:
 def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
     """Which columns the selected updates changed; merged by :func:`merge_changed`.
 
-    Of an update that changed more than 64 columns only the first 64 by name are ``paired``."""
+    If an update changed more than 64 columns, only the first 64 by name are ``paired``.
+    """
     chosen, names = updates(headers, mask), headers.texts["table"]
     tables, codes, times = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen])
     every = counted(times, [tables], [names])
@@ -249,7 +252,7 @@ def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
 
 
 def _paired(headers: Headers, table: str, codes: Ints, times: Ints) -> Counter[tuple[str, str, str]]:
-    """How often two columns are in the same set. A product of matrices counts them, however many the sets are."""
+    """How often two columns are in the same set, counted with a matrix product."""
     rows, columns = headers.columns_of(codes, _MOST_PAIRED)
     there, columns = np.unique(columns, return_inverse=True)
     both = np.zeros((len(there), len(there)))
@@ -263,13 +266,13 @@ def _paired(headers: Headers, table: str, codes: Ints, times: Ints) -> Counter[t
 
 
 def merge_changed(parts: Sequence[Changed]) -> Changed:
-    """Several answers of :func:`changed` as one."""
+    """The merged results of :func:`changed`."""
     return Changed(*(added(getattr(part, one.name) for part in parts) for one in fields(Changed)))
 
 
 def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Counter[tuple[str, str, int]]:
-    """How many of the selected updates that have a time changed each column when: by table, column and bin, from 0 at
-    ``start``. Merged by :func:`added`."""
+    """How many of the selected updates changed each column, by table, column and bin (from 0 at ``start``); updates
+    without a time are not counted. Merged by :func:`added`."""
     chosen = updates(headers, mask) & headers.timed & (headers.set >= 0)
     number = (headers.at[chosen] - start) // width_us
     groups = _groups(headers.weights(chosen), headers.codes["table"][chosen], headers.set[chosen], number)

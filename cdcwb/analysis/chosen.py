@@ -1,7 +1,7 @@
-"""A page about some transactions only: by user, outcome and size.
+"""A page that is limited to some transactions: by user, outcome and size.
 
-What fits is asked of the transactions; everything else on the page is narrowed to them by a semi join, so that it costs
-the same whether ten fit or ten million.
+The conditions apply to transactions. Everything else on the page is limited to them by a semi join, so the cost does
+not depend on how many transactions match.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NARROWED: Final = ("events", "headers", "changes", "change_headers", "problems"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which transactions are looked at; what is empty or 0 does not limit.
+    """Which transactions are selected; an empty value or 0 is no limit.
 
-    ``least_us``: how long it lasted, in microseconds; an open one until the capture ends. One whose duration is not
-    known does not fit.
+    ``least_us``: minimum duration in microseconds; an open transaction lasts until the capture ends. A transaction of
+    unknown duration does not match.
     """
 
     users: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Wanted:
 
     @property
     def limits(self) -> list[str]:
-        """What does not fit is left out: in words, empty where everything fits."""
+        """The limits in words; empty if all transactions match."""
         said = [f"transactions of {joined([visible(user) for user in self.users], 'or')}"] if self.users else []
         said += [f"outcome {joined(self.outcomes, 'or').replace('_', ' ')}"] if self.outcomes else []
         said += [f"at least {plural(self.least_changes, 'change')}"] if self.least_changes else []
@@ -50,7 +50,7 @@ class Wanted:
         return said + ([f"lasting at least {duration(self.least_us)}"] if self.least_us else [])
 
     def fits(self, until: datetime | None) -> Column:
-        """Whether a transaction fits. ``until`` is when the capture ends."""
+        """Whether a transaction matches. ``until`` is when the capture ends."""
         from functools import reduce
         from operator import and_
 
@@ -80,7 +80,7 @@ def check_wanted(
     least_bytes: int | str = 0,
     least_seconds: float | str = 0.0,
 ) -> Wanted:
-    """The parameters of a notebook that choose transactions, understood.
+    """The parameters of a notebook that select transactions, validated.
 
     ``outcomes`` are committed, rolled_back, open. A list may be given as a JSON text, a number as text. Raises
     OptionError that names everything that is wrong.
@@ -108,21 +108,21 @@ def check_wanted(
 def _texts(name: str, given: Any, wrong: list[str]) -> tuple[str, ...]:
     texts = as_list(given)
     if isinstance(texts, list | tuple) and all(one and isinstance(one, str | int) for one in texts):
-        return tuple(map(str, texts))  # the number of a user is a name
+        return tuple(map(str, texts))  # a numeric user is a name, too
     wrong.append(f'{name}: expected a list of texts such as ["x"], found {visible(repr(given))}')
     return ()
 
 
 class Chosen:
-    """A capture of which only the transactions are looked at that fit, with their events, changes and problems.
+    """A capture that has only the matching transactions, with their events, changes and problems.
 
-    Changes that are part of no transaction, and problems that concern none, are left out. Everything else is the
-    capture's own. ``until`` is when the capture ends: as long as open transactions last.
+    Changes outside transactions and problems without a transaction are excluded. Everything else is that of the
+    original capture. ``until`` is when the capture ends and open transactions end with it.
     """
 
     stored = False
     saved_in = None
-    """It is not what was saved."""
+    """None: a selection is not a saved capture."""
 
     def __init__(self, capture: Any, wanted: Wanted, until: datetime | None = None) -> None:
         self._capture = capture
@@ -135,7 +135,7 @@ class Chosen:
 
     @property
     def transactions(self) -> DataFrame:
-        """One row per transaction that fits."""
+        """One row for each matching transaction."""
         rows: DataFrame = self._capture.transactions
         return rows.where(self._wanted.fits(self._until))
 
@@ -146,8 +146,8 @@ class Chosen:
 
 
 def narrowed(page: Any, wanted: Wanted) -> Any:
-    """A page (:func:`cdcwb.report.open_page`) about the transactions that fit: its capture, summary and verdict are of
-    these, and it says what it leaves out. The page itself where everything fits."""
+    """A page (:func:`cdcwb.report.open_page`) that is limited to the matching transactions: its capture, summary and
+    verdict are theirs, and it states the limits. Without limits the page itself is returned."""
     from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import health
@@ -155,7 +155,7 @@ def narrowed(page: Any, wanted: Wanted) -> Any:
     if not wanted.limits:
         return page
     last = page.summary["last_time"]
-    # what is kept in a folder is narrowed as well, and never read from there while it is written
+    # tables cached in a folder are limited too, and never read from there while they are written
     whole = page.part if page.asked.folder else page.capture
     part = Chosen(whole, wanted, None if last is None else datetime.fromisoformat(last))
     capture = Snapshot(part, page.asked.folder)  # type: ignore[arg-type]

@@ -1,14 +1,15 @@
-"""How many transactions are open at once: over time, and in the log.
+"""The number of concurrent transactions: over time, and by position in the log.
 
-A transaction is open from its begin until just before its end, so one that begins when another ends is not open beside
-it. One that begins and ends at the same time is open at no time, and counted as such: a clock of whole seconds makes
-many of these. Where begins and commits stand in the log itself, their positions tell exactly what the times cannot.
+A transaction is open from its begin until just before its end, so a transaction that begins when another ends is not
+concurrent with it. A transaction that begins and ends at the same time is never open and is counted separately; clocks
+with a resolution of one second produce many of them. If begins and commits have positions in the log, these give the
+exact number.
 
-Neither the number of transactions nor that of changes has to fit anywhere. Over time they are counted in three steps:
-what begins and ends at which time (:func:`steps_of`: sums over transactions in any order); these in the order of time
-(Spark sorts them; those of an index are sorted at once); and the pieces of the axis (:func:`pieces_of`: a row for each,
-however many steps are in it, from steps that follow one another). This is exact: the most of a piece is known as soon
-as the number before it is. In the log, likewise by position.
+Memory does not grow with the number of transactions or changes. The count over time has three steps: the sums of begins
+and ends by time (:func:`steps_of`, in any order of transactions); the order of these by time (Spark sorts them, those
+of an index are sorted in memory); and the pieces of the axis (:func:`pieces_of`: one row each, from consecutive steps).
+The result is exact: the maximum of a piece is known as soon as the number before it is known. The count in the log
+works likewise by position.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ __all__ = [
 ]
 
 PIECES: Final = 1000
-"""Into how many pieces the axis of time is cut at most; a picture has at most two points for each."""
+"""Maximum number of pieces of the time axis; a chart has at most two points for each piece."""
 
 _KINDS: Final = ("counted", "instants", "backwards", "one_time", "no_time")
 
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How many transactions were open when.
+    """The number of concurrent transactions over time.
 
-    ``steps``: ``at`` (aware datetime), ``open`` (from then on, until the next step; where a piece of the axis has
-    several changes, the most of them), at most two for a piece; ``exact``: no piece has several changes. ``most``: the
-    largest number at once; ``at`` and ``until``: from when to when for the first time (None where nothing was open).
-    ``average`` over the time from the first step to the last. ``counted``: transactions with an extent in time;
-    ``instants``: those that begin and end at one time; ``backwards``: those that end before they begin, by clocks that
-    disagree; ``one_time``: of which one time only is known; ``no_time``: neither is.
+    ``steps``: ``at`` (aware datetime), ``open`` (from then until the next step; the maximum where a piece of the axis
+    has several changes), at most two for each piece. ``exact``: no piece has several changes. ``most``: the maximum;
+    ``at`` and ``until``: when it was first reached and left (None if no transaction was open). ``average`` over the
+    time from the first step to the last. ``counted``: transactions with a duration above 0; ``instants``: those that
+    begin and end at the same time; ``backwards``: those that end before they begin, because clocks disagree;
+    ``one_time``: those with only one known time; ``no_time``: those without a time.
     """
 
     steps: list[dict[str, Any]]
@@ -81,9 +82,9 @@ class Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class InLog:
-    """The most transactions that were open at one place of the log: ``most``, the ``position`` from which on they were
-    for the first time, and the ``transaction_id`` that begins there (None for one that was open before the capture).
-    ``counted``: transactions with a place."""
+    """The maximum number of transactions that were open at one position of the log: ``most``, the first ``position``
+    where it was reached, and the ``transaction_id`` that begins there (None for a transaction that was open before the
+    capture). ``counted``: transactions with a position."""
 
     most: int
     position: str | None
@@ -92,9 +93,9 @@ class InLog:
 
 
 class Piece(NamedTuple):
-    """Steps that follow one another in the piece of the axis with a ``number``: the times of the ``first`` and the
-    ``last``, how many ``steps`` there are, and how many more transactions are open after them (``net``) and at most
-    (``top``: from ``at`` until ``until``, None where no later step is known). Times are in microseconds."""
+    """Consecutive steps in the piece ``number`` of the axis: the times of the ``first`` and the ``last`` step, the
+    number of ``steps``, the difference of open transactions after them (``net``) and at most (``top``: from ``at``
+    until ``until``, None if no later step is known). Times are in microseconds."""
 
     number: int
     first: int
@@ -107,9 +108,9 @@ class Piece(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Steps that follow one another in a ``log``, from the position ``first`` on: how many more transactions are open
-    after them (``net``) and at most (``top``), ``at`` which position for the first time, and the ``id`` of one that
-    begins there; ``counted``: how many begin."""
+    """Consecutive steps in a ``log`` that begin at the position ``first``: the difference of open transactions after
+    them (``net``) and at most (``top``), the first position ``at`` which it is reached, and the ``id`` of a transaction
+    that begins there; ``counted``: how many transactions begin."""
 
     log: str
     first: str
@@ -121,7 +122,7 @@ class Stretch(NamedTuple):
 
 
 Found = tuple[Counter[str], list[Piece]]
-"""How many transactions are of each kind, and what the pieces of the axis have."""
+"""The number of transactions of each kind, and the pieces of the axis."""
 
 
 def over_time(
@@ -132,12 +133,12 @@ def over_time(
     least_us: int = 1,
     axis: TimeAxis | None = None,
 ) -> Concurrency:
-    """How many transactions were open at once between ``first`` and ``last``, which bound all times of transactions
-    (None: there are none); one Spark job, none where transactions are stored.
+    """The number of concurrent transactions between ``first`` and ``last``, which bound all times of transactions
+    (None: there are none). One Spark job, none if transactions are stored.
 
-    An open transaction is open until ``last``, one whose begin is not in the capture from ``first`` on. The axis is cut
-    into at most ``pieces`` pieces, none narrower than ``least_us`` microseconds; where it shows a part of the times
-    (``axis``), that part is, and what is outside has pieces of the same width.
+    An open transaction is open until ``last``; a transaction without its begin is open from ``first``. The axis has at
+    most ``pieces`` pieces, none narrower than ``least_us`` microseconds. If ``axis`` shows only a part of the times,
+    the pieces divide that part, and pieces outside have the same width.
     """
     columns = ("began_at", "ended_at", "outcome", "completeness")
     stored = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
@@ -161,7 +162,7 @@ def over_time(
 
 
 def of_some(transactions: Transactions, numbers: Some = EVERY, pieces: int = PIECES) -> Concurrency:
-    """As :func:`over_time`, of some of the transactions of an index; the times of all of them bound the axis."""
+    """:func:`over_time` for some transactions of an index; the times of all its transactions bound the axis."""
     start, end = transactions.span or (0, 0)
     return summed(pieces_of(steps_of(transactions, start, end, numbers), start, _width(end - start, pieces)))
 
@@ -171,10 +172,10 @@ def _width(shown_us: int, pieces: int, least_us: int = 1) -> int:
 
 
 def steps_of(transactions: Transactions, start: int, end: int, numbers: Some = EVERY) -> pa.RecordBatch:
-    """By which ``number``, not 0, that of open transactions changes ``at`` which time (microseconds since 1970 UTC, in
-    order), where ``start`` and ``end`` are the first and the last of all times; and how many are of each ``kind`` (a
-    field of :class:`Concurrency`; ``busy``: for how many microseconds those that are counted are open). Numbers of one
-    kind and time can be summed."""
+    """The change of the number of open transactions (``number``, not 0) at each time (``at``, microseconds since 1970
+    UTC, ascending), and the number of transactions of each ``kind``: a field of :class:`Concurrency`, or ``busy`` for
+    the sum of their durations in microseconds. ``start`` and ``end`` are the first and the last of all times. Rows of
+    the same kind and time can be summed."""
     began, ended = transactions.began[numbers], transactions.ended[numbers]
     lacks_begin = transactions.are("completeness", Completeness.NO_BEGIN)[numbers]
     no_time = (began == NO_TIME) & (ended == NO_TIME)
@@ -187,7 +188,7 @@ def steps_of(transactions: Transactions, start: int, end: int, numbers: Some = E
     kinds |= {"one_time": one_time, "no_time": no_time}
     about = {name: int(those.sum()) for name, those in kinds.items()}
     about["busy"] = int((high[counted] - low[counted]).sum())
-    both = np.sort(np.concatenate([low[counted] * 2, high[counted] * 2 + 1]))  # the last bit: it ends
+    both = np.sort(np.concatenate([low[counted] * 2, high[counted] * 2 + 1]))  # the last bit marks an end
     at, ends = both >> 1, both & 1
     firsts = np.flatnonzero(np.diff(at, prepend=NO_TIME))
     number = np.add.reduceat(1 - 2 * ends, firsts) if len(firsts) else firsts
@@ -199,8 +200,8 @@ def steps_of(transactions: Transactions, start: int, end: int, numbers: Some = E
 
 
 def pieces_of(steps: pa.RecordBatch, start: int, width: int) -> Found:
-    """The kinds, and a row for each piece of the axis (of ``width`` microseconds, from ``start`` on) in which there is
-    one of the steps, which follow one another."""
+    """The number of transactions of each kind, and a row for each piece of the axis (``width`` microseconds each, from
+    ``start``) that has steps. The steps are consecutive."""
     is_step = steps["kind"].is_null()
     kinds = Counter({row["kind"]: row["number"] for row in steps.filter(steps["kind"].is_valid()).to_pylist()})
     steps = steps.filter(is_step)
@@ -214,7 +215,7 @@ def pieces_of(steps: pa.RecordBatch, start: int, width: int) -> Found:
     before = np.concatenate([[0], level[ends[:-1]]])
     tops = np.maximum.reduceat(level, edges)
     reached = np.flatnonzero(level == np.repeat(tops, sizes))
-    peaks = reached[np.searchsorted(reached, edges)]  # the first of each piece
+    peaks = reached[np.searchsorted(reached, edges)]  # the first step of each piece
     until = [at[peak + 1].item() if peak + 1 < len(at) else None for peak in peaks.tolist()]
     columns = (number[edges], at[edges], at[ends], sizes, level[ends] - before, tops - before, at[peaks])
     rows = zip(*(one.tolist() for one in columns), until, strict=True)
@@ -222,14 +223,14 @@ def pieces_of(steps: pa.RecordBatch, start: int, width: int) -> Found:
 
 
 def merged_pieces(parts: Sequence[Found]) -> Found:
-    """Several answers of :func:`pieces_of` as one, in any order, of steps that do not overlap in time. What several say
-    of one piece is not summed yet: what comes between them may be missing."""
+    """The merged results of :func:`pieces_of`, in any order, for steps that do not overlap in time. Rows of the same
+    piece are not summed yet, because rows between them may be missing."""
     pieces = sorted(piece for _, those in parts for piece in those)
     return sum((kinds for kinds, _ in parts), Counter()), pieces
 
 
 def summed(found: Found) -> Concurrency:
-    """The answer from all pieces, in their order."""
+    """The final result from all pieces, in order."""
     kinds, pieces = found
     following = dict(pairwise(pieces))
     steps: list[dict[str, Any]] = []
@@ -257,12 +258,13 @@ def summed(found: Found) -> Concurrency:
 
 
 def in_log(capture: Tables) -> InLog:
-    """The most transactions that were open at one position of the log, where a begin and an end have a position of
-    their own; one Spark job, none where transactions are stored.
+    """The maximum number of transactions that were open at one position of the log. One Spark job, none if transactions
+    are stored.
 
-    For formats whose stream has begins and commits (:attr:`cdcwb.capture.Capture.committed_only` is False): where only
-    committed work is delivered, transactions follow one another in the log. Positions are compared as text. Of several
-    captures looked at together, each has a log of its own, as the names before the positions say.
+    Applies to formats whose stream has begin and commit records (:attr:`cdcwb.capture.Capture.committed_only` is
+    False). Where only committed work is delivered, transactions follow one another in the log. Positions are compared
+    as text. If several captures are shown together, each has its own log, given by the name that precedes its
+    positions.
     """
     columns = ("transaction_id", "begin_position", "end_position")
     rows = stored_rows(capture, "transactions", columns, ONE_BY_ONE)
@@ -279,11 +281,11 @@ def in_log(capture: Tables) -> InLog:
 
 
 def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
-    """By how much the number of open transactions changes (``delta``) ``at`` which position, in the order of positions;
-    how many of these are ``counted``, and the ``id`` of a transaction that begins there. Of one that was open before,
-    ``at`` is the name of its log, which sorts before all its positions."""
+    """The change of the number of open transactions (``delta``) ``at`` each position, in the order of positions;
+    ``counted``: the number of transactions that begin; ``id``: a transaction that begins there. For a transaction that
+    was open before the capture, ``at`` is the name of its log, which sorts before all positions of the log."""
     ids = transactions["transaction_id"]
-    first = pc.struct_field(pc.extract_regex(ids, "~(?P<at>.+)$"), "at")  # in the id of one without its begin
+    first = pc.struct_field(pc.extract_regex(ids, "~(?P<at>.+)$"), "at")  # in the id of a transaction without its begin
     log = pc.fill_null(_logs(first), "")
     begins = pc.coalesce(transactions["begin_position"], log)
     ends = pc.drop_null(transactions["end_position"])
@@ -299,12 +301,12 @@ def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _logs(positions: pa.Array) -> pa.Array:
-    """What precedes the positions of one capture among several."""
+    """The prefix of positions that names one of several captures."""
     return pc.replace_substring_regex(positions, "[^/]*$", "")
 
 
 def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
-    """What steps that follow one another (rows of :func:`log_steps_of`, in their order) come to, in each log."""
+    """The stretches of consecutive steps (rows of :func:`log_steps_of`, in order), one for each log."""
     logs = _logs(steps["at"]).dictionary_encode()
     found = []
     for code, log in enumerate(logs.dictionary.to_pylist()):
@@ -320,7 +322,7 @@ def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
 
 
 def most_in_log(stretches: Sequence[Stretch]) -> InLog:
-    """The answer from all stretches, in any order."""
+    """The final result from all stretches, in any order."""
     most: tuple[int, str] | None = None
     level: Counter[str] = Counter()
     name: str | None = None

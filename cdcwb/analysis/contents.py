@@ -1,5 +1,5 @@
-"""What is in a capture beyond its summary: changes over time, tables from their first to their last change, bytes by
-what became of them, versions of tables, and the command that shows the record at a place."""
+"""Contents of a capture in detail: changes over time, first and last change of tables, bytes by outcome of decoding,
+versions of tables, and the command that shows a record."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ __all__ = [
 ]
 
 BINS: Final = 120
-"""Bins of time at most."""
+"""Maximum number of time bins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done when, and to which table.
+    """Changes over time and by table.
 
-    ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; only what is not zero, in bins of
-    ``width_us`` microseconds, of which at most :data:`BINS` cover the ``axis`` (None: no change has a time).
-    ``without_time``: changes without a time, by operation.
-    ``tables``: rows of :func:`cdcwb.analysis.change_counts.table_rows`.
+    ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; bins without changes are left out. Bins
+    are ``width_us`` microseconds wide, and at most :data:`BINS` cover the ``axis`` (None: no change has a time).
+    ``without_time``: changes without a time, by operation. ``tables``: rows of
+    :func:`cdcwb.analysis.change_counts.table_rows`.
     """
 
     over_time: list[dict[str, Any]] = field(default_factory=list)
@@ -62,9 +62,9 @@ class Done:
 
 
 def done(capture: Tables, first: datetime | None, last: datetime | None) -> Done:
-    """What was done when, and to which table; of a saved capture without Spark, else one Spark job, and those of
-    :func:`cdcwb.analysis.frames.time_axis`. ``first`` and ``last`` bound all times; None: there are none. The time of a
-    change is its own, else that of its commit."""
+    """Changes over time and by table. A saved capture needs no Spark; otherwise one Spark job, and those of
+    :func:`cdcwb.analysis.frames.time_axis`. ``first`` and ``last`` bound all times (None: there are none). The time of
+    a change is its own, else that of its commit."""
     columns = ("operation", "schema_name", "table_name", "position", "changed_at", "committed_at")
     stored = stored_rows(capture, "changes", columns) if getattr(capture, "is_saved", False) else None
     axis = None
@@ -90,9 +90,9 @@ def _times_of(changes: pa.RecordBatch) -> Ints:
 
 
 def ledger(capture: Any) -> list[dict[str, Any]]:
-    """Where the bytes of each file are, in the order of the files: ``file``, ``unit`` (what is counted: ``byte`` or
-    ``row``), ``understood`` (in records), ``filler``, ``malformed``, ``records`` (how many events these are) and
-    ``none`` (in no event: the ledger is open; null for a part of a capture). One Spark job."""
+    """The byte ledger of each file, in the order of the files: ``file``, ``unit`` (what is counted: ``byte`` or
+    ``row``), ``understood`` (in records), ``filler``, ``malformed``, ``records`` (the number of events) and ``none``
+    (in no event, so not accounted for; null for a part of a capture). One Spark job."""
     group = F.when(F.col("kind").isin(str(Kind.FILLER), str(Kind.MALFORMED)), F.col("kind")).otherwise("understood")
     rows = (
         capture.headers.groupBy("file_index", group.alias("what"))
@@ -130,7 +130,7 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
 
 
 def short_names(files: Sequence[str]) -> list[str]:
-    """The files without the folders that all of them are in."""
+    """The files without their common folders."""
     folder = files[0].rpartition("/")[0] if files else ""
     while folder and not all(file.startswith(f"{folder}/") for file in files):
         folder = folder.rpartition("/")[0]
@@ -138,9 +138,9 @@ def short_names(files: Sequence[str]) -> list[str]:
 
 
 def versions(capture: Any) -> list[dict[str, Any]]:
-    """The versions of tables, by table and in the order in which they came: ``table``, ``table_version``, ``columns``
-    (how many), ``names`` (of them, in order), ``first_position``, ``file`` and ``offset`` (of the event that brought
-    it; null where it came from beside the capture), ``origin``. One Spark job."""
+    """The versions of tables, by table and in order of appearance: ``table``, ``table_version``, ``columns`` (how
+    many), ``names`` (of the columns, in order), ``first_position``, ``file`` and ``offset`` (of the event with the
+    definition; null if it comes from outside the capture), ``origin``. One Spark job."""
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     found = []
     for row in listed(capture, "table_versions"):
@@ -158,13 +158,13 @@ def versions(capture: Any) -> list[dict[str, Any]]:
                 "origin": row["origin"],
             }
         )
-    return sorted(found, key=lambda row: row["table"])  # stable: within a table as they came
+    return sorted(found, key=lambda row: row["table"])  # stable: keeps the order of appearance within a table
 
 
 def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Several captures that are looked at together, a row each: ``capture``, ``format``, ``files``, ``bytes``,
-    ``events``, ``tables`` and ``changes`` (as far as they name a table). ``summary`` is that of all of them, in which
-    the names of tables begin with that of their capture; ``named`` are the captures by name."""
+    """A row for each of several captures that are shown together: ``capture``, ``format``, ``files``, ``bytes``,
+    ``events``, ``tables`` and ``changes`` (of named tables). ``summary`` covers all of them; the names of its tables
+    begin with the name of the capture. ``named`` are the captures by name."""
     events = Counter({entry["file"]: entry["events"] for entry in summary["files"]})
     rows = []
     for name, capture in named.items():
@@ -184,7 +184,7 @@ def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[
 
 
 def ledger_sentence(summary: Mapping[str, Any]) -> str:
-    """Whether every byte, or row, of the files is in exactly one event, and how many are decoded."""
+    """A sentence on whether each byte, or row, of the files is in exactly one event, and how many are decoded."""
     parts = []
     if summary["bytes"] and summary["unit"] == OffsetUnit.BYTE:
         size = summary["record_bytes"] + summary["filler_bytes"] + summary["malformed_bytes"]
@@ -203,11 +203,12 @@ def ledger_sentence(summary: Mapping[str, Any]) -> str:
 
 
 Readers = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""How each file is read: the name of its format, and options."""
+"""How each file is read: the name of its format, and its options."""
 
 
 def readers(named: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, Any]]:
-    """How each file of the captures, by name, is read, for :func:`command`; ``options`` by the same names."""
+    """How each file of the captures is read, for :func:`command`; ``named`` and ``options`` are by the name of the
+    capture."""
     return {
         entry["file"]: (capture.format, options.get(name, {}))
         for name, capture in named.items()
@@ -216,8 +217,8 @@ def readers(named: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) 
 
 
 def command(file: str | None, offset: int | None, by_file: Readers) -> str | None:
-    """The command line that takes the record at a place apart, to be pasted into a shell; None where there is no
-    place. The format is named, so that a file of which the beginning says little is read as what it is."""
+    """The shell command that dissects the record at an offset; None without file or offset. It names the format, so the
+    file is read the same way even if detection would not find it."""
     if file is None or offset is None:
         return None
     words = ["cdcwb", "inspect", file, "--offset", str(offset)]
@@ -232,8 +233,9 @@ def problem_rows(
     by_code: Iterable[Mapping[str, Any]], by_file: Readers
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The problems of a summary (its ``problems_by_code``) as two tables: codes, worst first, with ``severity``,
-    ``code``, ``title``, ``problems``; and their first places with ``severity``, ``code``, ``sentence``, ``file``,
-    ``offset``, ``length`` and the ``command`` that shows the record there (null where a problem has no place)."""
+    ``code``, ``title``, ``problems``; and their first locations with ``severity``, ``code``, ``sentence``, ``file``,
+    ``offset``, ``length``, ``transaction_id`` and the ``command`` that shows the record (null if a problem has no
+    location)."""
     codes, places = [], []
     for entry in by_code:
         same = {"severity": entry["severity"], "code": entry["code"]}

@@ -1,7 +1,7 @@
-"""How the tables of a capture changed their columns, and what that did to their rows.
+"""Schema drift: how the tables of a capture changed their columns, and the effect on their rows.
 
-What versions say of themselves is compared (:mod:`cdcwb.analysis.versions`); whether a column goes on under another
-name is asked of DDL records and of the rows (:mod:`cdcwb.analysis.version_order`). Answers are small.
+Versions are compared by their definitions (:mod:`cdcwb.analysis.versions`). Renames are detected from DDL records and
+from rows (:mod:`cdcwb.analysis.version_order`). Results are small.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ _MOST_STATEMENTS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One difference between a version and the next. ``first_position`` is that of the first row of the new one, None
-    where it has none."""
+    """One difference between a version and the next. ``first_position`` is the position of the first row of the new
+    version, None if it has no rows."""
 
     rule: str
     severity: str
@@ -90,8 +90,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one version to the next, and whether a reader of one reads the other by Avro's rules. ``again``: the new one
-    was in force before."""
+    """The step from one version to the next, and whether readers of each can read the other by Avro's rules. ``again``:
+    the new version was in force before."""
 
     old: Version
     new: Version
@@ -105,9 +105,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """All that versions tell. ``mixed``: tables in which rows of an older version follow rows of a newer one,
-    without that it had come back, and how often. ``without_version``: rows whose version is not known, by table, with
-    the place of the first (``position``, ``file``, ``offset``)."""
+    """The schema drift of a capture. ``mixed``: tables in which rows of an older version follow rows of a newer one
+    although the older version did not return, and how often. ``without_version``: rows of unknown version by table,
+    with the location of the first (``position``, ``file``, ``offset``)."""
 
     versions: list[Version]
     stretches: list[Stretch]
@@ -119,7 +119,7 @@ class Drift:
 
 
 def drift(capture: Tables) -> Drift:
-    """What the versions of a capture tell, in at most seven jobs, whatever their number."""
+    """The schema drift of a capture, in at most seven jobs, whatever the number of versions."""
     known = versions(capture)
     told, lacking = _events(capture, [version.table_version for version in known])
     told += _of_versions(known)
@@ -129,7 +129,7 @@ def drift(capture: Tables) -> Drift:
     return Drift(known, parts, found, findings(found), mixed, told, lacking)
 
 
-# --- what events say --------------------------------------------------------------------------------------------------
+# --- evidence in events -----------------------------------------------------------------------------------------------
 
 
 def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], list[dict[str, Any]]]:
@@ -165,7 +165,7 @@ def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], lis
 
 
 def _of_versions(known: Iterable[Version]) -> list[Statement]:
-    """The statements that versions were made by."""
+    """The DDL statements that defined versions."""
     return [
         Statement(one.table, one.schema_text, (one.lineage or {}).get("change_seq"), None, "", 0)
         for one in known
@@ -177,12 +177,13 @@ def _of_versions(known: Iterable[Version]) -> list[Statement]:
 
 
 def steps_between(capture: Tables, chosen: Sequence[tuple[Version, Version]], told: Iterable[Statement]) -> list[Step]:
-    """From one version straight to another, whatever lies between; ``told`` are the statements of a :class:`Drift`."""
+    """The steps between pairs of versions that need not be adjacent; ``told`` are the statements of a
+    :class:`Drift`."""
     return _steps(capture, [(whole(old), whole(new)) for old, new in chosen], told)
 
 
 def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], told: Iterable[Statement]) -> list[Step]:
-    """What differs in each step from a stretch to the next; also steps without a difference."""
+    """The differences of each pair of consecutive stretches; includes steps without a difference."""
     said: dict[str, list[Statement]] = defaultdict(list)
     for one in sorted(told, key=lambda one: (one.position or "", one.file, one.offset)):
         said[one.table].append(one)
@@ -206,7 +207,7 @@ def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], told: Iter
 
 
 def _between(one: Statement, old: Stretch, new: Stretch) -> bool:
-    """Was it said after the old version came, and before rows of the new one did?"""
+    """Whether a statement is after the first row of the old version and not after the first row of the new one."""
     if one.position is None:
         return True
     before, after = old.first_position, new.first_position
@@ -214,8 +215,8 @@ def _between(one: Statement, old: Stretch, new: Stretch) -> bool:
 
 
 def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, column: str) -> Stretch:
-    """The nearest stretch with rows that show a column, from a step back (``way`` -1) to what was before or on (1) to
-    what came then; the step's own where there is none."""
+    """The nearest stretch with rows that have a column, searched from a step backwards (``way`` -1) or forwards (1);
+    the stretch of the step itself if there is none."""
     side = 0 if way < 0 else 1
     own = pairs[number][side]
     at = number
@@ -231,7 +232,7 @@ def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, 
 
 
 def _reach(old: Stretch, new: Stretch) -> tuple[str | None, str | None]:
-    """From where to where rows tell of a step: everywhere, unless a version of it comes back."""
+    """The range of positions whose rows show the effect of a step; unlimited unless one of its versions returns."""
     whole = old.changes == old.version.changes and new.changes == new.version.changes
     return (None, None) if whole else (old.first_position, new.last_position)
 
@@ -272,10 +273,10 @@ _LOSS: Final = {
 
 
 def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> list[dict[str, Any]]:
-    """What a sink that reads all rows by a table's newest version would get wrong: ``table``, ``table_version`` (of the
-    rows), ``changes`` (how many rows), ``rule``, ``column``, ``old``, ``new``, ``what``. Only versions with rows; only
-    what loses or confuses something. The ``changed`` steps tell which version is the newest, and what was renamed on
-    the way."""
+    """Errors of a sink that reads all rows by the newest version of their table: ``table``, ``table_version`` (of the
+    rows), ``changes`` (the number of rows), ``rule``, ``column``, ``old``, ``new``, ``what``. Only versions with rows,
+    and only differences that lose or confuse values. The ``changed`` steps determine which version is the newest, and
+    which columns were renamed."""
     newest: dict[str, Version] = {}
     by_table: dict[str, list[Version]] = defaultdict(list)
     for version in known:
@@ -304,7 +305,7 @@ def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> lis
 
 
 def _names_on_the_way(way: Sequence[Step]) -> dict[str, dict[str, str]]:
-    """By version: what its columns that were renamed later are called at the end."""
+    """By version: the final names of its columns that were renamed later."""
     found: dict[str, dict[str, str]] = {}
     later: dict[str, str] = {}
     for step in reversed(way):
@@ -325,18 +326,18 @@ _READS: Final = {
 }
 
 
-# --- which versions ---------------------------------------------------------------------------------------------------
+# --- selection of versions --------------------------------------------------------------------------------------------
 
 
 def chosen(known: Sequence[Version], table: str, old_version: str, new_version: str) -> tuple[Version, Version] | None:
-    """The two versions that were asked for; None where neither was. Without ``old_version`` it is the one before the
-    new one, without ``new_version`` the last of the table.
+    """The two requested versions; None if neither is given. The default of ``old_version`` is the version that precedes
+    the new one, that of ``new_version`` the last version of the table.
 
-    A table is named ``schema.table``, or ``table`` where only one has that name. A version is named as the capture
-    names it, by the beginning of that, or by its number. Raises OptionError that names everything that is wrong.
+    A table is named ``schema.table``, or ``table`` if that is unique. A version is given by its name in the capture,
+    the beginning of that, or its number. Raises OptionError that names everything that is wrong.
     """
     wrong: list[str] = []
-    table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill gives a number as one
+    table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill passes numbers
     mine = _of_table(known, table, wrong)
     old = _named(mine, "old_version", old_version, wrong) if old_version else None
     if old is not None and not table:
@@ -356,8 +357,7 @@ def chosen(known: Sequence[Version], table: str, old_version: str, new_version: 
 
 
 def names_of(known: Sequence[Version], table: str) -> set[str]:
-    """The tables whose steps are shown: the one that was asked for, or all. Raises OptionError for one that there is
-    not."""
+    """The tables whose steps are shown: the requested one, or all. Raises OptionError for an unknown table."""
     wrong: list[str] = []
     mine = _of_table(known, table, wrong)
     if wrong:
@@ -366,7 +366,7 @@ def names_of(known: Sequence[Version], table: str) -> set[str]:
 
 
 def _of_table(known: Sequence[Version], table: str, wrong: list[str]) -> list[Version]:
-    """The versions of a table; all, where none was asked for or there is no such table."""
+    """The versions of a table; all if no table is given or the table is unknown."""
     tables = list(dict.fromkeys(version.table for version in known))
     if not table:
         return list(known)
@@ -412,7 +412,7 @@ def _short(version: Version) -> str:
 
 
 def lane_rows(told: Drift) -> list[dict[str, Any]]:
-    """A row for every time that a version is in force, as :func:`cdcwb.charts.version_lanes` draws them."""
+    """A row for every period in which a version is in force, as :func:`cdcwb.charts.version_lanes` draws them."""
     names = ("first_position", "last_position", "first_at", "last_at", "changes", "again")
     return [{**_about(one.version), **{name: getattr(one, name) for name in names}} for one in told.stretches]
 
@@ -429,8 +429,8 @@ def _about(version: Version) -> dict[str, Any]:
 
 
 def all_findings(told: Drift, values: Values) -> list[Finding]:
-    """What versions say and what values show, worst first: values under the wrong columns are errors, one for each
-    column."""
+    """Differences of versions and misaligned values, worst first. Values under the wrong columns are errors, one for
+    each column."""
     shown = [
         Finding(
             *(RULE, str(Severity.ERROR), one.table, column, column, other, one.table_version, one.table_version),
@@ -448,13 +448,13 @@ def all_findings(told: Drift, values: Values) -> list[Finding]:
 
 
 def step_title(step: Step) -> str:
-    """Which step it is, in words."""
+    """The title of a step."""
     names = [f"version {one.number} ({visible(one.table_version, 40)})" for one in (step.old, step.new)]
     return f"{visible(step.new.table)}, {' to '.join(names)}{', which comes back' if step.again else ''}"
 
 
 def reading(changed: Iterable[Step]) -> list[dict[str, Any]]:
-    """Whether readers of the versions of each step read the other's rows, and why not."""
+    """Whether readers of the versions of each step can read the other's rows, and why not."""
     return [
         {
             "table": step.new.table,
@@ -476,7 +476,7 @@ def _why(reasons: Sequence[str]) -> str:
 
 
 def misaligned_rows(found: Iterable[Misaligned]) -> list[dict[str, Any]]:
-    """A row for each column with values of another."""
+    """A row for each column that has the values of another."""
     return [
         {
             "table": one.table,
@@ -497,7 +497,8 @@ def misaligned_rows(found: Iterable[Misaligned]) -> list[dict[str, Any]]:
 def profile_rows(
     before: Mapping[str, Profile], after: Mapping[str, Profile], columns: Iterable[tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """How the values of columns looked before and look after; ``columns``: pairs of the name before and after."""
+    """A row for each column with the profile of its values before and after; ``columns``: pairs of the name before and
+    after."""
     return [
         {"column": new if old == new else f"{new} (before: {old})", **_looks(before.get(old), after.get(new))}
         for old, new in columns
@@ -525,8 +526,8 @@ def _share(part: int, whole: int) -> str:
 
 
 def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any]]:
-    """How the values of columns that stay, or go on under another name, changed from a version to the next: the most
-    unlike first; columns with too few values on a side are left out."""
+    """How the values of columns that are retained or renamed changed from one version to the next, largest difference
+    first. Columns with too few values on one side are excluded."""
     found = []
     for step in changed:
         table = step.new.table

@@ -1,7 +1,6 @@
-"""Questions that only an event log answers: its rows as publishing takes them, whether old values follow from new
-ones, what is left of an object's rows in the end, and what each category of event types costs
-(docs/formats/idm-event-log.md §3.2, §4).
-"""
+"""Questions that only an event log answers: its rows in the form that publication reads, whether old values follow from
+new ones, the net effect of an object's rows, and the cost of each category of event types
+(docs/formats/idm-event-log.md §3.2, §4)."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ CATEGORIES: Final = {
     "per row, query-back": ("5", "6"),
     "per field, query-back": ("7", "8"),
 }
-"""The categories of event types (§3.2) and the types that are of each."""
+"""The categories of event types (§3.2), and the types of each."""
 
 _INSERT, _UPDATE, _DELETE = str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE)
 _OBJECT: Final = ("table", "table_key")
@@ -51,14 +50,14 @@ _WITH_NEW: Final = ("1", "2", "3")
 _WITH_OLD: Final = ("2", "3")
 _QUERY_BACK_ROW: Final = ("5", "6")
 _QUERY_BACK: Final = ("5", "6", "7", "8")
-_RESETS: Final = ("4", "5", "6")  # after them the log does not know any column's value
+_RESETS: Final = ("4", "5", "6")  # after these types no column's value is known from the log
 
 
 def log_rows(capture: Capture) -> DataFrame:
-    """The rows of the log, with exactly the columns of :data:`cdcwb.xds.ROWS`, in no order.
+    """The rows of the log, with exactly the columns of :data:`cdcwb.xds.ROWS`, unordered.
 
-    Values are the source's own text. What a reduced form does not have is filled: record_id with the number of the row,
-    status with N. Raises CaptureError for a capture of another format.
+    Values are the source's own text. Columns that a reduced form lacks are filled: record_id with the number of the
+    row, status with N. Raises CaptureError for a capture of another format.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -97,7 +96,7 @@ def _rows(capture: Capture) -> DataFrame:
 
 
 def _placed(capture: Capture) -> DataFrame:
-    """Rows of a known type whose object and record_id are known: columns of :data:`_OBJECT`, record_id, event_type,
+    """Rows of a known type with known object and record_id: columns of :data:`_OBJECT`, record_id, event_type,
     operation, column_name, old_value, new_value, place and ``_at``, which rises with record_id."""
     from pyspark.sql import functions as F
 
@@ -126,12 +125,13 @@ def _placed(capture: Capture) -> DataFrame:
 
 
 def chain_breaks(capture: Capture) -> DataFrame:
-    """Rows whose old value is not the new value that the row before wrote to the same column of the same object.
+    """Rows whose old value differs from the new value that the previous row wrote to the same column of the same
+    object.
 
-    One row for each break: table, table_key, column_name, record_id, old_value, file_index, offset, and of the row
-    before previous_record_id, previous_new_value, previous_file_index, previous_offset. Rows follow each other by
-    record_id. Behind a row that says nothing of the value (4, 5, 6, or 7 and 8 of the column) nothing is compared, nor
-    is the old value of type 3 where it is NULL, since nobody reads it.
+    One row for each break: table, table_key, column_name, record_id, old_value, file_index, offset, and of the previous
+    row previous_record_id, previous_new_value, previous_file_index, previous_offset. Rows are ordered by record_id.
+    After a row that does not give the value (types 4, 5, 6, or 7 and 8 of the column) nothing is compared. A NULL old
+    value of type 3 is not compared either, since publication does not read it.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -160,13 +160,13 @@ def chain_breaks(capture: Capture) -> DataFrame:
 
 
 def net_effects(capture: Capture) -> DataFrame:
-    """What all rows of an object come to, one row for each object; for a window of time ask a filtered capture.
+    """The net effect of all rows of an object, one row for each object; for a period of time use a filtered capture.
 
     ``table``, ``table_key``, ``rows``, ``first_record_id``, ``last_record_id``; ``effect``: inserted, updated, deleted,
-    inserted and deleted, or nothing; ``before``: values at the start of the columns that the rows tell of, ``after``:
-    those in the end (null map: the object was, or is, not there); ``read_back``: columns whose last value the log does
-    not hold, since it has to be asked of the table (``*`` for the whole row). An object whose first row is no insert
-    was there before.
+    inserted and deleted, or nothing; ``before``: values at the start of the columns that the rows name, ``after``:
+    those at the end (null map: the object did not, or does not, exist); ``read_back``: columns whose last value is not
+    in the log and has to be read from the table (``*`` for the complete row). An object whose first row is not an
+    insert existed before.
     """
     from pyspark.sql import functions as F
 
@@ -184,7 +184,7 @@ def net_effects(capture: Capture) -> DataFrame:
     )
     named = rows.filter(F.col("column_name").isNotNull())
     whole = of_object.select(*_OBJECT, "_removed", "_first_removed", "_asked")
-    in_time = F.col("_removed").isNull() | (F.col("_at") > F.col("_removed"))  # of the life that lasts
+    in_time = F.col("_removed").isNull() | (F.col("_at") > F.col("_removed"))  # after the last delete
     early = F.col("_first_removed").isNull() | (F.col("_at") < F.col("_first_removed"))
     column = (
         named.join(whole, [*_OBJECT])
@@ -222,7 +222,7 @@ def _map(entries: Column) -> Column:
 
 
 def _effects(objects: DataFrame) -> DataFrame:
-    """From what is known of each object to the columns of :func:`net_effects`."""
+    """The columns of :func:`net_effects` from what is known of each object."""
     from pyspark.sql import functions as F
 
     nothing = F.create_map().cast("map<string,string>")
@@ -255,12 +255,12 @@ def _effects(objects: DataFrame) -> DataFrame:
 
 
 def category_costs(capture: Capture) -> DataFrame:
-    """What each category of event types costs, one row for each table and category that the log has.
+    """The cost of each category of event types, one row for each table and category in the log.
 
     ``table``, ``category`` (a key of :data:`CATEGORIES`), ``rows``, ``bytes`` (of the row's texts in UTF-8: the space
-    in the log table, whatever holds the capture), ``events`` (statements, which become one event each),
+    in the log table, whatever the form of the capture), ``events`` (statements; each becomes one event),
     ``rows_per_event``, ``bytes_per_event``, and ``query_backs``: how often the table has to be read. A statement counts
-    with the category of its last row.
+    for the category of its last row.
     """
     from pyspark.sql import functions as F
 
@@ -296,13 +296,13 @@ def category_costs(capture: Capture) -> DataFrame:
     return counted.withColumns({"rows_per_event": F.col("rows") / shared, "bytes_per_event": F.col("bytes") / shared})
 
 
-# --- event log given --------------------------------------------------------------------------------------------------
+# --- settings and snapshot --------------------------------------------------------------------------------------------
 
 
 def read_settings(
     driver_user: str = "", as_of: str = "", batch_size: int = 0, settings: str | Mapping[str, Any] = "{}"
 ) -> Settings:
-    """The settings of a publication as a notebook's parameters have them; empty and 0: not given.
+    """The settings of a publication from a notebook's parameters; empty and 0 mean not given.
 
     ``settings`` is a JSON object of the others. With ``as_of`` rows are ordered by event_time. Raises OptionError.
     """
@@ -320,8 +320,8 @@ def read_settings(
 def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, str]:
     """The files of a snapshot by the names of their tables.
 
-    ``snapshot``: a JSON object, or a folder with a file (or folder) for each table; empty: none; ``auto``: the folder
-    ``NAME.snapshot`` beside the capture at ``path``, where there is one. Raises OptionError.
+    ``snapshot``: a JSON object, or a folder with a file (or folder) for each table; empty: no snapshot; ``auto``: the
+    folder ``NAME.snapshot`` beside the capture at ``path``, if it exists. Raises OptionError.
     """
     if snapshot == "auto":
         beside = f"{str(path).rstrip('/')}.snapshot"
@@ -360,12 +360,12 @@ def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-# --- event log kept ---------------------------------------------------------------------------------------------------
+# --- cached tables ----------------------------------------------------------------------------------------------------
 
 
 def kept_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> Kept:
-    """What keeps tables: in ``folder``, for good, or without one for the page alone. Raises OptionError where something
-    of these names is there that Spark did not write."""
+    """Stores tables in ``folder`` permanently, or without a folder for the page only. Raises OptionError if the folder
+    has a table's name that was not written by Spark."""
     kept = Kept(capture.spark)
     if folder is not None:
         for name in names:
@@ -377,7 +377,7 @@ def kept_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> Kept
 
 
 class LogOnce:
-    """An event log of which rows and statements are decoded once, in the columns that questions ask for."""
+    """An event log whose rows and statements are decoded once, limited to the columns that questions use."""
 
     has_images: Final = True
 

@@ -1,8 +1,8 @@
-"""What the page on an event log asks: its rows with their decisions, its busiest objects, its most telling documents.
+"""The content of the event log page: rows with their decisions, the objects with most rows, example documents.
 
-Answers are small: lists of plain records, and how many there are in truth. The decisions are those of the whole log,
-also where only a part of it is looked at. A capture of another format has a smaller page of the same shape, on its
-changes as XDS (:mod:`cdcwb.analysis.xds_changes`).
+Results are small lists of records, together with the total numbers. Decisions are those of the complete log, even if
+only a part of it is shown. A capture of another format has a smaller page of the same structure for its changes as XDS
+(:mod:`cdcwb.analysis.xds_changes`).
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ __all__ = [
 Records = list[dict[str, Any]]
 
 DECISIONS: Final = tuple(str(one) for one in Decision)
-"""In the order in which they are told."""
+"""The decisions, in display order."""
 
 _PLACE: Final = ("file_index", "offset")
 _OBJECT: Final = ("table_name", "table_key")
-_OF_DOCUMENT: Final = 40  # rows that are shown beside a document
-_CELL: Final = 80  # characters of a cell, after which no further value begins
+_OF_DOCUMENT: Final = 40  # rows that are listed with a document
+_CELL: Final = 80  # characters in a cell after which no further value is added
 _MOST_XML: Final = 60_000  # characters of a document that are shown
 
 
 def evenly(records: Records, by: str, order: tuple[str, ...], limit: int) -> Records:
-    """At most ``limit`` of some records, of every value of ``by`` as many as there is room for; these in ``order``, the
-    records of each as they come."""
+    """At most ``limit`` records, with an equal share for every value of ``by``; the values in ``order``, the records of
+    each in their own order."""
     kinds = {name: [record for record in records if record[by] == name] for name in order}
     room = dict.fromkeys(kinds, 0)
     left = min(limit, len(records))
@@ -73,7 +73,7 @@ def evenly(records: Records, by: str, order: tuple[str, ...], limit: int) -> Rec
 
 
 def general(reason: Column) -> Column:
-    """A reason without the numbers of records and documents and the times that it names, so that equal ones count
+    """A reason without the record numbers, document numbers and times that it names, so that equal reasons are counted
     together."""
     from pyspark.sql import functions as F
 
@@ -83,10 +83,10 @@ def general(reason: Column) -> Column:
 
 
 class LogPage:
-    """An event log with everything that was decided of it.
+    """An event log with all decisions.
 
-    ``whole`` is the log, ``part`` what of it is looked at. ``folder`` keeps the tables behind the page as Parquet:
-    decisions, chain_breaks and net_effects; None: nothing is kept.
+    ``whole`` is the complete log, ``part`` the part of it that is shown. ``folder`` stores the tables of the page as
+    Parquet: decisions, chain_breaks and net_effects; None: nothing is stored.
     """
 
     is_log: Final = True
@@ -108,11 +108,11 @@ class LogPage:
         rows = rows.drop("record_id", "event_type", *_OBJECT, "column_name", "repeated")
         self.rows = self._kept.keep("decisions", self.published.decisions.join(rows, [*_PLACE]))
 
-    # --- counted ------------------------------------------------------------------------------------------------------
+    # --- counts -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def counts(self) -> Records:
-        """How many rows of each event_type (None: none of the eight) have which decision."""
+        """The number of rows by event_type (None: none of the eight) and decision."""
         rows = self.rows.groupBy("event_type", "decision").count().collect()
         found = [{"event_type": r["event_type"], "decision": r["decision"], "rows": r["count"]} for r in rows]
         return sorted(found, key=lambda r: (r["event_type"] or 99, DECISIONS.index(r["decision"])))
@@ -134,8 +134,8 @@ class LogPage:
 
     @cached_property
     def reasons(self) -> Records:
-        """Why rows are not published, and how many for each reason, most first within a decision; and the remarks on
-        those that are."""
+        """Why rows are not published, with the number of rows for each reason, most first within a decision; and the
+        remarks on published rows."""
         from pyspark.sql import functions as F
 
         rows = (
@@ -148,7 +148,7 @@ class LogPage:
         return sorted(rows, key=lambda r: (DECISIONS.index(r["decision"]), -r["rows"], r["reason"] or ""))
 
     def perpetrators(self, limit: int = 12) -> Records:
-        """Who made the changes, by their number of rows, and whether that is the driver's user."""
+        """Who made the changes, most rows first, and whether that is the driver's user."""
         from pyspark.sql import functions as F
 
         rows = self.rows.groupBy("perpetrator").agg(
@@ -165,7 +165,7 @@ class LogPage:
         return sum(row["rows"] for row in self.counts if row["decision"] != str(Decision.PUBLISHED))
 
     def unpublished(self, limit: int = 50) -> Records:
-        """Rows that are not published, with their reasons: of every decision as many as there is room for."""
+        """Rows that are not published, with their reasons; each decision has an equal share."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -176,8 +176,8 @@ class LogPage:
         return evenly(found, "decision", DECISIONS, limit)
 
     def objects(self, lanes: int = 40, rows: int = 60) -> Records:
-        """The first rows of the objects that have most, in processing order (``place`` in the object's history, from
-        1), each with its object's number of rows (``of``) and its ``lane``, from 0; the busiest object first."""
+        """The first rows of the objects with most rows, in processing order (``place`` in the object's history, from
+        1), each with the object's number of rows (``of``) and its ``lane``, from 0; the object with most rows first."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -203,9 +203,9 @@ class LogPage:
     # --- documents ----------------------------------------------------------------------------------------------------
 
     def documents(self, limit: int = 10) -> Records:
-        """The first document, the first of each event type that is published, one with escaped characters if there is
-        one, and the largest: each with ``document``, ``events``, ``why``, ``xml`` and its ``rows``; in order. Rows that
-        others take the place of stand behind those that do."""
+        """The first document, the first of each published event type, one with escaped characters if there is one, and
+        the largest: each with ``document``, ``events``, ``why``, ``xml`` and its ``rows``; in document order. Rows that
+        were overridden are listed after those that override them."""
         from pyspark.sql import functions as F
 
         chosen = self._chosen(limit)
@@ -269,19 +269,19 @@ class LogPage:
         cut = {name: F.substring(name, 1, 1000) for name in ("old_value", "new_value")}
         return both.withColumns(cut).orderBy("record_id").limit(_OF_DOCUMENT * 4 * len(documents))
 
-    # --- what else the log tells --------------------------------------------------------------------------------------
+    # --- chain, net effects and cost ----------------------------------------------------------------------------------
 
     @cached_property
     def _chain(self) -> DataFrame:
         return self._kept.keep("chain_breaks", event_log.chain_breaks(self._log))
 
     def chain(self, limit: int = 50) -> Records:
-        """The first old values that are not the value before."""
+        """The first old values that differ from the value before."""
         return _records(self._chain.orderBy("record_id", *_PLACE).limit(limit))
 
     @cached_property
     def chain_breaks(self) -> int:
-        """How many there are."""
+        """The number of chain breaks."""
         return self._chain.count()
 
     @cached_property
@@ -290,13 +290,13 @@ class LogPage:
 
     @cached_property
     def effects(self) -> dict[str, int]:
-        """How many objects come to which effect; most first."""
+        """The number of objects by net effect, most first."""
         rows = self._net.groupBy("effect").count().collect()
         return {r["effect"]: r["count"] for r in sorted(rows, key=lambda r: (-r["count"], r["effect"]))}
 
     def net(self, limit: int = 40) -> Records:
-        """What the rows of the busiest objects come to, in words: ``was`` and ``is`` are None where the object was, or
-        is, not there."""
+        """The net effect of the rows of the objects with most rows: ``was`` and ``now`` are None if the object did not,
+        or does not, exist."""
         from pyspark.sql import functions as F
 
         rows = _records(self._net.orderBy(F.desc("rows"), "table", "table_key").limit(limit))
@@ -310,8 +310,9 @@ class LogPage:
 
     @cached_property
     def costs(self) -> Records:
-        """What each category costs in each table (:func:`cdcwb.analysis.event_log.category_costs`), with ``columns``:
-        how many of them its rows name, which is how many statements its triggers need at least (one for whole rows)."""
+        """The cost of each category in each table (:func:`cdcwb.analysis.event_log.category_costs`), with
+        ``statements``: the number of columns that its rows name, which is the minimum number of statements of its
+        triggers (one for complete rows)."""
         from pyspark.sql import functions as F
 
         kinds = {kind: name for name, kinds in event_log.CATEGORIES.items() for kind in kinds}
@@ -331,7 +332,7 @@ class LogPage:
 
     @cached_property
     def costs_by_category(self) -> Records:
-        """The same for all tables together."""
+        """The cost of each category over all tables."""
         found: Records = []
         for name in event_log.CATEGORIES:
             rows = [row for row in self.costs if row["category"] == name]
@@ -344,7 +345,7 @@ class LogPage:
         return [row | {"each": _each(row)} for row in found]
 
     def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
-        """Keys that are one key in several spellings; ``problems`` are the capture's."""
+        """Keys with several spellings; ``problems`` are the capture's."""
         from pyspark.sql import functions as F
 
         rows = problems.filter(F.col("code") == str(Problem.KEY_SPELLING))
@@ -352,7 +353,7 @@ class LogPage:
 
 
 def _each(row: Mapping[str, Any]) -> str:
-    """Space and rows of an event on average."""
+    """Average space and rows of an event."""
     if not row["events"]:
         return "no complete event"
     rows, space = row["rows"] / row["events"], row["bytes"] / row["events"]
@@ -360,7 +361,7 @@ def _each(row: Mapping[str, Any]) -> str:
 
 
 def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
-    """``city = 'Isenau', since = NULL``, as many as fit a cell; None: no column."""
+    """``city = 'Isenau', since = NULL``, as many as fit in a cell; None without columns."""
     said: list[str] = []
     for name, value in pairs:
         if sum(map(len, said)) > _CELL:
@@ -374,7 +375,7 @@ def _beside(rows: Records) -> dict[str, Any]:
     for row in rows:
         kind = EVENT_TYPES.get(row["event_type"] or 0)
         row["asked"] = bool(kind and kind.query_back)
-    rows = sorted(rows, key=lambda row: row["document"] is None)  # those that others take the place of stand below
+    rows = sorted(rows, key=lambda row: row["document"] is None)  # overridden rows last
     return {"rows": rows[:_OF_DOCUMENT], "rows_total": len(rows)}
 
 
@@ -386,7 +387,7 @@ def _records(frame: DataFrame) -> Records:
 # --- event log words --------------------------------------------------------------------------------------------------
 
 TYPES: Final[dict[int | None, str]] = {number: f"{number} {one.name}" for number, one in EVENT_TYPES.items()}
-"""The event types by their numbers, with these; at last None, which is none of them."""
+"""The event types by number, each with number and name; the last key, None, is for all other numbers."""
 
 TYPES[None] = "none of the eight"
 
@@ -401,7 +402,7 @@ _DELETES: Final = "per row"
 
 
 def said(records: Iterable[Mapping[str, Any]]) -> Records:
-    """The records with their decisions in words."""
+    """The records with readable decisions."""
     return [{**record, "decision": _LEFT.get(record["decision"], record["decision"])} for record in records]
 
 
@@ -414,7 +415,7 @@ def with_object(records: Iterable[Mapping[str, Any]], table: str = "table_name")
 
 
 def cards(facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The figures on top: title, value and a line below it each. ``facts`` are those of a page."""
+    """The figures at the top of the page: title, value and a note each. ``facts`` are those of a page."""
     log = "objects" in facts
     decisions = {name.removeprefix("decisions_"): facts[name] for name in facts if name.startswith("decisions_")}
     published, rows = decisions.pop("published"), facts["rows"]
@@ -447,7 +448,7 @@ def _percent(some: int, all_: int) -> str:
 
 
 def given(settings: Settings, tables: Iterable[str], log: bool = True) -> list[str]:
-    """What the decisions rest on, and what was not given."""
+    """The settings and data that decisions depend on, and what is missing."""
     if not log:
         return []
     names = sorted(tables)
@@ -482,7 +483,7 @@ def _value(value: Any) -> str:
 
 
 def matrix(counts: Iterable[Mapping[str, Any]], kind: str) -> tuple[Records, dict[str, str]]:
-    """Counts by ``kind`` (down) and decision (across), and the headings of its columns; zero is null."""
+    """Counts by ``kind`` (rows) and decision (columns), and the headings of its columns; zero is null."""
     counts = list(counts)
     decisions = [name for name in _LEFT if any(row["decision"] == name for row in counts)]
     rows: dict[Any, dict[str, Any]] = {}
@@ -501,7 +502,7 @@ def matrix(counts: Iterable[Mapping[str, Any]], kind: str) -> tuple[Records, dic
 
 
 def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
-    """The event types that the log has, what each is and what it holds, and its rows."""
+    """The event types in the log, the meaning of each, and its number of rows."""
     totals: dict[int | None, int] = {}
     for row in counts:
         totals[row["event_type"]] = totals.get(row["event_type"], 0) + row["rows"]
@@ -517,9 +518,9 @@ def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
 
 
 def trade_offs(costs: Iterable[Mapping[str, Any]]) -> Records:
-    """What this log costs, and what its statements would cost with every insert and update in one category alone, at
-    what a statement of it takes here: ``choice``, ``rows``, ``bytes``, ``queries``. Empty where there is no choice
-    to compare. ``costs`` are those of all tables, a record for each category."""
+    """The cost of this log, and what its statements would cost if all inserts and updates used one category, at the
+    average cost of a statement here: ``choice``, ``rows``, ``bytes``, ``queries``. Empty if there is no choice to
+    compare. ``costs`` are those of all tables, a record for each category."""
     by_name = {row["category"]: row for row in costs if row["events"]}
     now = {name: sum(row[name] for row in by_name.values()) for name in ("rows", "bytes", "query_backs", "events")}
     deletes = by_name.get(_DELETES, {"rows": 0, "bytes": 0, "events": 0})
@@ -537,5 +538,5 @@ def trade_offs(costs: Iterable[Mapping[str, Any]]) -> Records:
 
 
 def effects_said(effects: Mapping[str, int]) -> str:
-    """How many objects come to which effect."""
+    """A sentence with the number of objects by net effect."""
     return f"Of {plural(sum(effects.values()), 'object')}: {tally(effects)}."

@@ -1,5 +1,4 @@
-"""Numbers that a capture must have beside those that it has: ``expected.json`` beside the captures against what is
-counted in each of them."""
+"""Compares the expected numbers of captures, stored in ``expected.json`` beside them, with the actual numbers."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "actual", "compare", "read_expected", "words"]
 
 FILE: Final = "expected.json"
-"""The file beside the captures: numbers by the name of a capture, under the names of
-:func:`cdcwb.analysis.summary.summarize`, ``tables`` being how many there are."""
+"""The file beside the captures. It has the expected numbers by name of the capture, with the names of
+:func:`cdcwb.analysis.summary.summarize`; ``tables`` is the number of tables."""
 
 Numbers = dict[str, int]
-"""Quantities by name; a count by name is flat: ``changes_by_operation.INSERT``."""
+"""Numbers by quantity. Counts by value are flat: ``changes_by_operation.INSERT``."""
 
 _WORDS: Final = {
     "bytes": "bytes in its files",
@@ -44,7 +43,7 @@ _NAMES: Final = {
     "transactions": ("outcome", "completeness"),
     "table_versions": ("schema_name", "table_name"),
 }
-"""The columns by which rows of each table are counted."""
+"""The columns by which the rows of each table are counted."""
 _COUNTS: Final = (
     "changes_by_operation",
     "changes_by_outcome",
@@ -54,9 +53,9 @@ _COUNTS: Final = (
 
 
 def read_expected(folder: str | Path) -> dict[str, Numbers]:
-    """The numbers of :data:`FILE` in ``folder`` by the name of the capture; empty where there is no such file.
+    """The numbers of :data:`FILE` in ``folder`` by the name of the capture; empty without such a file.
 
-    Raises CaptureError where it is something else.
+    Raises CaptureError if the file has another structure.
     """
     path = Path(folder) / FILE
     if not path.is_file():
@@ -79,8 +78,8 @@ def _flat(numbers: Mapping[str, Any]) -> Numbers:
 
 
 def actual(captures: Mapping[str, Capture | Small]) -> dict[str, Numbers]:
-    """What is counted in captures: all quantities of :func:`read_expected`, those of which there are none left out but
-    for the plain ones. One Spark job for each capture that Spark has to read."""
+    """The actual numbers of captures: all quantities of :func:`read_expected`; counts by value that are 0 are left out.
+    One Spark job for each capture that Spark reads."""
     found: dict[str, Numbers] = {}
     for name, capture in captures.items():
         numbers: Numbers = dict.fromkeys(_WORDS, 0)
@@ -93,7 +92,7 @@ def actual(captures: Mapping[str, Capture | Small]) -> dict[str, Numbers]:
 
 
 Counts: TypeAlias = Counter[tuple[str, str | None, str | None]]
-"""How often something is there, by what it is and two names of it; of malformed records, their bytes."""
+"""The number of rows by table and two of their values; for malformed records, their bytes."""
 
 
 def _counted(capture: Small) -> Counts:
@@ -144,8 +143,8 @@ def _add(numbers: Numbers, what: str, names: Sequence[str | None], number: int) 
 
 
 def compare(expected: Mapping[str, int], found: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The numbers of one capture side by side: ``quantity``, ``expected``, ``actual`` and ``agrees``. What is counted
-    without being expected was expected to be 0, and the other way round."""
+    """Expected and actual numbers of one capture: ``quantity``, ``expected``, ``actual`` and ``agrees``. A quantity
+    that is missing on one side counts as 0 there."""
     names = list(dict.fromkeys([*expected, *sorted(found.keys() - expected.keys())])) if expected else []
     return [
         {
@@ -159,7 +158,7 @@ def compare(expected: Mapping[str, int], found: Mapping[str, int]) -> list[dict[
 
 
 def words(quantity: str) -> str:
-    """The name of a quantity for people: ``changes: INSERT`` for ``changes_by_operation.INSERT``."""
+    """The readable name of a quantity: ``changes: INSERT`` for ``changes_by_operation.INSERT``."""
     kind, _, name = quantity.partition(".")
     if not name:
         return _WORDS.get(kind, kind)

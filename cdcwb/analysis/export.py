@@ -2,7 +2,7 @@
 :mod:`cdcwb.analysis.export`.
 
 Spark orders the rows and writes them in parts to a temporary folder beside the target; the parts are joined in order,
-piece by piece, and the file is renamed into place. So a file appears whole or not at all, and no row is collected.
+and the file is renamed into place. Files are written atomically, and no row is collected.
 
 ``jsonl``
     UTF-8, one object a line, every column present (null where null), maps as objects with their null values, arrays as
@@ -64,9 +64,9 @@ __all__ = [
 
 
 KINDS: Final = ("jsonl", "parquet", "csv")
-"""What can be written, by the ending of the file's name."""
+"""Formats of export, by the ending of the file's name."""
 
-_FORMULA: Final = r"^[=+\-@\t\r\n]"  # as Java reads them
+_FORMULA: Final = r"^[=+\-@\t\r\n]"  # Java syntax
 _NUMBER: Final = r"^[+\-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+\-]?[0-9]+)?\z"
 
 _FILES: Final = (
@@ -85,7 +85,7 @@ _FILES: Final = (
     "zip",
     "gz",
 )
-"""Endings that are meant for a file."""
+"""Endings of names that are meant for a file."""
 _PIECE: Final = 8 << 20
 _ROW_GROUP: Final = 64 * 1024
 _JSON: Final = {
@@ -96,11 +96,12 @@ _JSON: Final = {
 
 
 def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bool = False) -> int:
-    """Write one view of a capture to the file ``to``, replacing what is there; returns the number of bytes of the file.
+    """Write one view of a capture to the file ``to``, replacing an existing file. Returns the size of the file in
+    bytes.
 
-    ``view`` is a name of :data:`cdcwb.model.TABLES`; ``exact`` leaves text in CSV as it is that a spreadsheet takes for
-    a formula. Raises OptionError for an unknown view or ending, a target that cannot be written, or one that the
-    capture is read from.
+    ``view`` is a name of :data:`cdcwb.model.TABLES`; ``exact`` leaves text in CSV unchanged that a spreadsheet would
+    take for a formula. Raises OptionError for an unknown view or ending, a target that cannot be written, or one that
+    the capture is read from.
     """
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
@@ -142,8 +143,8 @@ def _write_text(rows: DataFrame, kind: str, parts: Path, exact: bool) -> bytes:
 
 
 def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[str] = KINDS) -> Path:
-    """The absolute path of a file that can be written and ends as one of the ``kinds``; ``inputs`` are the files that
-    must not be replaced.
+    """The absolute path of a target file that can be written and has the ending of one of the ``kinds``. ``inputs`` are
+    the files that must not be replaced.
 
     Raises OptionError before any work is done.
     """
@@ -165,8 +166,8 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
 
 
 def check_folder(to: str | os.PathLike[str], why: str, overwrite: bool = False) -> Path:
-    """The absolute path of a folder that is new or empty and can be written; with ``overwrite`` also of one that
-    ``save`` wrote. ``why``: what goes into it.
+    """The absolute path of a target folder that can be written and is new or empty; with ``overwrite`` it may be a
+    saved capture. ``why``: what is written to it.
 
     Raises OptionError before any work is done.
     """
@@ -182,8 +183,8 @@ def check_folder(to: str | os.PathLike[str], why: str, overwrite: bool = False) 
 
 
 def check_replaced(target: Path, is_ours: bool, what: str, overwrite: bool) -> None:
-    """Raises OptionError where there is something at ``target`` that is not to be replaced: only with ``overwrite``,
-    and only what we wrote, is. ``what``: what that is."""
+    """Raises OptionError if ``target`` exists, is not empty, and must not be replaced. Only output of cdcwb
+    (``is_ours``) is replaced, and only with ``overwrite``. ``what``: a description of such output."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())) or (is_ours and overwrite):
         return
     hint = f"--overwrite replaces {what}" if is_ours else f"it is not {what}, so --overwrite does not replace it either"
@@ -191,7 +192,7 @@ def check_replaced(target: Path, is_ours: bool, what: str, overwrite: bool) -> N
 
 
 def check_above(target: Path) -> list[str]:
-    """Why a file or folder cannot be made at an absolute path, in a sentence."""
+    """Reasons why a file or folder cannot be created at an absolute path; empty if it can."""
     above = next(folder for folder in target.parents if folder.exists())
     if not above.is_dir():
         return [f"'{above}' is a file; nothing can be written below it"]
@@ -199,14 +200,14 @@ def check_above(target: Path) -> list[str]:
 
 
 def check_ending(target: Path, why: str) -> list[str]:
-    """What is wrong with the name of a folder, in a sentence: one that ends as a file does is meant for a file."""
+    """A sentence if the name of a folder has the ending of a file; empty otherwise."""
     if target.suffix.lower()[1:] not in _FILES or target.is_dir():
         return []
     return [f"expected a folder, found '{target.name}', which ends as a file does: {why}"]
 
 
 def text_lines(rows: DataFrame, kind: str, exact: bool = False) -> DataFrame:
-    """One text column, a line for every row: ``jsonl`` or ``csv`` (whose header line is not among them)."""
+    """A frame of one text column with a line for every row, as ``jsonl`` or ``csv`` without its header line."""
     from pyspark.sql import functions as F
 
     if kind == "jsonl":
@@ -223,16 +224,15 @@ def _hex(rows: DataFrame, name: str) -> Column:
 
 
 def _csv_field(rows: DataFrame, name: str, exact: bool) -> Column:
-    """One field as RFC 4180 writes it; unless it is to be ``exact``, with an apostrophe before a text that a
-    spreadsheet would run as a formula. Spark's own CSV writer neither keeps line ends in values nor blanks around
-    them."""
+    """One field in the form of RFC 4180; unless ``exact``, with an apostrophe before a text that a spreadsheet would
+    run as a formula. Spark's own CSV writer does not preserve line ends and surrounding blanks in values."""
     from pyspark.sql import functions as F
 
     kind = rows.schema[name].dataType.typeName()
     if kind in ("map", "array", "struct"):
         text = F.to_json(rows[name], _JSON)
     elif kind == "timestamp":
-        in_utc = F.to_csv(F.struct(rows[name]), _JSON)  # whatever the session's zone
+        in_utc = F.to_csv(F.struct(rows[name]), _JSON)  # independent of the session's time zone
         text = F.when(rows[name].isNotNull(), in_utc)
     elif kind == "binary":
         text = _hex(rows, name)
@@ -246,7 +246,7 @@ def _csv_field(rows: DataFrame, name: str, exact: bool) -> Column:
 
 
 def _write_parquet(rows: DataFrame, folder: Path) -> None:
-    """Parts with times in microseconds; Spark's default is a type that ends in the year 2262."""
+    """Writes parts with times in microseconds; Spark's default type ends in the year 2262."""
     spark, setting = rows.sparkSession, "spark.sql.parquet.outputTimestampType"
     before = spark.conf.get(setting)
     spark.conf.set(setting, "TIMESTAMP_MICROS")
@@ -257,7 +257,7 @@ def _write_parquet(rows: DataFrame, folder: Path) -> None:
 
 
 def join_text(parts: list[Path], whole: Path, header: bytes) -> None:
-    """The header and the parts, one behind the other, as one file; the parts are gone then."""
+    """Joins the header and the parts to one file, and deletes the parts."""
     with whole.open("xb") as out:
         out.write(header)
         _append_parts(parts, out)
@@ -268,7 +268,7 @@ def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
     for part in parts:
         with part.open("rb") as piece:
             shutil.copyfileobj(piece, out, _PIECE)
-        part.unlink()  # what is joined needs its room only once
+        part.unlink()  # frees the space of a part as soon as it is joined
 
 
 def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
@@ -285,7 +285,7 @@ def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
 
 
 def settle(out: Any) -> None:
-    """On the disk before it is renamed, so that not even a power cut leaves half a file under the name."""
+    """Flushes a file to disk before it is renamed, so that a power failure leaves no partial file."""
     out.flush()
     os.fsync(out.fileno())
 
@@ -307,7 +307,7 @@ def parts_of(folder: Path, target: Path) -> list[Path]:
 
 @contextmanager
 def beside(target: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder for the parts and a file for the whole, both beside the target and both gone at the end."""
+    """A folder for the parts and a file for the result, both beside the target; both are removed at the end."""
     name = f".cdcwb-{secrets.token_hex(8)}"
     parts, whole = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
     try:
@@ -318,5 +318,5 @@ def beside(target: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def local(path: Path) -> str:
-    """A path of this machine's file system, whatever file system Spark takes by default."""
+    """A path of the local file system, whatever Spark's default file system is."""
     return f"file://{path}"

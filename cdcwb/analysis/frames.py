@@ -1,4 +1,5 @@
-"""The rows that questions are asked of, small answers of Spark as pandas frames, and columns that questions share."""
+"""Tables of a capture as input of analyses: stored rows, small results of Spark as pandas frames, and shared
+columns."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ __all__ = [
 
 
 class Tables(Protocol):
-    """What questions are asked of: the tables of a capture (:mod:`cdcwb.model`), and those with fewer columns."""
+    """The input of analyses: the tables of a capture (:mod:`cdcwb.model`), and those with fewer columns."""
 
     @property
     def format(self) -> str: ...
@@ -72,34 +73,34 @@ class Tables(Protocol):
 
 
 def stored_rows(capture: Any, table: str, columns: Sequence[str], most: int = BINNED_ABOVE) -> Stored | None:
-    """Some columns of a table of a capture (a name of :data:`cdcwb.model.TABLES`), where its rows are stored and at
-    most so many that they are read without Spark; else None."""
+    """Some columns of a table of a capture (a name of :data:`cdcwb.model.TABLES`) if its rows are stored and few enough
+    to be read without Spark; else None."""
     folder = capture.stored_in(table) if isinstance(capture, Snapshot) else None
     rows = None if folder is None else Stored(folder, table, columns)
     return rows if rows is not None and len(rows) <= most else None
 
 
 def rows_of(capture: Any, table: str, columns: Sequence[str]) -> DataFrame | Stored:
-    """The same, and with Spark where they are not stored, or too many."""
+    """Some columns of a table: stored rows as of :func:`stored_rows`, else a Spark frame."""
     rows = stored_rows(capture, table, columns)
     return getattr(capture, table).select(*columns) if rows is None else rows
 
 
 def small(frame: DataFrame) -> pd.DataFrame:
-    """A small answer, with Arrow types. ``toPandas`` would turn a 64-bit number with a null among its neighbours into a
-    float."""
-    import pandas as pd  # tasks of Spark have no use for it
+    """A small result with Arrow types. ``toPandas`` would convert 64-bit integers to floats if the column has a
+    null."""
+    import pandas as pd  # tasks of Spark do not need it
 
     return frame.toArrow().to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def table_name() -> Column:
-    """``schema.table``, or ``table`` where there is no schema; :data:`NO_TABLE` where there is neither."""
+    """``schema.table``, or ``table`` without a schema; :data:`NO_TABLE` without both."""
     return F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
 
 
 def when() -> Column:
-    """The best time of a change: its own, else that of its commit; null where neither is known."""
+    """The time of a change: its own, else that of its commit; null if both are unknown."""
     return F.coalesce("changed_at", "committed_at")
 
 
@@ -109,8 +110,8 @@ def stored_axis(
     first: datetime | None = None,
     last: datetime | None = None,
 ) -> TimeAxis | None:
-    """The axis for the ``times`` of batches of rows, in microseconds since 1970 UTC, which ``first`` and ``last``
-    bound, as far as that is known (:mod:`cdcwb.time_axis`); None where there are none."""
+    """The time axis for batches of rows whose ``times`` (microseconds since 1970 UTC) are bounded by ``first`` and
+    ``last`` as far as these are known (:mod:`cdcwb.time_axis`); None without times."""
     if first is not None and last is not None and last - first <= LEAST:
         return TimeAxis(first, last)
     at = np.concatenate([np.zeros(0, np.int64), *map(times, rows.batches())])
@@ -121,9 +122,10 @@ def stored_axis(
 def time_axis(
     frame: DataFrame, *times: Column, first: datetime | None = None, last: datetime | None = None
 ) -> TimeAxis | None:
-    """The same for the ``times`` of a frame.
+    """The time axis for the ``times`` of a frame, as :func:`stored_axis`.
 
-    No Spark job where these span at most :data:`~cdcwb.time_axis.LEAST`, two where times are outside, else one."""
+    No Spark job if they span at most :data:`~cdcwb.time_axis.LEAST`, two if times are outside the axis, else one.
+    """
     if first is not None and last is not None and last - first <= LEAST:
         return TimeAxis(first, last)
     known = frame.select(F.explode(F.array(*times)).alias("_time")).where("_time IS NOT NULL")
@@ -156,15 +158,15 @@ _PLACED: Final = (
 
 
 class Snapshot:
-    """A capture whose ``transactions``, ``changes`` and ``problems`` are read once. Of changes it keeps only the
-    columns that place them, or with ``images`` all.
+    """A capture whose ``transactions``, ``changes`` and ``problems`` are read once. Changes have only the columns that
+    locate them, or all with ``images``.
 
-    Each is written when it is first used: as ``NAME.parquet`` into ``folder``, which is kept, or without one into a
-    temporary folder that goes with this object. A cluster's workers cannot write there, so on a cluster without a
-    ``folder`` that all of them see, nothing is written and every question reads the capture; nor is a saved capture,
-    which is tables already. Everything else is the capture's own.
+    Each table is written when it is first used: as ``NAME.parquet`` to ``folder``, which is permanent, or without one
+    to a temporary folder that is deleted with this object. Workers of a cluster cannot write to a temporary folder, so
+    on a cluster without a shared ``folder`` nothing is written and every analysis reads the capture. A saved capture is
+    not written again. Everything else is that of the original capture.
 
-    Raises OptionError where ``folder`` holds something of that name that Spark did not write.
+    Raises OptionError if ``folder`` has a table's name that was not written by Spark.
     """
 
     def __init__(self, capture: Capture | Together, folder: Path | None = None, images: bool = False) -> None:
@@ -172,7 +174,7 @@ class Snapshot:
         self._images = images
         self._folder = folder
         if folder is None and capture.stored:
-            return  # it is in Parquet already
+            return  # already Parquet
         if folder is not None:
             for name in _NAMES:
                 place = folder / f"{name}.parquet"
@@ -189,12 +191,12 @@ class Snapshot:
 
     @property
     def is_saved(self) -> bool:
-        """Are its tables those of a saved capture, of which nothing is written again?"""
+        """Whether the tables are those of a saved capture, which is not written again."""
         return self._folder is None and bool(self._capture.stored)
 
     def stored_in(self, name: str) -> Path | None:
-        """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None
-        where there is none."""
+        """The folder of Parquet files with exactly the rows of a table (a name of :data:`cdcwb.model.TABLES`); None if
+        there is none."""
         if name in _NAMES and self._folder is not None:
             getattr(self, name)
             return self._folder / f"{name}.parquet"
@@ -217,7 +219,7 @@ class Snapshot:
         return self._kept("problems")
 
     def _kept(self, name: str) -> DataFrame:
-        placed = name == "changes" and not self._images  # which needs no images
+        placed = name == "changes" and not self._images  # no images are needed
         source = getattr(self._capture, "change_headers" if placed else name)
         frame: DataFrame = source.select(*_PLACED) if placed else source
         if self._folder is None:
@@ -234,10 +236,10 @@ _SEED: Final = 20_260_101
 
 
 class Kept:
-    """Tables that are read several times, written once.
+    """Tables that are read several times and written once.
 
-    On a local master they are Parquet in a temporary folder, which goes with the object ``owner``; a cluster's workers
-    could not write there, so elsewhere a table is made again each time.
+    On a local master they are Parquet in a temporary folder, which is deleted with the object ``owner``. Workers of a
+    cluster cannot write there, so elsewhere a table is computed again each time.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -247,7 +249,7 @@ class Kept:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """The table, to be read from now on."""
+        """Stores a table; returns the frame that reads it."""
         if self.folder is None:
             return frame
         place = str(self.folder / f"{name}.parquet")
@@ -263,7 +265,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def bounds_of(keys: DataFrame, rows: int, a_part: int) -> list[tuple[Any, ...]]:
-    """Where the parts begin, but for the first, in the order of all columns of ``keys``: so that each of them has about
+    """The lower bounds of all parts but the first, in the order of all columns of ``keys``, so that each part has about
     ``a_part`` of the ``rows``. Equal keys are always in one part; no key is null."""
     parts = -(-rows // a_part)
     if parts < 2:
@@ -276,7 +278,7 @@ def bounds_of(keys: DataFrame, rows: int, a_part: int) -> list[tuple[Any, ...]]:
 
 
 def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> Ints:
-    """The number of the part that each row is in, from 0; ``keys`` are the columns, the first decides first."""
+    """The number of the part of each row, from 0; ``keys`` are the columns in order of significance."""
     columns = list(keys)
     count = len(columns[0])
     both = []
@@ -284,15 +286,15 @@ def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> 
         values = np.concatenate([np.array([bound[place] for bound in bounds], dtype=column.dtype), column])
         both.append(np.unique(values, return_inverse=True)[1] if values.dtype == object else values)  # texts
     is_row = np.arange(len(bounds) + count) >= len(bounds)
-    order = np.lexsort((is_row, *reversed(both)))  # a bound stands before the rows that are equal to it
+    order = np.lexsort((is_row, *reversed(both)))  # a bound precedes the rows that are equal to it
     part = np.empty(len(order), dtype=np.int64)
     part[order] = np.cumsum(~is_row[order])
     return part[len(bounds) :]
 
 
 def from_start(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The table as batches of that schema whose arrays begin where their buffers do, which Spark needs of some
-    versions of Arrow."""
+    """The table as batches of that schema whose arrays have offset 0, which Spark requires with some versions of
+    Arrow."""
     for batch in table.select(schema.names).cast(schema).combine_chunks().to_batches():
         if batch.num_rows:
             moved = any(column.offset for column in batch.columns)

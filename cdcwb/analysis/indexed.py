@@ -1,6 +1,5 @@
-"""Questions about what is selected, answered from the local index in milliseconds: what :mod:`cdcwb.analysis.contents`
-and ``masks`` ask of Spark about all of a capture. Answers are small.
-"""
+"""Analyses of the selected changes, computed from the local index in milliseconds. They return what
+:mod:`cdcwb.analysis.contents` and :mod:`cdcwb.analysis.masks` compute for a complete capture. Results are small."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ Record = dict[str, Any]
 
 
 def facets(selected: Selected) -> dict[str, list[tuple[str, int]]]:
-    """The values that a field can have, and how many changes are selected with each when the field itself lets
-    everything through; most first. Fields: tables, operations, outcomes, users, columns."""
+    """The values of a field, and the number of selected changes with each, most first; the selection of the field
+    itself is ignored. Fields: tables, operations, outcomes, users, columns."""
     changes, users = selected.changes, selected.changes.transactions.texts["user"]
     fields = {name: (changes.codes[column], changes.texts[column]) for name, column in _FACETS.items()}
     found = {}
@@ -52,7 +51,7 @@ def facets(selected: Selected) -> dict[str, list[tuple[str, int]]]:
 
 
 def over_time(selected: Selected) -> Done:
-    """What was done when, whatever times are selected: the picture in which they are chosen."""
+    """Changes over time; the selection of times is ignored, because users select times in this chart."""
     changes, mask = selected.changes, selected.mask(TIME)
     axis = _axis(changes, mask)
     start, width = (0, 1) if axis is None else axis.bins(BINS, whole_us=changes.width_us or 1)
@@ -70,8 +69,8 @@ def _axis(changes: Changes, mask: Bools) -> TimeAxis | None:
 
 
 def tables(changes: Changes, mask: Bools) -> list[Record]:
-    """A row for each table with selected changes: what :func:`cdcwb.analysis.change_counts.table_rows` gives, and
-    ``record``, that of its first change."""
+    """A row for each table with selected changes: the columns of :func:`cdcwb.analysis.change_counts.table_rows`, and
+    ``record``, the record of its first change."""
     first = first_records(changes, mask, changes.codes["table"])
     rows = change_counts.table_rows(change_counts.by_table(changes, mask))
     codes = {name: code for code, name in enumerate(changes.texts["table"])}
@@ -79,16 +78,16 @@ def tables(changes: Changes, mask: Bools) -> list[Record]:
 
 
 def first_records(changes: Changes, mask: Bools, codes: npt.NDArray[Any]) -> dict[int, int]:
-    """The record of the first selected change with each code, of those from 0 on."""
+    """The record of the first selected change with each code from 0."""
     rows = np.flatnonzero(mask & (codes >= 0))[::-1]
     first = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
-    first[codes[rows]] = changes.record[rows]  # the last to be written is that of the first change
+    first[codes[rows]] = changes.record[rows]  # the last assignment, that of the first change, wins
     return {code: int(first[code]) for code in np.flatnonzero(first >= 0).tolist()}
 
 
 def first_of_sets(changes: Changes, mask: Bools) -> dict[str, dict[int, int]]:
-    """The record of the first selected update of each table that changed a set of columns: by table and the code of the
-    set, of the sets that are known."""
+    """The record of the first selected update of each table that changed a set of columns, by table and code of the
+    set; only known sets."""
     size = max(1, len(changes.sets))
     codes = changes.codes["table"].astype(np.int64) * size + changes.set
     found: dict[str, dict[int, int]] = defaultdict(dict)
@@ -98,8 +97,8 @@ def first_of_sets(changes: Changes, mask: Bools) -> dict[str, dict[int, int]]:
 
 
 def changed_over_time(changes: Changes, mask: Bools, bins: int = 60) -> tuple[list[Record], int, TimeAxis | None]:
-    """How often each column was changed when: rows of :func:`cdcwb.analysis.change_counts.changed_rows`, the width of
-    a bin in microseconds, and the axis."""
+    """How often each column was changed over time: rows of :func:`cdcwb.analysis.change_counts.changed_rows`, the width
+    of a bin in microseconds, and the axis."""
     axis = _axis(changes, change_counts.updates(changes, mask) & (changes.set >= 0))
     if axis is None:
         return [], 1, None

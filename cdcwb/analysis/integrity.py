@@ -1,4 +1,4 @@
-"""Questions about the problems of a capture: by code, and one by one."""
+"""Integrity of a capture: problems by code and one by one, the sequence of positions, and missing numbers."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ Record = dict[str, Any]
 
 
 def by_code(capture: Tables) -> list[Record]:
-    """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (how many they touch), and
-    one of them: ``sentence``, ``file``, ``offset`` of the first in file and offset."""
+    """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (number of affected ones),
+    and the first by file and offset: ``sentence``, ``file``, ``offset``."""
     rows = rows_of(capture, "problems", [*_CODE, *_PLACE, "transaction_id"])
     firsts, numbers = folded(rows, lambda batch: _merged([_counted(batch)]), _merged)
     of_code = numbers.group_by(_CODE, use_threads=False).aggregate([("problems", "sum"), ("transaction_id", "count")])
@@ -66,7 +66,7 @@ def by_code(capture: Tables) -> list[Record]:
 
 
 _Counted = tuple[pa.Table, pa.Table]
-"""The first problem of each code, and how many there are of each code and transaction."""
+"""The first problem of each code, and the number of problems of each code and transaction."""
 
 
 def _counted(problems: pa.RecordBatch) -> _Counted:
@@ -87,7 +87,7 @@ def _merged(parts: Sequence[_Counted]) -> _Counted:
 
 
 def worst(capture: Tables, limit: int = 50) -> list[Record]:
-    """The first ``limit`` problems, in the columns of the model: errors first, then warnings, then in file and
+    """The first ``limit`` problems, in the columns of the model: errors, then warnings, then information; by file and
     offset."""
     return first_problems(capture, ("severity", "file", "offset", "code", "sentence"), limit)
 
@@ -95,8 +95,8 @@ def worst(capture: Tables, limit: int = 50) -> list[Record]:
 def first_problems(
     capture: Tables, order: Sequence[str], limit: int, codes: Collection[str] | None = None
 ) -> list[Record]:
-    """The first ``limit`` problems of some codes (None: all) in the order of some columns, null first, in the columns
-    of the model; the worst severity is the first."""
+    """The first ``limit`` problems of some codes (None: all), in the columns of the model: by severity, worst first,
+    then by the given columns, null first."""
 
     def first(batch: pa.RecordBatch) -> pa.RecordBatch:
         if codes is not None:
@@ -119,14 +119,14 @@ def first_problems(
 # --- sequence ---------------------------------------------------------------------------------------------------------
 
 PLACES: Final = 30
-"""How many places are shown."""
+"""The number of locations that are shown."""
 
-_PIECE: Final = 1 << 26  # bytes of a file in a group, and as many rows as 64 bytes each would be
+_PIECE: Final = 1 << 26  # bytes of a file in a group, or a 64th as many rows
 _BLOCK: Final = 1 << 20  # numbers in a group
 _BUCKETS: Final = 1024  # groups of positions
 _APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
 _PAIRED: Final = pa.array([name for name in FORMATS if get_format(name).pairing is Pairing.POSITION], pa.string())
-_MESSAGES: Final = ("qlik-kafka", "debezium")  # whose streams are the partitions of topics
+_MESSAGES: Final = ("qlik-kafka", "debezium")  # the streams of these formats are partitions of topics
 _TOPIC: Final = "kafka.topic"
 _PARTITION: Final = "kafka.partition"
 _OFFSET: Final = "kafka.offset"
@@ -150,21 +150,21 @@ _OF_TWICE: Final = pa.schema(
 _OF_NUMBERS: Final = pa.schema([_STREAM, ("numbering", pa.string()), ("number", pa.int64()), ("block", pa.int64())])
 
 _Key: TypeAlias = tuple[str, int, int]
-"""A piece of a file: stream, file_index and piece."""
+"""A piece of a file: stream, file_index and number of the piece."""
 
 _Row: TypeAlias = dict[str, Any]
 _Shared: TypeAlias = tuple[int, int, int, list[Any]]
-"""How many positions, surplus records and duplicates, and the first places with what sorts them."""
+"""The number of positions, surplus records and duplicates, and the first locations with their sort keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How the positions of each stream rise.
+    """The sequence of positions in each stream.
 
-    ``streams``: ``stream`` (empty: the only log there is), ``format``, ``records`` (with a position), ``steps_back``
-    (records whose position is below that of the record before them), ``behind`` (records below the highest position
-    before them: one step back may leave many), ``first_position``, ``last_position`` (lowest and highest); those with
-    steps back first. ``places``: the first :data:`PLACES` steps back in capture order: ``stream``, ``file``,
+    ``streams``: ``stream`` (empty if there is only one log), ``format``, ``records`` (with a position), ``steps_back``
+    (records whose position is below that of the preceding record), ``behind`` (records below the highest preceding
+    position: one step back may produce many), ``first_position``, ``last_position`` (lowest and highest); those with
+    most steps back first. ``places``: the first :data:`PLACES` steps back in capture order: ``stream``, ``file``,
     ``offset``, ``record_type``, ``position``, ``before_position``, ``before_file``, ``before_offset``,
     ``transaction_id``.
     """
@@ -174,12 +174,12 @@ class Order:
 
     @property
     def steps_back(self) -> int:
-        """Of all streams."""
+        """The records of all streams whose position is below that of the preceding record."""
         return sum(stream["steps_back"] for stream in self.streams)
 
     @property
     def behind(self) -> int:
-        """Of all streams."""
+        """The records of all streams below the highest preceding position."""
         return sum(stream["behind"] for stream in self.streams)
 
     @property
@@ -190,12 +190,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """``positions`` that several records have, and the ``surplus`` records of them (one less than each has).
+    """Positions that several records have: the number of ``positions``, and the ``surplus`` records (one less than each
+    position has).
 
-    Of the surplus ``duplicates`` have the bytes of another record of their position; the others share a position and
-    differ. ``places``: :data:`PLACES` of them in the order of their last record, positions with records that differ
-    first: ``position``, ``records``, ``what`` (``duplicate``: all bytes are equal, else ``same position``), ``file``,
-    ``offset`` (of the first), ``again_file``, ``again_offset``, ``again_kind`` (of the last), ``transaction_id``.
+    ``duplicates``: surplus records whose bytes equal those of another record at the position; the others have the same
+    position and differ. ``places``: :data:`PLACES` of the positions, ordered by their last record, positions with
+    records that differ first: ``position``, ``records``, ``what`` (``duplicate`` if all bytes are equal, else ``same
+    position``), ``file``, ``offset`` (of the first), ``again_file``, ``again_offset``, ``again_kind`` (of the last),
+    ``transaction_id``.
     """
 
     positions: int
@@ -205,8 +207,8 @@ class Twice:
 
 
 def order(capture: Tables, piece: int = _PIECE) -> Order:
-    """Where positions go back; one Spark job, and a second where pieces of files overlap, none where events are stored.
-    ``piece``: how many bytes of a file are a group."""
+    """Finds positions that decrease. One Spark job, a second one if pieces of files overlap, none if events are stored.
+    ``piece``: bytes of a file in a group."""
 
     def ask(reach: Mapping[_Key, str]) -> list[_Row]:
         return folded_by(
@@ -242,7 +244,7 @@ def order(capture: Tables, piece: int = _PIECE) -> Order:
 
 
 def _of_order(events: pa.RecordBatch, length: int) -> pa.RecordBatch:
-    """The events that are compared, with the number of their piece of their file."""
+    """The events that are compared, each with the number of its piece of the file."""
     events = _compared(events)
     is_byte = pc.equal(events["offset_unit"], str(OffsetUnit.BYTE))
     size = pc.if_else(is_byte, pa.scalar(length, pa.int64()), pa.scalar(max(1, length // 64), pa.int64()))
@@ -250,9 +252,9 @@ def _of_order(events: pa.RecordBatch, length: int) -> pa.RecordBatch:
 
 
 def _pieces(events: pa.RecordBatch, reach: Mapping[_Key, str]) -> list[_Row]:
-    """How the positions of each piece rise: ``key``, ``format``, ``records``, ``lowest``, ``highest``, the ``first``
+    """The sequence of positions in each piece: ``key``, ``format``, ``records``, ``lowest``, ``highest``, the ``first``
     and the ``last`` record, ``steps_back``, ``behind`` and the first ``places``. ``reach``: the highest position that
-    precedes a piece in its stream, where it is above the lowest of the piece."""
+    precedes a piece in its stream, if it is above the lowest of the piece."""
     order = [(name, "ascending") for name in ("stream", "file_index", "offset")]
     events = events.take(pc.sort_indices(events, order))
     if not len(events):
@@ -286,7 +288,7 @@ def _record(events: pa.RecordBatch, row: int) -> _Row:
 
 
 def _place(record: _Row, before: _Row) -> _Row:
-    """A step back: a record and the one that precedes it."""
+    """A step back: a record, and the record that precedes it."""
     return record | {f"before_{name}": before[name] for name in ("position", "file", "offset")}
 
 
@@ -296,7 +298,7 @@ def _stream(piece: _Row) -> str:
 
 
 def _reach(pieces: Sequence[_Row]) -> dict[_Key, str]:
-    """The highest position that precedes each piece in its stream, where it is above the lowest of the piece."""
+    """The highest position that precedes each piece in its stream, if it is above the lowest of the piece."""
     found = {}
     for _, group in groupby(pieces, _stream):
         highest = ""
@@ -308,8 +310,8 @@ def _reach(pieces: Sequence[_Row]) -> dict[_Key, str]:
 
 
 def twice(capture: Tables) -> Twice:
-    """Positions that several records of the capture have, whatever the stream; one Spark job, and another one that
-    compares the records' bytes where there are any; none where events are stored."""
+    """Finds positions that several records have, in all streams. One Spark job, a second one that compares bytes if
+    there are such positions; none if events are stored."""
     events, bodies = _events(capture), _events(capture, "raw")
     of_order, of_twice = partial(_of_order, length=_PIECE), _of_twice
     if isinstance(events, Stored):
@@ -326,8 +328,8 @@ def twice(capture: Tables) -> Twice:
 
 
 def _of_twice(events: pa.RecordBatch, positions: pa.Array | None = None) -> pa.RecordBatch:
-    """The events that are compared, of some ``positions``, with a hash of each ``body``: its bytes and, as these are
-    those of the record alone, its kind and table. Without images its header fields take the place of the bytes."""
+    """The events that are compared, limited to ``positions`` if given, with a hash of each ``body``: its bytes, kind
+    and table, since the bytes may be those of the record alone. Without images, header fields replace the bytes."""
     if positions is not None:
         events = events.filter(pc.is_in(events["position"], positions))
     events = _compared(events)
@@ -344,7 +346,7 @@ def _of_twice(events: pa.RecordBatch, positions: pa.Array | None = None) -> pa.R
 
 
 def _shared(events: pa.RecordBatch) -> _Shared:
-    """What is found in events that share positions."""
+    """The surplus records and duplicates among events that share positions."""
     by_position: dict[str, list[_Row]] = {}
     for row in events.to_pylist():
         by_position.setdefault(row["position"], []).append(row)
@@ -372,12 +374,12 @@ def _first_places(places: list[Any]) -> list[Any]:
 
 
 def missing_numbers(capture: Tables) -> list[_Row]:
-    """Numbers that a source counts up one by one, and that are missing: the offsets of a topic's partition, the record
-    ids of an event log. One row a stream that has such numbers: ``stream``, ``numbering`` (``offset`` or
-    ``record_id``), ``first``, ``last``, ``there`` (different ones), ``missing`` (between first and last); those with
-    most missing first. One Spark job, none where events are stored.
+    """Numbers that are missing in consecutive numbering of the source: the offsets of a topic's partition, the record
+    ids of an event log. One row for each stream with such numbers: ``stream``, ``numbering`` (``offset`` or
+    ``record_id``), ``first``, ``last``, ``there`` (number of distinct ones), ``missing`` (between first and last); most
+    missing first. One Spark job, none if events are stored.
 
-    A compacted topic, and the sequence of a database, leave numbers out although nothing is missing.
+    A compacted topic and the sequence of a database omit numbers although nothing is missing.
     """
     if capture.format in FORMATS and capture.format not in _NUMBERED:
         return []
@@ -390,7 +392,7 @@ def missing_numbers(capture: Tables) -> list[_Row]:
 
 
 def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
-    """The numbers of the events that have one, with the block that each is in."""
+    """The events that have a number, each with its block of numbers."""
     is_message = pc.is_in(events["format"], pa.array(_MESSAGES))
     text = events["position"]
     if "headers" in events.schema.names:
@@ -404,29 +406,29 @@ def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _together(parts: Sequence[pa.Table]) -> pa.Table:
-    """The rows of some tables, of which there may be none."""
+    """The rows of some tables; works without tables."""
     return pa.concat_tables([_numbered(pa.RecordBatch.from_pylist([], _OF_NUMBERS)), *parts])
 
 
 def _numbered(events: pa.RecordBatch) -> pa.Table:
-    """The ``first`` and the ``last`` number of each stream, and how many different ones are ``there``."""
+    """The ``first`` and the ``last`` number of each stream, and the number of distinct ones (``there``)."""
     asked = [("number", "min"), ("number", "max"), ("number", "count_distinct")]
     found = pa.table(events).group_by(["stream", "numbering"]).aggregate(asked)
     return found.rename_columns(["stream", "numbering", "first", "last", "there"])
 
 
 def gaps(capture: Tables, limit: int = PLACES) -> list[_Row]:
-    """The problems that speak of what is missing in the source's own numbering (:data:`cdcwb.model.Problem.GAP`), the
-    first ``limit`` by place, in the columns of the model."""
+    """The first ``limit`` problems about gaps in the source's own numbering (:data:`cdcwb.model.Problem.GAP`), by
+    location, in the columns of the model."""
     return first_problems(capture, ("file", "offset", "transaction_id"), limit, [Problem.GAP])
 
 
-# --- what is compared -------------------------------------------------------------------------------------------------
+# --- input ------------------------------------------------------------------------------------------------------------
 
 
 def _events(capture: Tables, *more: str) -> DataFrame | Stored:
-    """The columns of events that are read, ``more`` with the header fields, without Spark where they are stored and not
-    very many."""
+    """Columns of events: the header fields if the format needs them, and ``more``; read without Spark if events are
+    stored and few enough."""
     has_headers = more or capture.format in (*_MESSAGES, SEVERAL)
     columns = (*_READ, *(["headers"] if has_headers else []), *more)
     rows = stored_rows(capture, "events", columns, ONE_BY_ONE)
@@ -434,15 +436,15 @@ def _events(capture: Tables, *more: str) -> DataFrame | Stored:
 
 
 def _compared(events: pa.RecordBatch) -> pa.RecordBatch:
-    """The events whose positions are compared, with their ``stream``."""
+    """The events whose positions are compared, each with its ``stream``."""
     is_half = pc.and_(pc.is_in(events["format"], _PAIRED), pc.equal(events["kind"], str(Kind.BEFORE)))
     is_apart = pc.or_(is_half, pc.is_in(events["kind"], _APART))
     return _with_stream(events.filter(pc.and_not(events["position"].is_valid(), is_apart)))
 
 
 def _with_stream(events: pa.RecordBatch) -> pa.RecordBatch:
-    """Adds ``stream``: a file's partition of a topic, a change table by its name, else the log, which is called by its
-    capture where there are several."""
+    """Adds ``stream``: the partition of a topic in a file, a change table by its name, else the log, which has the name
+    of its capture if there are several."""
     log = pc.replace_substring_regex(pc.fill_null(events["position"], ""), "/?[^/]*$", "")
     labels = table_labels(events)
     apart = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))  # a control table

@@ -1,6 +1,6 @@
-"""A small capture, read in this process and without Spark, to show one record, one transaction and one mask of it.
+"""A small capture that is read in this process without Spark, to explain one record, one transaction and one mask.
 
-What is shown is chosen by a rule that fits any capture of the format, and the rule is said beside it.
+The examples are selected by rules that apply to any capture of the format. The rules are shown with them.
 """
 
 from __future__ import annotations
@@ -38,28 +38,29 @@ Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`, its maps as dictionaries."""
 
 FORMATS: Final = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "idm-event-log", "debezium")
-"""The formats in the order in which they are taught; a capture's folder has the name of its format."""
+"""The formats in the order of the lessons; a capture's folder has the name of its format."""
 
 LARGEST: Final = 32_000_000
-"""Bytes of a capture that is read whole, in this process."""
+"""Maximum bytes of a capture that is read in this process."""
 
 NOT_CAPTURED: Final = "not in the record"
-"""Stands where an image lacks a column; NULL is something else."""
+"""Shown where an image lacks a column, which differs from NULL."""
 
 _MAPS: Final = ("key", "before", "after", "headers")
-_FEWEST, _MOST = 4, 9  # records of a transaction that fits a page
+_FEWEST, _MOST = 4, 9  # records of a transaction that fits on a page
 _SHORTEST, _LONGEST = 3, 5  # changes of a row whose history is shown
-_SHOWN: Final = 3  # columns of a row in one line
+_SHOWN: Final = 3  # columns of a row that fit on one line
 
 
 def captures_of(folder: str | Path) -> dict[str, Path]:
-    """The captures below ``folder`` that a lesson is made of, by format, in the order of :data:`FORMATS`."""
+    """The captures below ``folder`` for the lessons, by format, in the order of :data:`FORMATS`."""
     return {name: place for name in FORMATS if (place := Path(folder) / name).is_dir()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Which record is shown: the first that ``fits``, in the order of the files; ``words`` say so."""
+    """Selects the record that is shown: the first that ``fits``, in the order of the files; ``words`` describe the
+    rule."""
 
     words: str
     fits: Callable[[Event], bool]
@@ -90,8 +91,8 @@ _RULES: Final[dict[str, _Rule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A capture of one format. ``events`` are all of its records in the order of the files, ``versions`` rows of
-    :data:`cdcwb.model.TABLE_VERSIONS`, ``detected`` of :data:`cdcwb.model.DETECTED`."""
+    """A capture of one format. ``events`` are all records in the order of the files, ``versions`` rows of
+    :data:`cdcwb.model.TABLE_VERSIONS`, ``detected`` rows of :data:`cdcwb.model.DETECTED`."""
 
     format: Format
     path: Path
@@ -106,12 +107,12 @@ class Lesson:
         return self.format.name
 
     def file(self, event: Event) -> str:
-        """The file of a record, named below the capture."""
+        """The file of a record, relative to the capture."""
         file = str(event["file"])
         return file.removeprefix(f"{self.path}/")
 
     def place(self, event: Event) -> str:
-        """Where a record stands: ``stream-1.bin, byte 3,927``."""
+        """The location of a record: ``stream-1.bin, byte 3,927``."""
         return f"{self.file(event)}, byte {count(event['offset'])}"
 
     @staticmethod
@@ -120,7 +121,7 @@ class Lesson:
         return ".".join(name for name in (event["schema_name"], event["table_name"]) if name) or None
 
     def columns(self, event: Event) -> list[str]:
-        """The columns of a record's table version, in their order; those that it bears where no version is known."""
+        """The columns of a record's table version, in order; if no version is known, the columns of its images."""
         for version in self.versions:
             if version["table_version"] == event["table_version"]:
                 return [column["name"] for column in version["columns"] or ()]
@@ -130,21 +131,22 @@ class Lesson:
 
     @property
     def rule(self) -> str:
-        """Which record is shown, in words."""
+        """The rule that selects the record."""
         return _RULES[self.name].words
 
     def chosen(self) -> Event | None:
-        """The record that is shown: the first that fits :attr:`rule`, else the first change; None without changes."""
+        """The record that is shown: the first that matches :attr:`rule`, else the first change; None without
+        changes."""
         fits = _RULES[self.name].fits
         changes = [event for event in self.events if event["kind"] in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)]
         return next(filter(fits, changes), changes[0] if changes else None)
 
     def inspect(self, event: Event) -> Inspection:
-        """A record taken apart."""
+        """The dissected record."""
         return self.format.inspect(str(event["file"]), event["offset"], self.options)
 
     def images(self, event: Event) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The row before and after a change; an update that was captured as two records has its other half's."""
+        """The before and the after image of a change; for an update in two records, both images."""
         before, after = event["before"], event["after"]
         if event["kind"] in (Kind.BEFORE, Kind.AFTER):
             wanted = Kind.AFTER if event["kind"] == Kind.BEFORE else Kind.BEFORE
@@ -154,8 +156,8 @@ class Lesson:
         return before, after
 
     def _half(self, event: Event, wanted: Kind) -> Event | None:
-        """The nearest record that may be the other half of an update: of the same transaction and table, and with the
-        same position where that pairs them."""
+        """The nearest record that may be the other half of an update: same transaction and table, and the same position
+        in formats that pair by position."""
         shared = ["transaction_id", "table_name", *(["position"] if self.format.pairing == "position" else [])]
         others = [
             other for other in self.events if other["kind"] == wanted and all(other[n] == event[n] for n in shared)
@@ -168,9 +170,9 @@ class Lesson:
         return behind[0] if behind else before[-1] if before else None
 
     def compared(self, event: Event) -> list[dict[str, Any]]:
-        """A row for each column of a change: ``column``, ``before``, ``after`` (text; :data:`NOT_CAPTURED` where an
-        image lacks it) and ``changed``: as the source says it; where it says nothing, as two images do; where there is
-        one, what it has beside the key."""
+        """A row for each column of a change: ``column``, ``before``, ``after`` (text; :data:`NOT_CAPTURED` if an image
+        lacks it) and ``changed``: as stated by the source; else from both images; with one image, its columns outside
+        the key."""
         before, after = self.images(event)
         told = event["changed_columns"]
         found = []
@@ -186,7 +188,7 @@ class Lesson:
         return found
 
     def mask(self, event: Event) -> Drawn | None:
-        """The change mask of a record bit by bit; None where it bears none."""
+        """The change mask of a record bit by bit; None without a mask."""
         if event["change_mask"] is None:
             return None
         row = {
@@ -203,19 +205,19 @@ class Lesson:
     # --- one transaction ----------------------------------------------------------------------------------------------
 
     def transactions(self) -> dict[str, list[Event]]:
-        """The records of every transaction, in the order in which they happened."""
+        """The records of every transaction, in the order of their changes."""
         found: dict[str, list[Event]] = {}
         for event in self.events:
             if event["transaction_id"] is not None:
                 found.setdefault(event["transaction_id"], []).append(event)
         if any(event["kind"] == Kind.BEGIN for event in self.events):
-            return found  # one stream: the order of the files
+            return found  # one stream: file order
         return {name: sorted(events, key=_moment) for name, events in found.items()}
 
     def story(self) -> list[Event]:
-        """The records of one transaction: the first whole and committed one with an update and four to nine records
-        (else the first there is). In a log without transactions the rows of one change: the first consecutive ones
-        with the same table, key and time that are three or more."""
+        """The records of one transaction: the first complete and committed one with an update and four to nine records,
+        else the first one. For a log without transactions the rows of one change: the first three or more consecutive
+        rows with the same table, key and time."""
         if any(event["transaction_id"] is not None for event in self.events):
             found = list(self.transactions().values())
             fitting = (one for one in found if _FEWEST <= len(one) <= _MOST and _is_whole(one) and _has_update(one))
@@ -227,9 +229,9 @@ class Lesson:
     # --- one row ------------------------------------------------------------------------------------------------------
 
     def history(self) -> list[Event]:
-        """The changes of one row in the order of the log: an insert, then updates, at most five changes in all. Of the
-        rows that fit, one that is deleted at the end, then the one with the most changes, then the first. Empty where
-        none fits, as in captures without keys."""
+        """The changes of one row in log order: an insert, then updates, at most five changes. Of the rows that match,
+        one that is deleted at the end is preferred, then the one with most changes, then the first. Empty if no row
+        matches, as in captures without keys."""
         rows: dict[tuple[Any, ...], list[Event]] = {}
         known = [event for event in self.events if event["kind"] in (Kind.CHANGE, Kind.AFTER) and event["position"]]
         for event in sorted(known, key=_moment):
@@ -240,7 +242,8 @@ class Lesson:
 
     @staticmethod
     def applied(history: Iterable[Event]) -> list[dict[str, Any] | None]:
-        """The row after each of its changes, as a target that applies them has it; None: there is no such row."""
+        """The row after each of its changes, as a target that applies them stores it; None if the row does not
+        exist."""
         row: dict[str, Any] | None = None
         found = []
         for event in history:
@@ -250,7 +253,8 @@ class Lesson:
         return found
 
     def told(self, events: Iterable[Event]) -> list[dict[str, Any]]:
-        """Records in words: ``record_code``, ``table``, ``position``, ``what``, ``file``, ``offset``, ``length``."""
+        """A readable row for each record: ``record_code``, ``table``, ``position``, ``what``, ``file``, ``offset``,
+        ``length``."""
         return [
             {
                 "record_code": event["record_type"],
@@ -265,7 +269,7 @@ class Lesson:
         ]
 
     def sentence(self, event: Event) -> str:
-        """What a record says, in a line."""
+        """A sentence about a record."""
         headers = event["headers"] or {}
         if event["kind"] in (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK):
             time = f" at {moment(event['changed_at'])}" if event["changed_at"] is not None else ""
@@ -291,7 +295,7 @@ class Lesson:
 
 
 def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = None) -> Lesson:
-    """Read the small capture at ``path``. Raises CaptureError where it is none of that format, or larger than
+    """Reads the small capture at ``path``. Raises CaptureError if it is not of the format, or larger than
     :data:`LARGEST`."""
     given = dict(options or {})
     place = path.absolute()
@@ -316,7 +320,7 @@ def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = Non
 
 
 def _shown(image: Mapping[str, Any] | None, name: str, key: Mapping[str, Any] | None) -> str:
-    """A value of an image; that of a key column may stand in the key alone."""
+    """A value of an image; the value of a key column may be in the key only."""
     for held in (image, key):
         if held is not None and name in held:
             return "NULL" if held[name] is None else str(held[name])
@@ -324,7 +328,7 @@ def _shown(image: Mapping[str, Any] | None, name: str, key: Mapping[str, Any] | 
 
 
 def _moment(event: Event) -> tuple[Any, ...]:
-    """The order of events of one transaction; of an update's halves the row before goes first."""
+    """Sort key of events in one transaction; the before image of an update precedes the after image."""
     return event["position"] or "", event["event_no"] or 0, event["kind"] != Kind.BEFORE
 
 
@@ -334,7 +338,7 @@ def _statement(event: Event) -> tuple[Any, ...]:
 
 
 def _is_history(events: list[Event]) -> bool:
-    """Is it an insert and updates with values, each once, and perhaps a delete?"""
+    """Whether the changes are an insert and updates with values, each once, and possibly a delete."""
     operations = [event["operation"] for event in events]
     last = operations[-1] == Operation.DELETE
     updates = operations[1 : -1 if last else None]
@@ -353,7 +357,7 @@ def _has_update(events: list[Event]) -> bool:
 
 
 def _is_whole(events: list[Event]) -> bool:
-    """Is nothing missing, as far as the source tells, and was it committed?"""
+    """Whether a transaction is complete, as far as the source states it, and committed."""
     kinds = [event["kind"] for event in events]
     if Kind.ROLLBACK in kinds or Kind.UNDO in kinds:
         return False
@@ -368,15 +372,15 @@ def _is_whole(events: list[Event]) -> bool:
     return True
 
 
-# --- lesson terms -----------------------------------------------------------------------------------------------------
+# --- terms ------------------------------------------------------------------------------------------------------------
 
 _CHANGES: Final = (Kind.CHANGE, Kind.AFTER)
 
 
 def row_to_target(lesson: Lesson) -> list[dict[str, Any]]:
     """The history of one row, a line for each change: ``number``; ``source_sentence``, an SQL statement that makes the
-    change; ``position`` and ``log_sentence``, what its record holds; ``target_sentence``, the row of a target that
-    applies it. Empty where no row fits."""
+    change; ``position`` and ``log_sentence``, the content of its record; ``target_sentence``, the row in a target that
+    applies it. Empty if no row matches."""
     history = lesson.history()
     lines = []
     for number, (event, row) in enumerate(zip(history, lesson.applied(history), strict=True), 1):
@@ -424,7 +428,7 @@ def _pairs(row: Mapping[str, Any], names: list[str], between: str = ", ") -> str
 
 
 def _value(value: str | None) -> str:
-    """A value as SQL has it; a number is a text that reads as one."""
+    """A value as an SQL literal; a text that reads as a number is a number."""
     if value is None:
         return "NULL"
     number = value.removeprefix("-").replace(".", "", 1)
@@ -432,9 +436,9 @@ def _value(value: str | None) -> str:
 
 
 def delivery(lesson: Lesson) -> dict[str, Any]:
-    """What a capture delivers, counted in the order of its files: ``snapshot`` rows, ``changes``, how many of both came
-    ``again`` (equal bytes at the same position) and how many changes are ``back`` (before the position of the change
-    that precedes them)."""
+    """What a capture delivers, counted in the order of its files: ``snapshot`` rows, ``changes``, how many of both are
+    repeated (``again``: equal bytes at the same position) and how many changes are out of order (``back``: below the
+    position of the preceding change)."""
     rows = [event for event in lesson.events if event["kind"] in _CHANGES]
     changes = [event for event in rows if event["operation"] != Operation.REFRESH]
     seen = {(event["position"], event["raw"]) for event in rows if event["raw"] is not None}
@@ -451,7 +455,7 @@ def delivery(lesson: Lesson) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A kind of position. ``find``: its value in a record, None where it has none."""
+    """A kind of position. ``find`` returns its value in a record, None if it has none."""
 
     name: str
     format: str
@@ -532,8 +536,8 @@ _POSITIONS: Final = (
 
 
 def positions(lessons: Mapping[str, Lesson]) -> list[dict[str, Any]]:
-    """The kinds of position side by side: ``name``, ``given_by``, ``orders``, ``format_code``, the
-    ``value`` of a change as an example and its ``location``; both null where the captures have none."""
+    """The kinds of position: ``name``, ``given_by``, ``orders``, ``format_code``, the ``value`` of a change as an
+    example and its ``location``; both null if the captures have none."""
     rows = []
     for kind in _POSITIONS:
         lesson = lessons.get(kind.format)
@@ -552,7 +556,7 @@ def positions(lessons: Mapping[str, Lesson]) -> list[dict[str, Any]]:
 
 
 def _first(lesson: Lesson, find: Callable[[Event], str | None]) -> tuple[Event, str] | None:
-    """The first change that has a position of some kind, and the position."""
+    """The first change that has a kind of position, and the position."""
     for event in lesson.events:
         value = find(event) if event["kind"] in _CHANGES and event["operation"] != Operation.REFRESH else None
         if value:

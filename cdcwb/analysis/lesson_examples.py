@@ -1,5 +1,5 @@
-"""Examples of where a format misleads, found in a capture: each function looks for one and says it in a sentence, or
-returns None where the capture has none."""
+"""Examples of the pitfalls of a format, found in a capture. Each function finds one example and describes it in a
+sentence; None if the capture has none."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def size_words(lesson: Lesson) -> str | None:
 
 
 def numbers_again(lesson: Lesson) -> str | None:
-    """The number that names the most transactions."""
+    """The number that identifies the most transactions."""
     begins: dict[str, list[str]] = defaultdict(list)
     for event in _rows(lesson, Kind.BEGIN):
         begins[event["headers"]["transaction_id"]].append(event["transaction_id"])
@@ -96,7 +96,7 @@ def numbers_again(lesson: Lesson) -> str | None:
 
 
 def savepoints(lesson: Lesson) -> str | None:
-    """A rollback to a savepoint, and how many changes all of them undo."""
+    """A rollback to a savepoint, and the total of changes that rollbacks undo."""
     first: tuple[Event, int] | None = None
     rollbacks = 0
     undone: set[tuple[int, int]] = set()
@@ -130,7 +130,7 @@ def not_committed(lesson: Lesson) -> str | None:
 
 
 def after_first(lesson: Lesson) -> str | None:
-    """Updates whose row after stands in front of the row before."""
+    """Updates whose after image precedes the before image."""
     found = []
     for events in lesson.transactions().values():
         halves = [event for event in events if event["kind"] in (Kind.BEFORE, Kind.AFTER)]
@@ -170,7 +170,7 @@ def spread(lesson: Lesson) -> str | None:
 
 
 def late_schema(lesson: Lesson) -> str | None:
-    """Rows in front of the message that describes them."""
+    """Rows that precede the message with their metadata."""
     for schema in _rows(lesson, Kind.SCHEMA):
         early = [
             event
@@ -245,7 +245,7 @@ def full_load(lesson: Lesson) -> str | None:
 
 
 def written_otherwise(lesson: Lesson) -> str | None:
-    """Values that their type makes something else of."""
+    """Values that their type represents in another form."""
     event = lesson.chosen()
     sign = "a column, stored as "
     found = [] if event is None else [one for one in lesson.inspect(event).field.walk() if sign in one.meaning]
@@ -263,7 +263,7 @@ def unavailable(lesson: Lesson) -> str | None:
 
 
 def two_times(lesson: Lesson) -> str | None:
-    """The change whose two times are the furthest apart."""
+    """The change with the largest difference between its two times."""
 
     def apart(event: Event) -> int:
         headers = event["headers"] or {}
@@ -276,7 +276,7 @@ def two_times(lesson: Lesson) -> str | None:
 
 
 def many_identifiers(lesson: Lesson) -> str | None:
-    """A transaction whose events name it differently."""
+    """A transaction with several identifiers in its events."""
     for name, events in lesson.transactions().items():
         ids = list(dict.fromkeys((event["headers"] or {}).get("transaction.id") for event in events))
         told = [one for one in ids if one is not None]
@@ -319,7 +319,7 @@ def shared_numbers(lesson: Lesson) -> str | None:
 
 
 def null_or_not(lesson: Lesson) -> str | None:
-    """A NULL in a row after an update that the mask does not name."""
+    """A NULL in an after image for a column that the mask does not name."""
     for event in _rows(lesson, Kind.AFTER):
         nulls = [name for name, value in (event["after"] or {}).items() if value is None]
         changed = [name for name in nulls if name in (event["changed_columns"] or ())]
@@ -345,7 +345,7 @@ def no_time(lesson: Lesson) -> str | None:
 
 
 def nobody_can_tell(lesson: Lesson) -> str | None:
-    """Transactions that are spread over files."""
+    """Transactions that are spread over several files."""
     found = lesson.transactions()
     if not found:
         return None
@@ -368,7 +368,7 @@ def truncated(lesson: Lesson) -> str | None:
 
 
 def printed_times(lesson: Lesson) -> str | None:
-    """A printed time beside the one of the bytes."""
+    """A printed time, and the time in the bytes."""
     for event in _changes(lesson):
         printed = (event["headers"] or {}).get("IO Time")
         if printed and event["changed_at"] is not None and event["changed_at"].strftime("%H:%M") not in printed:
@@ -408,7 +408,7 @@ def metadata_inside(lesson: Lesson) -> str | None:
 
 
 def comes_again(lesson: Lesson) -> str | None:
-    """A transaction that was broken off and is there twice."""
+    """A transaction that was aborted and is repeated."""
     again: dict[str, set[str]] = defaultdict(set)
     for name in lesson.transactions():
         again[name.partition("@")[0]].add(name)
@@ -424,7 +424,7 @@ def comes_again(lesson: Lesson) -> str | None:
 
 
 def times_order(lesson: Lesson) -> str | None:
-    """Changes that are earlier than the change in front of them."""
+    """Changes with earlier times than the preceding change."""
     rows = [event for event in _rows(lesson, Kind.CHANGE) if event["changed_at"] is not None]
     back = [(one, other) for one, other in pairwise(rows) if other["changed_at"] < one["changed_at"]]
     if not back:
@@ -472,7 +472,7 @@ def query_back(lesson: Lesson) -> str | None:
 
 
 def spelled(lesson: Lesson) -> str | None:
-    """Keys that are written in several ways."""
+    """Keys with several spellings."""
     keys: dict[tuple[Any, ...], dict[str, Event]] = defaultdict(dict)
     for event in _changes(lesson):
         if event["key"]:
@@ -487,7 +487,7 @@ def spelled(lesson: Lesson) -> str | None:
 
 
 def log_times(lesson: Lesson) -> str | None:
-    """Rows that are earlier than the row in front of them."""
+    """Rows with earlier times than the preceding row."""
     times = [event["changed_at"] for event in _changes(lesson) if event["changed_at"] is not None]
     back = sum(other < one for one, other in pairwise(times))
     if not back:
@@ -497,7 +497,7 @@ def log_times(lesson: Lesson) -> str | None:
 
 
 def statuses(lesson: Lesson) -> str | None:
-    """Statuses that are none."""
+    """Unknown values of status."""
     odd = Counter(
         str(event["headers"]["status"])
         for event in _changes(lesson)
@@ -509,7 +509,7 @@ def statuses(lesson: Lesson) -> str | None:
 
 
 def users(lesson: Lesson) -> str | None:
-    """Users whose names differ by case alone."""
+    """Users whose names differ only in case."""
     users = Counter(str(event["headers"]["perpetrator"]) for event in _changes(lesson))
     alike: dict[str, list[str]] = defaultdict(list)
     for user in users:

@@ -1,6 +1,6 @@
-"""Where a format can mislead, each time with an example from a capture: found by looking, not known beforehand.
+"""The pitfalls of each format, each with an example that is found in a capture.
 
-The facts are in the format's page under docs/formats/, in the section that is named with each.
+The facts are in the format's page in docs/formats/, in the section that each pitfall names.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["TRAPS", "Found", "Trap", "traps"]
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A way to be misled: ``title`` says it, ``why`` explains it, ``section`` of the format's page has the details.
-    ``look`` finds an example in a capture and says it in a sentence; None: there is none."""
+    """A pitfall: ``title`` names it, ``why`` explains it, ``section`` of the format's page has the details. ``look``
+    finds an example in a capture and describes it in a sentence; None if there is none."""
 
     title: str
     why: str
@@ -28,7 +28,7 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A trap and what a capture shows of it; ``seen`` is None where it has no example."""
+    """A pitfall and its example in a capture; ``seen`` is None without an example."""
 
     title: str
     why: str
@@ -37,7 +37,7 @@ class Found:
 
 
 def traps(lesson: Lesson) -> list[Found]:
-    """The traps of a capture's format."""
+    """The pitfalls of a capture's format, with examples."""
     return [Found(trap.title, trap.why, trap.section, trap.look(lesson)) for trap in TRAPS[lesson.name]]
 
 
@@ -286,4 +286,4 @@ TRAPS: Final[dict[str, tuple[Trap, ...]]] = {
         ),
     ),
 }
-"""The traps of each format."""
+"""The pitfalls of each format."""

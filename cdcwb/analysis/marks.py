@@ -1,4 +1,4 @@
-"""Marks and notes on records, and saved filters: small files beside a saved capture, written whole or not at all."""
+"""Bookmarks and notes on records, and saved filters: small files beside a saved capture that are written atomically."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _VERSION: Final = 1
 _SAID: Final = ("file", "offset", "length", "type", "table", "position", "transaction")
 
 Place = tuple[str, int]
-"""The file, by the path the capture has for it, and the offset of a record."""
+"""The path of the file in the capture, and the offset of a record."""
 
 
 def marks_of(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The marks on the records of a saved capture, by file and offset: note, marked_at (ISO 8601), file, offset,
-    length, type, table, position and transaction. None where nothing was marked.
+    """The bookmarks of a saved capture, by file and offset: note, marked_at (ISO 8601), file, offset, length, type,
+    table, position and transaction. None without bookmarks.
 
-    ``path`` is the folder that keeps them or the file itself. Raises CaptureError for a file that holds no marks.
+    ``path`` is the folder of the capture or the file itself. Raises CaptureError for a file with other content.
     """
     place = Path(path)
     return Marks(place / MARKS if place.is_dir() else place).rows() if place.exists() else []
 
 
 class Marks:
-    """The marks of a capture; ``path`` None: they are kept in memory alone."""
+    """The bookmarks of a capture; with ``path`` None they are in memory only."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -49,26 +49,26 @@ class Marks:
             self._marks = {_key((one["file"], one["offset"])): one for one in rows}
 
     def note(self, place: Place) -> str | None:
-        """The note on a record: empty where it is marked without words, None where it is not marked."""
+        """The note on a record: empty for a bookmark without text, None without a bookmark."""
         found = self._marks.get(_key(place))
         return None if found is None else str(found.get("note", ""))
 
     def set(self, place: Place, note: str, about: dict[str, Any]) -> None:
-        """Mark a record, or change its note; ``about`` says what it is, for reports."""
-        self._load()  # another window may have written
+        """Sets or replaces the bookmark of a record; ``about`` describes the record for reports."""
+        self._load()  # another process may have written
         now = dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
         said = {name: about.get(name) for name in _SAID if about.get(name) is not None}
         self._marks[_key(place)] = {**said, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
         self._keep()
 
     def remove(self, place: Place) -> None:
-        """Take a mark away, where there is one."""
+        """Removes a bookmark if it exists."""
         self._load()
         self._marks.pop(_key(place), None)
         self._keep()
 
     def rows(self) -> list[dict[str, Any]]:
-        """All marks, by file and offset."""
+        """All bookmarks, by file and offset."""
         return [self._marks[place] for place in sorted(self._marks)]
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Marks:
 
 
 class Filters:
-    """Filters that were saved under names; ``path`` None: they are kept in memory alone."""
+    """Saved filters by name; with ``path`` None they are in memory only."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -92,19 +92,19 @@ class Filters:
             self._filters = {str(one.get("name")): str(one.get("text")) for one in _read(self.path, "filters")}
 
     def save(self, name: str, text: str) -> None:
-        """Keep a filter under a name, in the place of the one that had it."""
+        """Saves a filter, replacing one with the same name."""
         self._load()
         self._filters[name] = text
         self._keep()
 
     def remove(self, name: str) -> None:
-        """Forget a filter."""
+        """Removes a filter."""
         self._load()
         self._filters.pop(name, None)
         self._keep()
 
     def rows(self) -> list[dict[str, str]]:
-        """All filters by name: name and text."""
+        """All filters: name and text."""
         return [{"name": name, "text": self._filters[name]} for name in sorted(self._filters)]
 
     def _keep(self) -> None:
@@ -113,7 +113,7 @@ class Filters:
 
 
 def _key(place: Place) -> Place:
-    """What stays the same of a place when files of a partition are put together."""
+    """A key of a location that does not change when files of a partition are concatenated."""
     return partition_of(place[0]), place[1]
 
 

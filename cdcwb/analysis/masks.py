@@ -1,7 +1,7 @@
-"""Questions about which columns changes touch; the answers are small.
+"""Which columns changes touch. Results are small.
 
-Which columns an update changed comes from its mask, else from its images, else from the log record
-(``changes.change_source``); an update without any of these is counted as such and nowhere else. Times are UTC.
+The columns that an update changed come from its mask, else from its images, else from the log record
+(``changes.change_source``). An update without these is only counted. Times are UTC.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ LISTED: Final = (
     "whatever is logged besides. All of them count as changed, but a column of the key does so only where its value "
     "before is recorded and differs."
 )
-"""What a reader has to know where compressed updates have no images to compare."""
+"""Note for compressed updates without images."""
 
 MOST_MASKS: Final = 30
-"""Masks that are shown: the most frequent ones."""
+"""The number of masks that are shown, most frequent first."""
 
 _HEADERS: Final = ("operation", "schema_name", "table_name", "changed_at", "committed_at", "changed_columns")
 _SOURCES: Final = ("mask", "images", "log")
@@ -81,22 +81,22 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is known of updates, by table. ``numbers``: by table and one of ``told_by_mask``, ``told_by_images``,
-    ``told_by_log``, ``with_mask``, ``listed``, ``listed_without_key`` (:func:`overview`); ``idle``: the place of the
-    first that changes no column, as ``file_index``, ``offset`` and ``file``."""
+    """The sources of change information of updates, by table. ``numbers``: by table and one of ``told_by_mask``,
+    ``told_by_images``, ``told_by_log``, ``with_mask``, ``listed``, ``listed_without_key`` (:func:`overview`); ``idle``:
+    the location of the first update that changes no column, as ``file_index``, ``offset`` and ``file``."""
 
     numbers: Counter[tuple[str, str]]
     idle: dict[str, tuple[int, int, str]]
 
 
 def changed(capture: Tables) -> Changed:
-    """Which columns updates changed, alone and in pairs; one Spark job, none where changes are stored."""
+    """Which columns updates changed, alone and in pairs; one Spark job, none if changes are stored."""
     ask = partial(change_counts.changed, paired=True)
     return change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.merge_changed)
 
 
 def told(capture: Tables) -> Told:
-    """How it is known what updates changed, and the first that changed nothing; one Spark job, none where changes are
+    """The sources of change information of updates, and the first no-op update; one Spark job, none if changes are
     stored."""
     return folded(rows_of(capture, "changes", _TOLD), _told_of, _merged_told)
 
@@ -133,10 +133,10 @@ def _compressed() -> list[str]:
 
 
 def overview(found: Changed, told: Told) -> list[Record]:
-    """One row a table that has updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
-    ``told_by_log``, ``not_told`` (nothing says what changed), ``idle`` (told, and nothing changed), ``with_mask``
-    (those with a change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed
-    columns come from the log record), ``listed_without_key`` (those of them whose key is not known)."""
+    """One row for each table with updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
+    ``told_by_log``, ``not_told`` (changed columns unknown), ``idle`` (no column changed), ``with_mask`` (those with a
+    change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed columns come from
+    the log record), ``listed_without_key`` (those of them with an unknown key)."""
     columns = Counter(table for table, _ in found.columns)
     names = (*(f"told_by_{how}" for how in _SOURCES), "with_mask", "listed", "listed_without_key")
     return [
@@ -153,7 +153,7 @@ def overview(found: Changed, told: Told) -> list[Record]:
 
 
 def without_key(tables: Sequence[str]) -> str:
-    """What a reader has to know of tables whose compressed updates name no key."""
+    """A note on tables whose compressed updates have no key."""
     return (
         f"No key is known for {joined(tables)}: columns of the key that are only carried along count as changed. "
         "Give the key with the option keys, such as keys=schema.table:column+column."
@@ -161,7 +161,7 @@ def without_key(tables: Sequence[str]) -> str:
 
 
 def nothing_over_time(totals: Mapping[str, int]) -> str:
-    """Why there is nothing to show over time, from the sums of ``updates``, ``not_told`` and ``idle``."""
+    """Why there are no changes over time to show, from the sums of ``updates``, ``not_told`` and ``idle``."""
     known = totals["updates"] - totals["not_told"]
     if not totals["updates"]:
         return "There are no updates."
@@ -173,10 +173,10 @@ def nothing_over_time(totals: Mapping[str, int]) -> str:
 
 
 def columns(capture: Tables, found: Changed) -> list[Record]:
-    """One row a column that updates of a table have or change: ``table``, ``column``, ``updates`` (of the table, of
-    which it is told what changed), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all
-    updates' after images ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
-    changed, and NULL afterwards. In the order of tables, then most changed first. ``found`` is :func:`changed`."""
+    """One row for each column that updates of a table have or change: ``table``, ``column``, ``updates`` (of the table,
+    with known changed columns), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all after
+    images of updates ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
+    changed to NULL. By table, then most changed first. ``found`` is :func:`changed`."""
     is_null = F.col("_value").isNull()
     held = (
         _updates(capture)
@@ -196,7 +196,7 @@ def columns(capture: Tables, found: Changed) -> list[Record]:
     by_column: dict[tuple[str, str], Record] = {key: {} for key in found.columns}
     for row in held:
         images[row["table"]] += row["images"]
-        if row["column"] is not None:  # null: of an image that is empty
+        if row["column"] is not None:  # null: the image is empty
             by_column[row["table"], row["column"]] = row
     rows = []
     for (table, column), row in by_column.items():
@@ -207,7 +207,7 @@ def columns(capture: Tables, found: Changed) -> list[Record]:
 
 
 def axis(capture: Tables) -> TimeAxis | None:
-    """The axis for the times of updates of which it is told what changed; None where none has a time."""
+    """The time axis of updates with known changed columns; None if none has a time."""
     rows = stored_rows(capture, "changes", _HEADERS)
     if rows is not None:
         return stored_axis(rows, _told_at)
@@ -220,9 +220,9 @@ def _told_at(changes: pa.RecordBatch) -> Ints:
 
 
 def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Record], int]:
-    """How often each column was changed when: ``table``, ``column``, ``bin`` (from 0), ``began_at`` (start of the
-    bin), ``changed``; only what is not zero; and the width of a bin in microseconds. At most ``bins`` bins of a round
-    width, which begin at round times, cover the axis; times outside have bins of the same width, below 0 or beyond."""
+    """How often each column was changed over time: ``table``, ``column``, ``bin`` (from 0), ``began_at`` (start of the
+    bin), ``changed``, only values above 0; and the width of a bin in microseconds. At most ``bins`` bins of a round
+    width, which begin at round times, cover the axis. Times outside have bins of the same width, below 0 or beyond."""
     start, width = axis.bins(bins)
     ask = partial(change_counts.changed_over_time, start=start, width_us=width)
     found = change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.added)
@@ -230,8 +230,8 @@ def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Rec
 
 
 def idle_updates(found: Changed, told: Told, limit: int = 50) -> list[Record]:
-    """Updates of which it is told what changed, and nothing did: ``table``, ``updates``, ``idle``, ``share``, and the
-    place of the first (``file``, ``offset``); tables with the most first."""
+    """No-op updates: ``table``, ``updates`` (with known changed columns), ``idle``, ``share``, and the location of the
+    first (``file``, ``offset``); tables with most of them first."""
     rows = []
     for table in sorted(told.idle, key=lambda table: (-found.idle[table], table))[:limit]:
         updates, idle, (_, offset, file) = found.updates[table], found.idle[table], told.idle[table]
@@ -241,14 +241,14 @@ def idle_updates(found: Changed, told: Told, limit: int = 50) -> list[Record]:
 
 
 def disagreements(capture: Tables, limit: int = 50) -> list[Record]:
-    """Masks that disagree with the images of their change, in the columns of ``problems``, in file and offset."""
+    """Masks that disagree with the images of their change, in the columns of ``problems``, by file and offset."""
     return first_problems(capture, ("file", "offset", "code"), limit, (Problem.MASK_IMAGES, Problem.MASK))
 
 
 def key_changes(capture: Tables, limit: int = 50) -> pd.DataFrame:
     """Updates that changed a column of their key: ``table``, ``old_key`` and ``new_key`` (texts ``c=v, c=v``),
-    ``position``, ``changed_at``, ``transaction_id``, ``file``, ``offset``; in capture order. Only where the key's
-    columns are known and both images have them."""
+    ``position``, ``changed_at``, ``transaction_id``, ``file``, ``offset``; in capture order. Requires known key columns
+    that both images have."""
     names = F.map_keys("key")
     old = F.transform(names, lambda name: F.try_element_at(F.col("before"), name))
     new = F.transform(names, lambda name: F.try_element_at(F.col("after"), name))
@@ -269,9 +269,9 @@ def key_changes(capture: Tables, limit: int = 50) -> pd.DataFrame:
 
 
 def masks(capture: Tables, limit: int = MOST_MASKS) -> list[Record]:
-    """The masks that occur: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
-    ``changed_columns`` (what it means), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
-    first; the most frequent ``limit`` of all."""
+    """The distinct masks: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
+    ``changed_columns`` (its meaning), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
+    first; the ``limit`` most frequent."""
     columns = [*_MASKS[1:4], "schema_name", "table_name", "changed_columns", *_PLACE]
     rows = folded(rows_of(capture, "changes", columns), _masks_of, _merged_masks).to_pylist()
     rows.sort(key=lambda row: (-row["changes"], row["table"], row["change_mask"], row["operation"] or ""))
@@ -315,12 +315,12 @@ def _pairs(names: Column, values: Column) -> Column:
 
 # --- mask bits --------------------------------------------------------------------------------------------------------
 
-_ROOM: Final = 64  # bits behind the last column that are looked at
+_ROOM: Final = 64  # bits beyond the last column that are examined
 
 
 @dataclass(frozen=True, slots=True)
 class Bit:
-    """One bit: its number from 0, the ``column`` that it stands for (None: a header column, or none), what it is
+    """One bit: its number from 0, its ``column`` (None for header columns and bits without a column), its part
     (``data``, ``header`` or ``beyond`` the last column), and whether it is set."""
 
     number: int
@@ -331,9 +331,9 @@ class Bit:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A mask as the source wrote it, its table and operation, with how many ``changes`` have it and its
-    ``bits`` from bit 0. ``order`` is the byte order that it is read in; ``offset`` the bit of the first data column.
-    ``said``: the columns that ``events`` name for it."""
+    """A mask as the source wrote it, its table and operation, the number of ``changes`` with it, and its ``bits`` from
+    bit 0. ``order`` is its byte order; ``offset`` the bit of the first data column. ``said``: the columns that
+    ``events`` give for it."""
 
     table: str
     operation: str | None
@@ -351,10 +351,9 @@ def draw(
     detected: Iterable[Mapping[str, Any]],
 ) -> list[Drawn]:
     """The masks of :func:`cdcwb.analysis.masks.masks`, bit by bit. ``versions`` and ``detected`` are rows of these
-    tables: the columns of each version, and the byte order and offset that were concluded (big and 0 where nothing
-    was).
+    tables, which give the columns of each version, and the byte order and offset (big and 0 if not detected).
 
-    Texts that are no mask are left out.
+    Texts that are not masks are left out.
     """
     columns = {row["table_version"]: [one["name"] for one in row["columns"] or ()] for row in versions}
     orders, offsets = _settings(detected, "mask_order"), _settings(detected, "mask_offset")

@@ -1,8 +1,8 @@
-"""Values that stand under the wrong columns, found from the values alone.
+"""Detects values under the wrong columns, from the values alone.
 
-A source that changes its columns without saying so, keeping their number, makes a reader that goes by place take values
-for those of other columns, and nothing breaks. Here the rows of each version of a table are cut where the values of a
-column stop looking like themselves and begin to look like those of another (:mod:`cdcwb.analysis.misaligned`).
+If a source changes its columns without a new definition and keeps their number, a reader that assigns columns by
+ordinal takes values for those of other columns, and no error occurs. The rows of each version of a table are split
+where the values of a column stop resembling earlier values of the column and begin to resemble those of another.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ __all__ = [
 
 
 RULE: Final = "values_misaligned"
-"""The name under which such values stand among the findings of drift."""
+"""The rule name of such values among the findings of drift."""
 
 
-_PARTS: Final = 24  # of the rows of a version; a cut is looked for between them
+_PARTS: Final = 24  # of the rows of a version; a cut is searched between them
 _UNLIKE: Final = 0.8
-_BETTER: Final = 0.5  # another column has to fit so much better
+_BETTER: Final = 0.5  # another column has to fit better by this
 _LEAST: Final = 12  # values of a column on each side
 _LEAST_ROWS: Final = 48
-_ROWS: Final = 2_000  # around a cut that are looked at one by one
-_AT_ONCE: Final = 50  # versions of which rows are looked at in one job
+_ROWS: Final = 2_000  # rows around a cut that are examined one by one
+_AT_ONCE: Final = 50  # versions whose rows are examined in one job
 
 
 @dataclass(frozen=True, slots=True)
 class Misaligned:
-    """From ``first_position`` on (at ``first_at``, in ``file`` at ``offset``), the values under each ``column`` of a
-    table look like those that stood under its ``looks_like`` before: ``columns`` has pairs of both. ``changes``: how
-    many rows of the version stand from there on. ``before`` and ``after``: how the values of each column looked, up to
-    about there and from there on."""
+    """Misaligned values: from ``first_position`` (at ``first_at``, in ``file`` at ``offset``) the values of each
+    ``column`` of a table resemble the earlier values of ``looks_like``; ``columns`` has pairs of both. ``changes``: the
+    number of rows of the version from there. ``before`` and ``after``: profiles of each column, approximately before
+    and after that position."""
 
     table: str
     table_version: str
@@ -80,8 +80,8 @@ class Misaligned:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """How values look: ``profiles`` by table and version, then by column; ``misaligned``, where they stand under the
-    wrong columns, by table, at most one place a version."""
+    """``profiles`` of values by table and version, then by column; ``misaligned`` values by table, at most one location
+    for each version."""
 
     profiles: dict[tuple[str, str], dict[str, Profile]]
     misaligned: list[Misaligned]
@@ -89,8 +89,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Somewhere in the rows ``low`` to ``high`` (from 1) of a version's ``rows`` the values begin to stand under the
-    wrong columns."""
+    """A cut between the rows ``low`` and ``high`` (from 1) of a version's ``rows``, where misaligned values begin."""
 
     table: str
     table_version: str
@@ -103,8 +102,8 @@ class _Cut:
 
 
 def values(capture: Tables) -> Values:
-    """How the values of every version look, and where they stand under the wrong columns: looked for in versions with
-    at least 48 rows that have images, and in columns with some values on both sides."""
+    """Profiles of the values of every version, and misaligned values. These are searched in versions with at least 48
+    rows that have images, and in columns with values on both sides of a cut."""
     rows = _numbered(capture)
     part = F.when(F.col("_rows") >= _LEAST_ROWS, F.floor((F.col("_row") - 1) * _PARTS / F.col("_rows"))).cast("int")
     told = rows.withColumn("_part", F.coalesce(part, F.lit(0)))
@@ -126,13 +125,13 @@ def values(capture: Tables) -> Values:
 
 
 def _first_row(part: int, low: int, high: int) -> int:
-    """The first row of a part of the rows from ``low`` to ``high``: that with floor((row - low) * parts / rows) =
-    part."""
+    """The first row of a part, for rows from ``low`` to ``high``: the smallest row with floor((row - low) * parts /
+    rows) = part."""
     return low - (-part * (high - low + 1) // _PARTS)
 
 
 def _numbered(capture: Tables) -> DataFrame:
-    """Changes with images, each with its number among those of its version, from 1, and how many these are."""
+    """Changes with images, each with its number in its version, from 1, and the total of the version."""
     version = Window.partitionBy("table", "table_version")
     order = version.orderBy("position", "file_index", "offset")
     rows = capture.changes.withColumns(
@@ -147,7 +146,7 @@ def _numbered(capture: Tables) -> DataFrame:
 def _best_cut(
     parts: Mapping[int, Sequence[Mapping[str, Any]]],
 ) -> tuple[int, dict[str, str], dict[str, Profile], dict[str, Profile]] | None:
-    """The part with which the wrong columns begin, which columns they are, and the profiles of all before and after
+    """The part with which misaligned values begin, their columns, and the profiles of all columns before and after
     it."""
     best: tuple[float, int, dict[str, str], dict[str, Profile], dict[str, Profile]] | None = None
     until = list(accumulate((total(parts.get(part, ())) for part in range(_PARTS)), _sum))
@@ -160,7 +159,7 @@ def _best_cut(
         for column in unlike:
             own = changed[column] or 0.0
             far, nearest = min((_far(before, after, name, column), name) for name in unlike)
-            # a column whose values are still its own has lent them to no other, and may be what it looks like
+            # a column whose values still resemble its own is not the origin of another's values
             if nearest == column or far > min(ALIKE * 1.5, own * _BETTER):
                 continue
             if any(_far(before, after, name, column) < far for name in before if name not in unlike):
@@ -173,19 +172,19 @@ def _best_cut(
 
 
 def _far(before: Mapping[str, Profile], after: Mapping[str, Profile], name: str, column: str) -> float:
-    """How unlike what stood under one name before is what stands under another now; infinite where few values are."""
+    """The distance between earlier values of one column and later values of another; infinite with few values."""
     far = distance(before[name], after[column], _LEAST)
     return math.inf if far is None else far
 
 
 def _sum(one: Mapping[str, Profile], other: Mapping[str, Profile]) -> dict[str, Profile]:
-    """The profiles of two stretches put together, by column."""
+    """The sum of the profiles of two stretches, by column."""
     both = {name: one[name] + profile if name in one else profile for name, profile in other.items()}
     return {**one, **both}
 
 
 def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
-    """The first row with values under the wrong columns: the one that parts the rows around the cut best."""
+    """The first row with misaligned values: the best split of the rows around the cut."""
     while wide := [cut for cut in cuts if cut.high - cut.low >= _ROWS]:
         closer = _closer(rows, wide)
         cuts = [closer.get((cut.table, cut.table_version), cut) for cut in cuts]
@@ -235,7 +234,7 @@ def _within(rows: DataFrame, cuts: Sequence[_Cut]) -> DataFrame:
 
 
 def _closer(rows: DataFrame, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut]:
-    """The same cuts, in fewer rows."""
+    """The same cuts with narrower ranges of rows."""
     part = F.floor((F.col("_row") - F.col("_low")) * _PARTS / (F.col("_high") - F.col("_low") + 1)).cast("int")
     told = _within(rows, cuts).withColumn("_part", part)
     parts: dict[tuple[str, str], dict[int, dict[str, Profile]]] = defaultdict(dict)
@@ -251,7 +250,7 @@ def _closer(rows: DataFrame, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut
 
 
 def _unlike(cut: _Cut, profiles: Mapping[str, Profile]) -> float:
-    """Above 0 where values look as they did before, below where they look like those of the other columns."""
+    """Above 0 for values that resemble those before, below 0 for values that resemble those of the other columns."""
     found = 0.0
     for column, profile in profiles.items():
         own = distance(cut.before[column], profile, least=1) or 0.0
@@ -264,7 +263,7 @@ def _cost(cut: _Cut, image: Sequence[tuple[str, str | None]]) -> float:
 
 
 def _parting(costs: Sequence[float]) -> int:
-    """The place before which costs add up to the most: the first that looks otherwise."""
+    """The index with the highest sum of costs before it: the first row of the second part."""
     best, at, running = 0.0, 0, 0.0
     for number, cost in enumerate(costs, 1):
         running += cost
@@ -286,17 +285,17 @@ _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _SIGNS: Final = "-+.,:/ "
 _PLAIN_NUMBER: Final = re.compile(_NUMBER.replace("$", r"\Z"))
 _PLAIN_TIME: Final = re.compile(_TIME)
-_LEAST_VALUES: Final = 5  # values that a profile needs to be compared
+_LEAST_VALUES: Final = 5  # minimum values for a comparison
 
 ALIKE: Final = 0.35
-"""Profiles that are no further apart may well be of one column."""
+"""Profiles with at most this distance may be of one column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Sums over the values of a column: how many ``rows`` bear it, how many are ``nulls``, look like a ``number`` or a
-    ``time``; the sums of their lengths in characters and of the squares of these, of the characters of each class, and
-    of the numbers' magnitudes (logarithms of base 10) and their squares."""
+    """Sums over the values of a column: the number of ``rows`` that have it, of ``nulls``, of values that look like a
+    ``number`` or a ``time``; the sums of lengths in characters and of their squares, of the characters of each class,
+    and of the numbers' magnitudes (logarithms to base 10) and their squares."""
 
     rows: int
     nulls: int
@@ -313,14 +312,14 @@ class Profile:
 
     @property
     def values(self) -> int:
-        """How many are not NULL."""
+        """The number of values that are not NULL."""
         return self.rows - self.nulls
 
     def __add__(self, other: Profile) -> Profile:
         return Profile(*map(add, _numbers(self), _numbers(other)))
 
     def features(self) -> dict[str, tuple[float, float]]:
-        """What is compared: a mean and how far values lie from it, each between 0 and about 1 or in decades."""
+        """The features of a comparison: a mean and a deviation each, between 0 and about 1 or in decades."""
         count = max(self.values, 1)
         letters = max(self.length, 1.0)
         mean = self.length / count
@@ -344,7 +343,7 @@ NOTHING: Final = Profile(*([0] * 4), *([0.0] * 8))
 
 
 def measures(value: Column) -> list[Column]:
-    """The sums of a :class:`Profile` over a column of text, as aggregates of these names."""
+    """The sums of a :class:`Profile` over a text column, as aggregates with the names of its fields."""
     length = F.length(value).cast("double")
     magnitude = F.when(value.rlike(_NUMBER), F.log10(F.abs(value.cast("double")) + 1))
 
@@ -377,7 +376,7 @@ def profiles_of(rows: DataFrame, by: Sequence[str], image: Column) -> list[dict[
 
 
 def profile_of(values: Iterable[str | None]) -> Profile:
-    """The profile of some texts; as :func:`measures`, without Spark."""
+    """The profile of some texts: :func:`measures` without Spark."""
     found = NOTHING
     for value in values:
         if value is None:
@@ -398,10 +397,9 @@ def profile_of(values: Iterable[str | None]) -> Profile:
 
 
 def distance(one: Profile, other: Profile, least: int = _LEAST_VALUES) -> float | None:
-    """How unlike two profiles are, from 0; None where one has fewer than ``least`` values, too few to tell.
+    """The distance between two profiles, from 0; None if one has fewer than ``least`` values.
 
-    The mean of the features' differences, each in units of how far its values lie from their mean; each counts 4 at
-    most.
+    The mean of the differences of features, each in units of the feature's deviation; each counts 4 at most.
     """
     if min(one.values, other.values) < least:
         return None
@@ -416,7 +414,7 @@ def distance(one: Profile, other: Profile, least: int = _LEAST_VALUES) -> float 
 
 
 def total(profiles: Iterable[Mapping[str, Any]]) -> dict[str, Profile]:
-    """Profiles of several stretches put together, by column."""
+    """The sum of the profiles of several stretches, by column."""
     found: dict[str, Profile] = {}
     for row in profiles:
         name, profile = row["column"], row["profile"]

@@ -1,8 +1,8 @@
-"""The order of rows when a view leaves Spark, which itself promises none.
+"""The order of exported rows, which Spark itself does not guarantee.
 
-Events and changes by (file_index, offset); transactions by the position of their begin, or of their first record where
-the begin is missing; table versions by the event that brought them, those from beside the capture first; problems first
-those of the whole capture, then by file and offset; detected settings by scope (the capture first) and setting (the
+Events and changes are ordered by (file_index, offset); transactions by the position of their begin, or of their first
+record without a begin; table versions by the event that defines them, those from outside the capture first; problems of
+the complete capture first, then by file and offset; detected settings by scope (the capture first) and setting (the
 format first).
 """
 
@@ -24,7 +24,7 @@ __all__ = ["listed", "ordered", "with_file_index"]
 
 
 def listed(capture: Any, view: str) -> list[dict[str, Any]]:
-    """The rows of ``table_versions`` or ``detected`` in order; without a Spark job where they are stored."""
+    """The rows of ``table_versions`` or ``detected`` in order; no Spark job if they are stored."""
     from cdcwb.analysis.frames import stored_rows
 
     rows = stored_rows(capture, view, model.TABLES[view].names)
@@ -53,7 +53,7 @@ def ordered(capture: Capture, view: str) -> DataFrame:
     if view in ("events", "changes"):
         return rows.orderBy("file_index", "offset").select(*columns)
     if view == "transactions":
-        first = F.regexp_extract("transaction_id", "~(.*)$", 1)  # without its begin, an id ends in its first position
+        first = F.regexp_extract("transaction_id", "~(.*)$", 1)  # at the end of the id if the begin is missing
         return rows.orderBy(F.coalesce("begin_position", first), "transaction_id").select(*columns)
     if view == "table_versions":
         event = F.col("first_event")
@@ -67,8 +67,8 @@ def ordered(capture: Capture, view: str) -> DataFrame:
 
 
 def with_file_index(capture: Capture, rows: DataFrame) -> DataFrame:
-    """``rows`` with the column file_index: the place of their ``file`` in natural name order (a2 before a10), null for
-    none."""
+    """``rows`` with the column file_index: the index of their ``file`` in natural name order (a2 before a10), null
+    without a file."""
     from pyspark.sql import functions as F
 
     known = {str(entry["file"]): int(entry["file_index"]) for entry in capture.files}

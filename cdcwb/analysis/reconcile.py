@@ -1,9 +1,8 @@
-"""Two captures of the same tables side by side: what is missing in one, what is there without reason, what differs,
-what came late.
+"""Compares two captures of the same tables: changes that are missing, extra, different or late.
 
-The changes of each row are matched in commit order (:mod:`cdcwb.analysis.alike`); those that are left alone get a
-reason (:mod:`cdcwb.analysis.reconcile_reasons`). Rolled back, undone and open changes count on neither side, nor do
-full loads. Everything runs in Spark, parted by the rows' keys; the answers are small.
+The changes of each row are matched in commit order (:mod:`cdcwb.analysis.alike`). Changes without a partner get a
+reason (:mod:`cdcwb.analysis.reconcile_reasons`). Changes that are rolled back, undone or open, and full loads, are
+excluded on both sides. All work is done in Spark, partitioned by key; results are small.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ __all__ = [
 
 
 INFER: Final = "let it be inferred from at least 20 inserted rows with --infer-keys (in Python infer_keys=True)"
-"""What to do where no key is named."""
+"""Advice for tables without a known key."""
 
 
 def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
-    """What is wrong with the names in ``rules``, given what two captures have: a sentence each."""
+    """Names in ``rules`` that neither of two captures has: a sentence each."""
     wrong = []
     columns = [_column_names(side) for side in (source, target)]
     for side, names, tables, title in (
@@ -80,7 +79,7 @@ def check_names(rules: Rules, source: Mapping[str, Known], target: Mapping[str, 
 
 
 def _column_names(tables: Mapping[str, Known]) -> dict[str, None]:
-    """The columns of all tables, each alone and behind its table's name."""
+    """The columns of all tables, each with and without the name of its table."""
     plain = [name for one in tables.values() for name in one.columns]
     return dict.fromkeys([*plain, *(f"{one.table}.{name}" for one in tables.values() for name in one.columns)])
 
@@ -92,7 +91,7 @@ def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | 
 
 
 def told(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
-    """What cannot be compared, a sentence each: tables and columns that one side has alone, keys that are unlike."""
+    """What cannot be compared, a sentence each: tables and columns that only one side has, and keys that differ."""
     notes = []
     for name, one in source.items():
         other = target.get(rules.table(name))
@@ -127,8 +126,8 @@ def told(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known])
 def borrowed(
     rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]
 ) -> tuple[tuple[dict[str, Known], dict[str, Known]], tuple[dict[str, KeyedBy], dict[str, KeyedBy]], list[str]]:
-    """A table that has no key on one side takes the other's, if there is one: both sides as they are then, the keys
-    that were taken, and a sentence about each."""
+    """Gives a table without a key on one side the key of the other side. Returns both sides, the keys that were
+    transferred, and a sentence about each."""
     sides, keys, notes = (dict(source), dict(target)), (dict[str, KeyedBy](), dict[str, KeyedBy]()), list[str]()
     for name, one in source.items():
         other = target.get(rules.table(name))
@@ -151,10 +150,10 @@ def borrowed(
     return sides, keys, notes
 
 
-# --- reconciled -------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 KINDS: Final = ("same", "missing", "extra", "different")
-"""What becomes of a change; besides, it may be late."""
+"""The outcomes of a comparison; a change may also be late."""
 
 STEPS: Final = (
     *(step * 10**power for power in (3, 4, 5) for step in (1, 2, 5)),
@@ -163,9 +162,9 @@ STEPS: Final = (
         for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
     ),
 )
-"""Where the spans of delays begin, in microseconds, behind those of delays below 0, of 0 and from 1 on."""
+"""The lower edges of the delay bins in microseconds; the first bins are for delays below 0, of 0 and from 1."""
 
-_SPANS: Final = 120  # of time
+_SPANS: Final = 120  # bins of time
 TIME: Final = pa.timestamp("us", tz="UTC")
 PLACE: Final = [("file", pa.string()), ("offset", pa.int64()), ("position", pa.string()), ("at", TIME)]
 _CHANGED: Final = pa.struct(
@@ -180,23 +179,22 @@ DIFFERENCES: Final = pa.schema(
         ("table", pa.string()),  # by the source's name
         ("key", pa.string()),  # c=v, c=v
         ("operation", pa.string()),
-        ("source", pa.struct(PLACE)),  # null where it is extra
-        ("target", pa.struct(PLACE)),  # null where it is missing
-        ("delay_us", pa.int64()),  # the target's time less the source's; null where one is not known
+        ("source", pa.struct(PLACE)),  # null if extra
+        ("target", pa.struct(PLACE)),  # null if missing
+        ("delay_us", pa.int64()),  # target's time minus source's time; null if one is unknown
         ("late", pa.bool_()),
-        ("columns", pa.list_(_COLUMN)),  # those that differ, only
-        ("changed", pa.list_(_CHANGED)),  # what a missing or extra change did: its columns with old and new values
+        ("columns", pa.list_(_COLUMN)),  # only those that differ
+        ("changed", pa.list_(_CHANGED)),  # what a missing or extra change did: columns with old and new values
     ]
 )
-"""One row for each change of the source or the target. ``at`` is the time of the commit, or the change's own where the
-commit's is not known."""
+"""One row for each change of the source or the target. ``at`` is the time of the commit, else that of the change."""
 
 
 @dataclass(frozen=True)
 class Reconciled:
-    """What was found. ``pairs`` is a DataFrame of :data:`DIFFERENCES`, which every question reads again unless it is
-    :meth:`kept`. ``without_key``: changes of either side that have no key and were compared with none, by table.
-    ``inferred``: the keys that were inferred. ``notes``: sentences about what could not be compared. ``first`` and
+    """The result of a comparison. ``pairs`` is a DataFrame of :data:`DIFFERENCES`; it is computed again for every
+    method unless it is :meth:`kept`. ``without_key``: changes of either side without a key, which were not compared, by
+    table. ``inferred``: the inferred keys. ``notes``: sentences about what could not be compared. ``first`` and
     ``last``: the times of both captures."""
 
     pairs: DataFrame
@@ -207,32 +205,31 @@ class Reconciled:
     inferred: tuple[InferredKey, ...] = ()
 
     def kept(self, place: str | Path) -> Reconciled:
-        """The same, matched once: written to ``place``, a folder that is made, as Parquet."""
+        """The same result with ``pairs`` written as Parquet to ``place``, a folder that is created."""
         self.pairs.write.mode("overwrite").parquet(str(place))
         spark = self.pairs.sparkSession
         return replace(self, pairs=spark.read.schema(from_arrow_schema(DIFFERENCES)).parquet(str(place)))
 
     @property
     def width_us(self) -> int:
-        """How long a span of :meth:`over_time` is, in microseconds."""
+        """The width of a time bin of :meth:`over_time`, in microseconds."""
         return self._spans[1]
 
     @cached_property
     def _spans(self) -> tuple[int, int]:
-        """Where the spans of time begin, and how long they are, in microseconds."""
+        """The start of the first time bin, and the width of a bin, in microseconds."""
         return (0, 1) if self.axis is None else self.axis.bins(_SPANS)
 
     @cached_property
     def axis(self) -> TimeAxis | None:
-        """What an axis shows of the times of both captures; None where there are none."""
+        """The time axis of both captures; None without times."""
         if self.first is None or self.last is None:
             return None
         return time_axis(self.pairs, F.coalesce("source.at", "target.at"), first=self.first, last=self.last)
 
     @cached_property
     def _groups(self) -> list[dict[str, Any]]:
-        """How many changes of each kind, reason, table, span of delay and span of time there are: one query for five
-        answers."""
+        """The number of changes by outcome, reason, table, delay bin and time bin: one query for five results."""
         at = F.coalesce("source.at", "target.at")
         since, width = self._spans
         span = F.floor((F.unix_micros(at) - F.lit(since)) / width).cast("long")
@@ -245,8 +242,8 @@ class Reconciled:
         return [row.asDict() for row in rows.collect()]
 
     def counts(self) -> dict[str, int]:
-        """How many changes are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are the same or
-        different as well)."""
+        """The number of changes that are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are also
+        the same or different)."""
         found = dict.fromkeys((*KINDS, "late"), 0)
         for group in self._groups:
             found[group["what"]] += group["n"]
@@ -254,8 +251,8 @@ class Reconciled:
         return found
 
     def by_reason(self, what: str) -> dict[str, int]:
-        """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.reconcile_reasons.Reason`), and how many for
-        each reason, most first."""
+        """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.reconcile_reasons.Reason`), with the number
+        of changes for each reason, most first."""
         found: dict[str, int] = {}
         for group in self._groups:
             if group["what"] == what and group["reason"] is not None:
@@ -264,12 +261,12 @@ class Reconciled:
 
     @property
     def unlike(self) -> int:
-        """How many changes are not the same, or late."""
+        """The number of changes that are not the same, or late."""
         return sum(group["n"] for group in self._groups if group["what"] != "same" or group["late"])
 
     def by_table(self) -> list[dict[str, Any]]:
-        """``table``, ``same``, ``missing``, ``extra``, ``different``, ``late``, ``slowest_us`` (null: no delay is
-        known), in name order."""
+        """``table``, ``same``, ``missing``, ``extra``, ``different``, ``late``, ``slowest_us`` (null if no delay is
+        known), by name."""
         tables: dict[str, dict[str, Any]] = {}
         for group in self._groups:
             nothing = {"table": group["table"]} | dict.fromkeys((*KINDS, "late"), 0) | {"slowest_us": None}
@@ -281,9 +278,8 @@ class Reconciled:
         return [tables[name] for name in sorted(tables)]
 
     def delays(self) -> list[dict[str, Any]]:
-        """How long matched changes took: ``from_us`` (None: the target's time is before the source's), ``to_us``
-        (excluded; None: no end), ``changes`` and ``late`` of them, shortest first, without spans that hold none at
-        either end."""
+        """Delays of matched changes: ``from_us`` (None: the target's time is before the source's), ``to_us`` (excluded;
+        None: no limit), ``changes`` and ``late`` ones, shortest first, without empty bins at either end."""
         edges = [0, 1, *STEPS]
         numbers = [[0, 0] for _ in range(len(edges) + 1)]
         for group in self._groups:
@@ -299,9 +295,9 @@ class Reconciled:
         return rows[used[0] : used[-1] + 1] if used else []
 
     def over_time(self) -> list[dict[str, Any]]:
-        """When what is not the same was committed (in the source, where it has the change): ``began_at`` (of a span of
-        :attr:`width_us`), ``missing``, ``extra``, ``different``, ``late``, for spans that hold any. A late change that
-        differs as well counts as late."""
+        """Differences by commit time (in the source, if it has the change): ``began_at`` (of a bin of
+        :attr:`width_us`), ``missing``, ``extra``, ``different``, ``late``, for bins with differences. A change that is
+        late and different counts as late."""
         if self.first is None:
             return []
         spans: dict[int, dict[str, int]] = {}
@@ -314,8 +310,8 @@ class Reconciled:
         return [{"began_at": time_of(since + number * width)} | one for number, one in sorted(spans.items())]
 
     def by_column(self) -> pd.DataFrame:
-        """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the
-        table that have images), ``rate``; only columns in which something differs, highest rate first."""
+        """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the table
+        that have images), ``rate``; only columns with differences, highest rate first."""
         matched = self.pairs.filter("source IS NOT NULL AND target IS NOT NULL")
         totals = matched.groupBy("table").agg(F.count_if(F.col("operation") != "DELETE").alias("compared"))
         rows = (
@@ -329,14 +325,14 @@ class Reconciled:
         return small(wanted.orderBy(F.desc("rate"), "table", "column"))
 
     def differences(self, limit: int = 200) -> pd.DataFrame:
-        """What is not the same or came late, in the order of the source's log; extra ones behind."""
+        """Changes that are not the same or late, in the order of the source's log; extra changes last."""
         rows = self.pairs.filter((F.col("what") != "same") | F.col("late"))
         order = (F.asc_nulls_last("source.position"), "target.position", "table", "key")
         return small(rows.orderBy(*order).limit(limit))
 
 
 def _delay_span(name: str) -> Column:
-    """The number of the span that a delay lies in, from 0: how many of the edges it reaches."""
+    """The number of the delay bin of a delay, from 0."""
     number = F.lit(0)
     for edge in (0, 1, *STEPS):
         number = number + F.when(F.col(name) >= edge, 1).otherwise(0)
@@ -345,7 +341,7 @@ def _delay_span(name: str) -> Column:
 
 # --- reconcile --------------------------------------------------------------------------------------------------------
 
-_BUCKET: Final = 20_000  # changes that one task matches at a time, about
+_BUCKET: Final = 20_000  # approximate number of changes that one task matches at a time
 _ROWS: Final = pa.schema(
     [
         *(("side", pa.int8()), ("table", pa.string()), ("key", pa.string()), ("shown", pa.string())),
@@ -359,7 +355,7 @@ _COUNTED: Final = (str(Operation.INSERT), str(Operation.UPDATE), str(Operation.D
 
 
 class Side(Protocol):
-    """One of two captures that are compared."""
+    """One of two compared captures."""
 
     @property
     def changes(self) -> DataFrame: ...
@@ -374,14 +370,14 @@ def reconcile(
     known: tuple[Mapping[str, Known], Mapping[str, Known]] | None = None,
     infer_keys: bool = False,
 ) -> Reconciled:
-    """Compares the changes of two captures, each with the keys that it has; a key's values may be written differently.
+    """Compares the changes of two captures by the keys of each; key values may be written differently.
 
-    ``infer_keys``: a table without a key on either side is compared by an inferred one
-    (:func:`cdcwb.spark.known.infer_keys`), and the notes say by which; else its changes are compared with none.
+    ``infer_keys``: a table without a key on both sides is compared by an inferred one
+    (:func:`cdcwb.spark.known.infer_keys`), which the notes name; otherwise its changes are not compared.
 
-    Tables that only one side has count as missing or extra, unless neither side has a table of the other: then the
-    names have to be mapped, and OptionError says which there are. So it does for names in ``rules`` that neither
-    capture has. ``known``: what :func:`counted_tables` says of each, where it was asked already.
+    Tables that only one side has count as missing or extra. If no table is on both sides, the names have to be mapped,
+    and OptionError lists them. OptionError is also raised for names in ``rules`` that neither capture has. ``known``:
+    the results of :func:`counted_tables` for both sides, if already computed.
     """
     rules = rules or Rules()
     sides = known or (counted_tables(source), counted_tables(target))
@@ -418,8 +414,8 @@ def reconcile(
 def _inferred(
     captures: tuple[Side, Side], sides: tuple[Mapping[str, Known], Mapping[str, Known]], rules: Rules
 ) -> tuple[dict[str, InferredKey], dict[str, InferredKey]]:
-    """The inferred keys of tables that have none on either side: those of the source, and those of the target for
-    tables without one there."""
+    """The inferred keys of tables without a key on both sides: those of the source, and those of the target for tables
+    without one there."""
     source, target = sides
     keyless = without_key(target)
     mine = [name for name in without_key(source) if rules.table(name) not in target or rules.table(name) in keyless]
@@ -430,7 +426,7 @@ def _inferred(
 
 
 def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) -> dict[str, Known]:
-    """Tables as they are with inferred keys."""
+    """The tables with inferred keys."""
     return {
         name: replace(one, keyed=one.changes, keys=((inferred[name].column,),)) if name in inferred else one
         for name, one in tables.items()
@@ -438,7 +434,7 @@ def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) 
 
 
 def _capture(tables: Side) -> Any:
-    """The capture that tables are the changes of."""
+    """The capture of the changes in a table."""
     return getattr(tables, "capture", tables)
 
 
@@ -447,7 +443,7 @@ def _counted(capture: Side) -> DataFrame:
 
 
 def counted_tables(capture: Side) -> dict[str, Known]:
-    """The tables of a capture as far as they are reconciled."""
+    """The tables of a capture that can be reconciled."""
     return known_tables(_counted(capture))
 
 
@@ -470,7 +466,7 @@ def _without_key(tables: Mapping[str, Known], side: str) -> list[dict[str, Any]]
 
 
 def _rows(capture: Side, side: int, rules: Rules, back: Mapping[str, str], keys: Mapping[str, KeyedBy]) -> DataFrame:
-    """The changes of one side with their keys in one form; tables by the source's names."""
+    """The changes of one side with keys in canonical form; tables have the source's names."""
     image = F.when(F.col("operation") != str(Operation.DELETE), F.col("after"))
     update = F.col("operation") == str(Operation.UPDATE)
     was = F.map_filter("before", lambda name, _: F.array_contains("changed_columns", name))
@@ -511,7 +507,7 @@ def _with_keys(batch: pa.RecordBatch, side: int, rules: Rules, back: Mapping[str
 
 
 def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> tuple[str, str]:
-    """A key as text that both sides share, and as a person reads it."""
+    """A key in canonical form for both sides, and in readable form."""
     names = {rules.column(table, name): name for name in key} if side == 0 else {name: name for name in key}
     mapped = [name.removeprefix(f"{table}.") for name in rules.columns]
     theirs = {rules.column(table, name): name for name in (*key, *mapped)} if side else {}

@@ -1,5 +1,5 @@
-"""Why a change is in one of two captures only: the reason of each missing or extra change, from the other changes of
-its row and from the times of both captures. Nothing here asks Spark: it runs in its workers, row by row of a table."""
+"""The reasons why a change is in only one of two captures, from the other changes of its row and the times of both
+captures. This module does not use Spark directly; Spark's workers run it for the rows of a table."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = [
     "tally_words",
 ]
 
-_MOST: Final = 1_000  # unreadable stretches
-_BYTES: Final = 65_536  # of each that are searched for a key
+_MOST: Final = 1_000  # unparsed byte ranges
+_BYTES: Final = 65_536  # bytes of each that are searched for a key
 _MOST_TRANSACTIONS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Unreadable bytes of a capture: the ``tables`` of the changes in their file, the times of the change that precedes
-    and of the one that follows them there, in microseconds (None: there is none), and the bytes."""
+    """A range of unparsed bytes of a capture: the ``tables`` of the changes in its file, the times of the preceding and
+    the following change there, in microseconds (None: there is none), and the bytes."""
 
     tables: frozenset[str]
     after: int | None
@@ -44,8 +44,8 @@ class Unreadable:
     raw: bytes
 
     def may_hold(self, table: str, time: int | None, key: Sequence[str | None]) -> bool:
-        """Whether they lie where a change belongs: in a file with changes of its table, between two changes by time.
-        Where no change precedes or none follows, the values of its key have to be among the bytes as well."""
+        """Whether the range may contain a change: it is in a file with changes of the table, between two changes by
+        time. Without a preceding or following change, the values of the key have to be among the bytes as well."""
         if table not in self.tables or time is None:
             return False
         if not (self.after is None or self.after <= time) or not (self.before is None or time <= self.before):
@@ -55,7 +55,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The unreadable bytes of a capture, and the ids of the transactions of which events are missing."""
+    """The unparsed byte ranges of a capture, and the ids of the transactions with missing events."""
 
     unreadable: tuple[Unreadable, ...] = ()
     transactions: frozenset[str] = frozenset()
@@ -65,14 +65,14 @@ NOTHING: Final = Losses()
 
 
 def _has_all(raw: bytes, key: Sequence[str | None]) -> bool:
-    """Whether each value of a key is among bytes as a word of its own."""
+    """Whether each value of a key is in the bytes as a separate word."""
     words = [re.escape((value or "").encode()) for value in key]
     return bool(words) and all(word and re.search(rb"(?<![0-9A-Za-z])%b(?![0-9A-Za-z])" % word, raw) for word in words)
 
 
 def losses_of(capture: Any, names: Mapping[str, str] | None = None) -> Losses:
-    """What a capture is known to lack; nothing of tables that are no capture. ``names``: tables by the names that they
-    have in it, where they are called otherwise."""
+    """The known losses of a capture; empty for tables that are not a capture. ``names`` maps the names of tables that
+    differ."""
     from pyspark.sql import functions as F
 
     if not all(hasattr(capture, name) for name in ("headers", "events", "transactions")):
@@ -119,13 +119,13 @@ def _unreadable(capture: Any, names: Mapping[str, str]) -> list[Unreadable]:
 
 
 Span = tuple[int | None, int | None]
-"""The first and the last time of a capture, in microseconds (None: not known)."""
+"""The first and the last time of a capture, in microseconds (None: unknown)."""
 
-_MOST_PAIRS: Final = 250_000  # of changes of one row that are put side by side
+_MOST_PAIRS: Final = 250_000  # pairs of changes of one row that are compared
 
 
 class Reason(StrEnum):
-    """Why a change is missing or extra. The first that applies counts."""
+    """Why a change is missing or extra. The first reason that applies is used."""
 
     NO_OP_UPDATE = "no_op_update"
     DUPLICATE = "duplicate"
@@ -151,7 +151,7 @@ ABOUT: Final[dict[Reason, str]] = {
     Reason.BEFORE_START: "earlier than the first change of the other capture",
     Reason.UNEXPLAINED: "nothing in the two captures shows why",
 }
-"""What each reason means, in words."""
+"""The meaning of each reason."""
 
 _WORDS: Final[dict[str, tuple[str, str | None]]] = {
     Reason.NO_OP_UPDATE: ("no-op update", None),
@@ -163,7 +163,7 @@ _OTHER: Final = {"missing": "target", "extra": "source"}
 
 
 def reason_words(reason: str, what: str) -> str:
-    """A reason in words; ``what`` is ``missing`` or ``extra``."""
+    """A readable reason; ``what`` is ``missing`` or ``extra``."""
     if reason == Reason.UNREADABLE:
         return f"unreadable in the {_OTHER[what]}"
     ends = {Reason.AFTER_END: "after the end", Reason.BEFORE_START: "before the start"}
@@ -173,7 +173,7 @@ def reason_words(reason: str, what: str) -> str:
 
 
 def tally_words(counts: Mapping[str, int], what: str) -> str:
-    """``7 no-op updates, 1 duplicate``: how many changes are missing or extra for which reason, most first."""
+    """``7 no-op updates, 1 duplicate``: the number of missing or extra changes for each reason, most first."""
     return ", ".join(
         plural(number, *_WORDS[name]) if name in _WORDS else f"{count(number)} {reason_words(name, what)}"
         for name, number in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
@@ -181,8 +181,8 @@ def tally_words(counts: Mapping[str, int], what: str) -> str:
 
 
 def changed_columns(change: Change) -> list[dict[str, Any]]:
-    """The columns that a change sets: ``column``, ``old``, ``new``, ``old_known`` (false: it was not captured). Of an
-    update those that it changes, where that is known; of a delete none."""
+    """The columns that a change sets: ``column``, ``old``, ``new``, ``old_known`` (false: not captured). For an update
+    the columns that it changes, if known; for a delete none."""
     if change.operation == Operation.DELETE:
         return []
     names = change.place.get("changed")
@@ -202,14 +202,14 @@ def reasons(
 ) -> list[Reason | None]:
     """The reason of each of the changes of one row that :func:`cdcwb.analysis.alike.match` left alone, None for pairs.
 
-    - no-op update: it changes nothing, by its list of changed columns, else by the values of the row before it;
-    - duplicate: the same capture has the same change of the row twice: at the same position, or the row was already as
-      the second one leaves it, or is not as the second one finds it;
-    - late, out of order: the other capture has the same change, behind or before others of the row; late where it comes
-      later than ``rules.late_after``;
+    - no-op update: it changes nothing, according to its list of changed columns, else to the values of the row before;
+    - duplicate: the same capture has an equal change of the row: at the same position, or the row already had the
+      values after it, or did not have the values before it;
+    - late, out of order: the other capture has the same change, at another position among those of the row; late if
+      it is later than ``rules.late_after``;
     - different value: the other capture has a change of the row with the same operation at the same position or time;
     - unreadable: the other capture has unreadable bytes where the change belongs (``losses``: of source and target);
-    - transaction gap: the other capture has the transaction of the change, and says that events of it are missing;
+    - transaction gap: the other capture has the transaction of the change, and events of it are missing;
     - after the end, before the start: of all changes in the other capture, by time (``spans``: of source and target).
     """
     found: list[Reason | None] = [None] * len(pairs)
@@ -242,8 +242,8 @@ def _side(pair: Matched, side: int) -> Change | None:
 
 
 class _Step(NamedTuple):
-    """A change of a row in one capture: the number of its pair, whether it changes nothing (its reason then), and the
-    earlier step of which it is a duplicate."""
+    """A change of a row in one capture: the number of its pair, the reason if it changes nothing, and the earlier step
+    of which it is a duplicate."""
 
     number: int
     idle: Reason | None
@@ -251,10 +251,10 @@ class _Step(NamedTuple):
 
 
 def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
-    """The changes of a row in one capture, in its order."""
+    """The steps of the changes of a row in one capture, in order."""
     steps: list[_Step] = []
     earlier: dict[str, int] = {}
-    row: Mapping[str, str | None] | None = {}  # what is known of it; None: it is gone
+    row: Mapping[str, str | None] | None = {}  # known values of the row; None: it does not exist
     for at, (number, change) in enumerate(changes):
         image, was = change.image, _was(change)
         content = json.dumps([change.operation, image, was], sort_keys=True)
@@ -274,7 +274,7 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
         before = steps[-1].repeats if steps else None
         repeats = None
         if before is not None and twin is not None and twin == before + 1:
-            repeats = twin  # the next one of a part of the log that was read again
+            repeats = twin  # the next change of a repeated part of the log
         elif twin is not None and _is_again(change, changes[twin][1], again):
             repeats = twin
         is_idle = is_idle and (repeats is None or change.place.get("changed") is not None)
@@ -284,8 +284,8 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
 
 
 def _is_again(change: Change, twin: Change, again: bool | None) -> bool:
-    """Whether a change is an earlier one of the same content, once more. ``again``: whether the row was already as it
-    leaves it, or is not as it finds it (None: not known)."""
+    """Whether a change repeats an earlier one with the same content. ``again``: whether the row already had the values
+    after the change, or did not have those before it (None: unknown)."""
     position = change.place.get("position")
     if position is not None and position == twin.place.get("position"):
         return True
@@ -300,7 +300,7 @@ def _of_other(
     table: str,
     rules: Rules,
 ) -> None:
-    """Put the reasons into ``found`` that changes of the other capture give."""
+    """Adds the reasons to ``found`` that follow from changes of the other capture."""
     for equal in (True, False):
         for n in sources:
             for m in targets:
@@ -341,6 +341,6 @@ def _by_time(time: int | None, other: Span) -> Reason:
 
 
 def _was(change: Change) -> dict[str, str | None] | None:
-    """The old values of the columns that an update changed, as far as they were captured; None: none was."""
+    """The old values of the columns that an update changed, as far as captured; None without any."""
     text = change.place.get("was")
     return json.loads(text) if text else None

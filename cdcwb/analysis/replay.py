@@ -1,5 +1,5 @@
-"""What the page on replay and reconciliation asks, in few questions to Spark: the rows of a table at some place of the
-log, the life of one of them, and two captures side by side."""
+"""The content of the page on replay and reconciliation, with few queries: the rows of a table at a position of the log,
+the history of one row, and the comparison of two captures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Names = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The changes of one of several captures that are looked at together, under their own names."""
+    """The changes of one of several captures that are shown together, under its own names."""
 
     changes: DataFrame
     spark: SparkSession
@@ -76,10 +76,10 @@ class _Side:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a page was asked for, understood. ``table``: None where there is none. ``key``: empty where none was named.
-    ``changes`` have the key that was concluded, if so. ``sides`` and ``sides_known``: source and target, empty where
-    there is one capture. ``notes``: what a reader has to know about the answer. ``infer_keys``: two captures are
-    compared by inferred keys where neither has a key."""
+    """The validated parameters of the page. ``table``: None without tables. ``key``: empty if not given. ``changes``
+    have the inferred key, if one was inferred. ``sides`` and ``sides_known``: source and target, empty for a single
+    capture. ``notes``: remarks on the results. ``infer_keys``: two captures are compared by inferred keys if neither
+    has a key."""
 
     capture: Any
     changes: DataFrame
@@ -96,22 +96,22 @@ class Asked:
 
     @property
     def until(self) -> str:
-        """Up to where the log is read, in words for a sentence."""
+        """The limit of replay, for a sentence."""
         parts = [f"position {self.position}"] if self.position else []
         parts += [self.time.isoformat()] if self.time else []
         return f"after all commits up to {' and '.join(parts)}" if parts else "at the end of the capture"
 
     @property
     def late_after(self) -> str:
-        """How long a change may take, in words; empty where that is not limited."""
+        """The limit of delays in words; empty without a limit."""
         limit = self.rules.late_after
         return "" if limit is None else duration(limit // timedelta(microseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A table at some place of the log: how many ``rows``, how many of them ``partial``, the first of them by key
-    (``shown``) and their ``columns`` (name in ``shown`` -> heading)."""
+    """A table at a position of the log: the number of ``rows``, of ``partial`` ones, the first rows by key (``shown``)
+    and their ``columns`` (name in ``shown`` -> heading)."""
 
     rows: int
     partial: int
@@ -121,8 +121,8 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One row: its ``key``, how many ``changes`` it has, and the first of them (:func:`cdcwb.analysis.replay.lives`).
-    ``chosen``: it was not named, and is the row with the most changes."""
+    """The history of one row: its ``key``, the number of its ``changes``, and the first of them
+    (:func:`cdcwb.analysis.replay.lives`). ``chosen``: no key was given, so this is the row with most changes."""
 
     key: dict[str, str | None]
     changes: int
@@ -140,8 +140,8 @@ def ask(
     rules: str,
     infer_keys: bool = False,
 ) -> Asked:
-    """The parameters of the page understood. ``capture`` is what is looked at, ``captures`` the single ones by name:
-    the first is the source, the second the target.
+    """Validates the parameters of the page. ``capture`` is the capture that is shown, ``captures`` the single ones by
+    name: the first is the source, the second the target.
 
     Raises OptionError that names everything that is wrong.
     """
@@ -151,7 +151,7 @@ def ask(
         for name, text in texts.items()
         if not isinstance(text, str)
     ]
-    if wrong:  # papermill's -p makes a number of what looks like one, and zeros of a position get lost
+    if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
         raise OptionError("; ".join(wrong))
     understood = _tried(lambda: read_rules(rules), wrong) or Rules()
     moment = _time(time, wrong)
@@ -212,7 +212,7 @@ def _key(text: str, wrong: list[str]) -> dict[str, str | None]:
 
 
 def _table(known: dict[str, Known], table: str, wrong: list[str]) -> Known | None:
-    """The table that was named; else the one with the most changes that have a key, else with the most changes."""
+    """The given table; else the one with most changes that have a key, else with most changes."""
     if table:
         found: Known | None = _tried(lambda: find_table(known, table), wrong)
         return found
@@ -221,7 +221,7 @@ def _table(known: dict[str, Known], table: str, wrong: list[str]) -> Known | Non
 
 
 def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataFrame, Known]:
-    """The changes of a table without a key told apart by the column that looks like one, and a note that says so."""
+    """The changes of a table without a key, identified by an inferred key column, and a note about it."""
     if table.keyed:
         return changes, table
     found = infer_keys(changes, [table.table]).get(table.table)
@@ -237,7 +237,7 @@ def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataF
 
 
 def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
-    """The changes of one capture among those that are looked at together, under the names it gives them itself."""
+    """The changes of one capture of several, under its own names."""
     name = list(captures)[number]
     first = sum(len(one.files) for one in list(captures.values())[:number])
     files = len(captures[name].files)
@@ -248,7 +248,7 @@ def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
 
 
 def replayed(asked: Asked) -> Replayed:
-    """The table as it stood then; its first rows by key."""
+    """The table at the limit of replay; its first rows by key."""
     assert asked.table is not None
     versions = asked.capture.table_versions
     counted = Observation()
@@ -269,13 +269,13 @@ def replayed(asked: Asked) -> Replayed:
 
 
 def _sortable(value: Column) -> Column:
-    """Numbers by their value, before texts."""
+    """Sort key: numbers by value, before texts."""
     number = value.try_cast("decimal(38,10)")
     return F.struct(number.isNull().alias("text"), number.alias("number"), value.alias("value"))
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], versions: DataFrame, table: Known) -> list[str]:
-    """The columns of the newest versions that rows are of, in their order; then others that rows have."""
+    """The columns of the newest versions of the rows, in their order; then other columns of the rows."""
     names = {row["table_version"] for row in rows}
     known = versions.filter(table_label() == table.table).select("table_version", "columns.name").collect()
     ordered = [
@@ -296,8 +296,8 @@ def _shown(row: Mapping[str, Any], names: Names) -> dict[str, Any]:
 
 
 def grown(asked: Asked) -> list[tuple[datetime | None, int]]:
-    """How many rows the table had when (:func:`cdcwb.spark.replay.growth`), in up to 300 steps; empty where no change
-    bears a time."""
+    """The number of rows of the table over time (:func:`cdcwb.spark.replay.growth`), in up to 300 steps; empty if no
+    change has a time."""
     table = asked.table
     assert table is not None
     if table.first is None or table.last is None:
@@ -308,7 +308,7 @@ def grown(asked: Asked) -> list[tuple[datetime | None, int]]:
 
 
 def row_life(asked: Asked) -> Life | None:
-    """The life of the row that was named, or of the one with the most changes; None where rows have no key."""
+    """The history of the given row, or of the one with most changes; None if rows have no key."""
     assert asked.table is not None
     key, chosen = asked.key, not asked.key
     if chosen:
@@ -331,8 +331,8 @@ def _busiest(changes: DataFrame, table: Known) -> dict[str, str | None] | None:
 
 
 def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
-    """Source and target side by side, matched once: kept in ``folder``, or in a temporary one that goes with the
-    answer (on a cluster without a folder: matched for each question). None where there is no target."""
+    """Compares source and target. The pairs are stored in ``folder``, or in a temporary folder that is deleted with the
+    result (on a cluster without a folder they are computed for each question). None without a target."""
     if not asked.sides:
         return None
     source, target = asked.sides
@@ -348,8 +348,8 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
 
 
 def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Differences for a table on a page: the columns that differ, or that a missing or extra change set, and the places
-    in both captures, as text and as file and offset."""
+    """Differences for a table on a page: the columns that differ, or that a missing or extra change sets, and the
+    locations in both captures, as text and as file and offset."""
     rows = []
     for row in differences:
         unlike = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"]]
@@ -371,7 +371,7 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
 
 
 def _changed(operation: str | None, one: Mapping[str, Any]) -> str:
-    """What a missing or extra change did to a column; its old value where it was captured."""
+    """The effect of a missing or extra change on a column; with the old value if it was captured."""
     if operation == Operation.UPDATE and one["old_known"]:
         return f"{one['column']}: from {value_text(one['old'])} to {value_text(one['new'])}"
     return f"{one['column']} = {value_text(one['new'])}"
@@ -394,7 +394,7 @@ def life_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The columns that each change of a row shows, one by one, with the ``old`` and the ``new`` value."""
+    """The columns of each change of a row, one by one, with the ``old`` and the ``new`` value."""
     return [
         {
             **{name: change[name] for name in ("at", "operation", "transaction_id", "position")},
@@ -428,7 +428,7 @@ def state_rows(changes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any
 
 
 def life_facts(life: Life | None) -> dict[str, Any]:
-    """What a script reads of the life of a row."""
+    """Facts about the history of a row for scripts."""
     return {
         "history_key": None if life is None else key_text(life.key),
         "history_changes": None if life is None else life.changes,
@@ -436,8 +436,8 @@ def life_facts(life: Life | None) -> dict[str, Any]:
 
 
 def ends_facts(life: Life | None) -> dict[str, Any]:
-    """Operation and time of the first and the last change of a row that was not taken back, and how many were; null
-    where they are not among the changes that are shown."""
+    """Operation and time of the first and the last change of a row that was not undone, and the number of undone ones;
+    null if they are not among the changes that are shown."""
     shown = [] if life is None else life.shown
     kept = [change for change in shown if not change["taken_back"]]
     ends: list[Any] = [[change["operation"], _iso(change["at"])] for change in (*kept[:1], *kept[-1:])] or [None, None]
@@ -460,7 +460,7 @@ def _place(place: Mapping[str, Any] | None) -> str | None:
     return f"{file}, {count(place['offset'])}" + (f", {place['position']}" if place["position"] else "")
 
 
-# --- row life ---------------------------------------------------------------------------------------------------------
+# --- row history ------------------------------------------------------------------------------------------------------
 
 NOT_CAPTURED: Final = "not captured"
 _WORDS: Final[dict[str, str]] = {
@@ -478,13 +478,13 @@ _PLAIN: Final = (
 
 
 def lives(changes: DataFrame, files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What :func:`cdcwb.spark.history.history` found, collected: a record for each change.
+    """The collected rows of :func:`cdcwb.spark.history.history`: a record for each change.
 
-    ``table``, ``operation``, ``outcome`` (null: the source tells none), ``position``, ``commit_position``,
+    ``table``, ``operation``, ``outcome`` (null if the source does not give it), ``position``, ``commit_position``,
     ``transaction_id``, ``user``, ``change_mask``, ``column_mask``, ``table_version``, ``changed_at``, ``committed_at``,
     ``at`` (the best of the two), ``taken_back``, ``differences`` (``column``, ``old``, ``new``, ``old_known``,
-    ``told``: in words), ``image`` (the values of the row that the change shows, None where it deleted the row) and
-    ``places`` (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
+    ``told``: in words), ``image`` (the values of the row in the change, None if it deleted the row) and ``places``
+    (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
     """
     names = {int(one["file_index"]): str(one["file"]) for one in files}
     return [_life(row, names) for row in changes.toArrow().to_pylist()]
@@ -516,8 +516,8 @@ def _life(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
 
 
 def states(changes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
-    """The changes of a row (:func:`lives`) that were not taken back, each with the values of the row after it: those
-    that the changes up to it show; None where the row was deleted."""
+    """The changes of a row (:func:`lives`) that were not undone, each with the values of the row after it, as far as
+    the changes up to it give them; None if the row was deleted."""
     row: dict[str, str | None] | None = None
     for change in changes:
         if not change["taken_back"]:
@@ -531,14 +531,14 @@ def _utc(time: datetime) -> datetime:
 
 
 def outcome_words(outcome: str | None) -> str:
-    """What became of a change, in words."""
+    """The outcome of a change in words."""
     if outcome is None:
         return "outcome not known"
     return _WORDS.get(outcome, outcome)
 
 
 def told(operation: str | None, difference: Mapping[str, Any]) -> str:
-    """What happened to a column: ``old -> new`` of an update, the value of a row that came or went."""
+    """The effect of a change on a column: ``old -> new`` for an update, the value for an insert or delete."""
     old = value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
     if operation == Operation.DELETE:
         return old
@@ -548,7 +548,7 @@ def told(operation: str | None, difference: Mapping[str, Any]) -> str:
 
 
 def value_text(value: str | None) -> str:
-    """A value as it is; NULL without quotes, a text that could be taken for something else in quotes."""
+    """A value as text; NULL without quotes, ambiguous texts in quotes."""
     if value is None:
         return "NULL"
     return f"'{value}'" if value in ("", "NULL", NOT_CAPTURED) or value != value.strip() else value
@@ -562,7 +562,7 @@ def key_text(key: Mapping[str, str | None]) -> str:
 def parse_key(text: str) -> dict[str, str | None]:
     """A key from a JSON object, or from ``id=42,other=x``.
 
-    Raises ValueError, with a sentence, for what is neither.
+    Raises ValueError, with a sentence, for other texts.
     """
     import json
 

@@ -1,7 +1,7 @@
-"""What a capture is and whether it is healthy: counted by Spark in a handful of jobs, or in this process where it is
-small, and told in a page.
+"""The summary of a capture: contents and health. Spark counts in a few jobs; a small capture is counted in this
+process.
 
-:func:`summarize` gives flat facts for programs (JSON has all its types), :func:`summary_lines` the same for people.
+:func:`summarize` gives flat facts for programs (with types of JSON), :func:`summary_lines` gives text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["FIRST_PLACES", "PLACE", "BySpark", "InProcess", "Row", "best", "summ
 Facts = dict[str, Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})
-"""Shapes of files whose places are rows: what tells the unit of a file that has no event."""
+"""Shapes of files whose locations are rows; they determine the unit of a file without events."""
 
 _INCOMPLETE: Final = frozenset({Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS})
 _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)]
@@ -38,28 +38,27 @@ _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.W
 def summarize(
     capture: Capture | Small, say: Callable[[str], None] = lambda _text: None, *, whole: bool = True
 ) -> Facts:
-    """The facts of a capture, all of JSON's types: counts are int, times ISO 8601 in UTC, positions text; null is
+    """The facts of a capture, with types of JSON: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
 
-    ``format``, ``committed_only`` (it hands over committed work only: nothing is open) ·
-    ``files`` (a list: file, file_index, size, shape, compression, unit, rows, events, malformed, ledger; ``unit`` is
-    what its places and ``malformed`` count, ``byte`` or ``row``, ``rows`` null where they are bytes) · ``unit``
-    (``row`` where all places are) · ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger``
-    (``closes``, or a sentence that says what is missing; null unless ``whole``) · ``record_bytes``, ``filler_bytes``,
-    ``malformed_bytes`` (of files counted in bytes), ``malformed_rows`` · ``events``, ``events_by_kind``,
-    ``events_by_record_type`` · ``changes``,
+    ``format``, ``committed_only`` (it delivers only committed transactions) · ``files`` (a list: file, file_index,
+    size, shape, compression, unit, rows, events, malformed, ledger; ``unit`` is the unit of its offsets and of
+    ``malformed``, ``byte`` or ``row``; ``rows`` is null for bytes) · ``unit`` (``row`` if all files have it) ·
+    ``bytes`` (decompressed), ``rows`` (of files counted in rows) · ``ledger`` (``closes``, or a sentence about what is
+    missing; null unless ``whole``) · ``record_bytes``, ``filler_bytes``, ``malformed_bytes`` (of files counted in
+    bytes), ``malformed_rows`` · ``events``, ``events_by_kind``, ``events_by_record_type`` · ``changes``,
     ``changes_by_operation``, ``changes_by_outcome`` (of those in transactions) · ``transactions``,
     ``transactions_by_outcome``, ``transactions_by_completeness``, ``open_transactions``, ``incomplete_transactions``
-    (not open, and yet their begin, their end or events between are missing) · ``first_time``, ``last_time``,
-    ``first_position``, ``last_position`` (heartbeats apart) · ``tables`` (a list: table, versions, changes by
-    operation) · ``table_versions`` · ``restart_position``, ``highest_commit`` (null where the format has none) ·
-    ``changed_at`` (why the times of some records are not known, else null) · ``problems``, ``problems_by_severity``,
-    ``problems_by_code`` (a list: severity, code, title, count and the first places: file, offset, length, sentence,
-    transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem that is more than information, no
-    transaction that is open or incomplete, and the ledger is not open).
+    (not open, but their begin, their end or events between are missing) · ``first_time``, ``last_time``,
+    ``first_position``, ``last_position`` (without heartbeats) · ``tables`` (a list: table, versions, changes by
+    operation) · ``table_versions`` · ``restart_position``, ``highest_commit`` (null if the format has none) ·
+    ``changed_at`` (why the times of some records are unknown, else null) · ``problems``, ``problems_by_severity``,
+    ``problems_by_code`` (a list: severity, code, title, count and the first locations: file, offset, length, sentence,
+    transaction_id) · ``detected`` (a list of rows) · ``healthy`` (no problem above information, no open or incomplete
+    transaction, and all bytes accounted for).
 
-    ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is told what is
-    being counted. One Spark job for each table; what is collected grows with files, tables and problem codes only.
+    ``whole`` is False for a capture that was filtered: its events cannot add up to its files. ``say`` is called with
+    what is being counted. One Spark job for each table; collected rows grow only with files, tables and problem codes.
     """
     rows = InProcess(capture) if isinstance(capture, Small) else BySpark(capture)
     facts: Facts = {"format": capture.format, "committed_only": capture.committed_only}
@@ -111,8 +110,8 @@ def _events(entries: list[dict[str, Any]], rows: list[Row], whole: bool) -> Fact
 
 
 def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -> list[Facts]:
-    """Each file with its number of events and its ledger: ``closes``, or what is missing from or too much for its size
-    in bytes or rows."""
+    """Each file with its number of events and its ledger: ``closes``, or the difference to its size in bytes or
+    rows."""
     events: Counter[int] = Counter()
     lengths: Counter[int] = Counter()
     reach: Counter[int] = Counter()
@@ -133,7 +132,7 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
         there = entry["size"]
         if unit is OffsetUnit.ROW:
             there = entry.get("rows")
-            if there is None and whole:  # the format does not say: as far as its events reach
+            if there is None and whole:  # the format does not give the size: as far as its events reach
                 there = reach[index]
         missing = (there or 0) - lengths[index]
         ledger = "closes" if not missing else f"{plural(missing, unit)} in no event"
@@ -146,8 +145,8 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
 
 
 def _ledger(files: list[Facts]) -> str:
-    """``closes`` when every file's events add up to its size, else the first file where they do not, and how many
-    more."""
+    """``closes`` if the events of every file add up to its size; else the first file where they do not, and the number
+    of others."""
     wrong = [entry for entry in files if entry["ledger"] != "closes"]
     if not wrong:
         return "closes"
@@ -179,8 +178,8 @@ def _changes(rows: list[Row], versions: list[Row]) -> Facts:
 
 
 def _transactions(rows: list[Row], events: Facts) -> Facts:
-    """The times of events grow by those of their transactions: where tables were filtered, begins and commits, which
-    alone bear a time in some formats, are not among the events."""
+    """Extends the times of events by those of transactions: if tables are filtered, begins and commits are not among
+    the events, and in some formats only they have times."""
     firsts = [events["first_time"], *(_time(row["first_time"]) for row in rows)]
     lasts = [events["last_time"], *(_time(row["last_time"]) for row in rows)]
     outcomes = _counts(rows, "outcome", "transactions")
@@ -225,7 +224,7 @@ def _title(code: str) -> str:
 
 
 def _counts(rows: Iterable[Any], name: str, number: str) -> dict[str, int]:
-    """How many there are of each value of ``name``, most first; rows without a value are not counted."""
+    """The number of rows for each value of ``name``, most first; rows without a value are not counted."""
     counts: Counter[str] = Counter()
     for row in rows:
         if row[name] is not None:
@@ -240,15 +239,15 @@ def _time(micros: int | None) -> str | None:
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-# --- grouped ----------------------------------------------------------------------------------------------------------
+# --- counts -----------------------------------------------------------------------------------------------------------
 
 Row: TypeAlias = dict[str, Any]
 
 FIRST_PLACES: Final = 3
-"""How many places are given for each code of a problem."""
+"""The number of locations for each code of a problem."""
 
 PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
-"""What is said of a place."""
+"""The columns of a location."""
 
 _OF_EVENTS: Final = ("file_index", "offset_unit", "kind", "record_type")
 _OF_CHANGES: Final = ("schema_name", "table_name", "operation", "outcome")
@@ -256,17 +255,17 @@ _OF_TRANSACTIONS: Final = ("outcome", "completeness")
 
 
 class BySpark:
-    """Of a capture that Spark reads: one job for each method."""
+    """Counts of a capture that Spark reads: one job for each method."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
 
     def events(self) -> list[Row]:
-        """By file_index, offset_unit, kind and record_type: ``events``, their ``length`` in all, how far they
-        ``reach``, the first and last position (heartbeats apart) and time (microseconds since 1970)."""
+        """By file_index, offset_unit, kind and record_type: ``events``, the sum of ``length``, the highest end
+        (``reach``), the first and last position (without heartbeats) and time (microseconds since 1970)."""
         from pyspark.sql import functions as F
 
-        position = F.when(F.col("kind") != Kind.HEARTBEAT, F.col("position"))  # an idle marker's position may be zero
+        position = F.when(F.col("kind") != Kind.HEARTBEAT, F.col("position"))  # the position of a heartbeat may be zero
         rows = self._capture.headers.groupBy(*_OF_EVENTS).agg(
             F.count("*").alias("events"),
             F.sum("length").alias("length"),
@@ -304,8 +303,8 @@ class BySpark:
         return [row.asDict() for row in rows.collect()]
 
     def problems(self) -> list[Row]:
-        """The first places of each severity and code: :data:`PLACE`, the number of its ``place`` (from 1) and on each
-        of them, how many there are (``count``)."""
+        """The first locations of each severity and code: :data:`PLACE`, the number of its ``place`` (from 1), and the
+        total ``count`` in each row."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -320,12 +319,12 @@ class BySpark:
         return [row.asDict() for row in rows.collect()]
 
     def detected(self) -> list[Row]:
-        """What was detected, in order."""
+        """The detected settings, in order."""
         return [row.asDict() for row in ordered(self._capture, "detected").collect()]
 
 
 class InProcess:
-    """The same of a small capture, in this process."""
+    """Counts of a small capture, in this process."""
 
     def __init__(self, capture: Small) -> None:
         self._capture = capture
@@ -343,7 +342,7 @@ class InProcess:
             row |= {"events": len(mine), "length": sum(one["length"] for one in mine)}
             row |= {"reach": max(one["reach"] for one in mine)}
             row |= {"first_time": best(min, mine, "time"), "last_time": best(max, mine, "time")}
-            placed = [] if row["kind"] == Kind.HEARTBEAT else mine  # an idle marker's position may be zero
+            placed = [] if row["kind"] == Kind.HEARTBEAT else mine  # the position of a heartbeat may be zero
             row |= {"first_position": best(min, placed, "position"), "last_position": best(max, placed, "position")}
             found.append(row)
         return found
@@ -411,5 +410,5 @@ def _counted(batches: Iterable[pa.RecordBatch], names: tuple[str, ...], number: 
 
 
 def best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:
-    """The least or the greatest value that rows have; None where none has one."""
+    """The smallest or the largest value of the rows; None without values."""
     return choose((row[name] for row in rows if row[name] is not None), default=None)

@@ -1,5 +1,5 @@
-"""The facts of :func:`cdcwb.analysis.summary.summarize` in words: a page of text, and the health of a capture in two
-sentences. Captured text in the page is made visible and harmless."""
+"""The facts of :func:`cdcwb.analysis.summary.summarize` as text: a page, and the health of a capture in two sentences.
+Captured text in the page is escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Health", "Tone", "health", "is_table", "summary_lines", "verdict"]
 
 
 class Tone(StrEnum):
-    """How the verdict is meant."""
+    """The severity of the verdict."""
 
     GOOD = "good"
     WARNING = "warning"
@@ -27,7 +27,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``what`` says what the capture is, ``verdict`` whether it is healthy and, if not, why not."""
+    """``what`` describes the capture, ``verdict`` states whether it is healthy and, if not, why not."""
 
     tone: Tone
     what: str
@@ -35,10 +35,10 @@ class Health:
 
 
 def health(facts: Mapping[str, Any]) -> Health:
-    """The two sentences about the facts of :func:`cdcwb.analysis.summary.summarize`.
+    """The health of a capture from the facts of :func:`cdcwb.analysis.summary.summarize`.
 
-    BAD: bytes that cannot be read, an error, or bytes unaccounted for. WARNING: everything is read, but
-    something is missing or contradicts itself. GOOD: neither. File names in the sentences are not ours: escape them.
+    BAD: unparsed bytes, an error, or bytes unaccounted for. WARNING: everything is parsed, but something is missing or
+    contradictory. GOOD: otherwise. File names in the sentences come from outside: escape them.
     """
     unread = facts["malformed_bytes"] or facts["malformed_rows"] or facts["ledger"] not in ("closes", None)
     if unread or facts["problems_by_severity"].get(Severity.ERROR):
@@ -76,7 +76,7 @@ _MOST_TABLES: Final = 20
 
 
 def verdict(facts: dict[str, Any]) -> str:
-    """One sentence: whether the capture is healthy and, if not, what is wrong with it."""
+    """A sentence on whether the capture is healthy and, if not, what is wrong with it."""
     severities = facts["problems_by_severity"]
     found = [
         plural(severities[severity], severity)
@@ -108,7 +108,7 @@ def verdict(facts: dict[str, Any]) -> str:
 
 
 def _mostly_malformed(files: list[dict[str, Any]]) -> list[str]:
-    """What is said of the files more than half of which cannot be understood; nothing where there are none."""
+    """A sentence about files of which more than half is unparsed; empty without such files."""
     wrong = []
     for entry in (entry for entry in files if entry.get("malformed")):
         there = entry["size"] if entry["rows"] is None else entry["rows"]
@@ -121,7 +121,7 @@ def _mostly_malformed(files: list[dict[str, Any]]) -> list[str]:
 
 
 def is_table(files: list[dict[str, Any]]) -> bool:
-    """Is a capture a table of rows (a DataFrame), and no files?"""
+    """Whether a capture is a table of rows (a DataFrame) without files."""
     return all(entry.get("shape") == "rows" for entry in files)
 
 
@@ -136,7 +136,7 @@ def _completeness(transactions: int, numbers: dict[str, int]) -> str:
 
 
 def summary_lines(facts: dict[str, Any]) -> list[str]:
-    """The whole summary, a line each, without colours or trailing blanks."""
+    """The complete summary, one text for each line, without colours or trailing blanks."""
     rows = [
         ("format", facts["format"]),
         ("files", _files(facts["files"])),
@@ -160,7 +160,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
     lines += _section(f"tables ({count(len(facts['tables']))})", _table_lines(facts["tables"]))
     lines += _section("detected", _detected_lines(facts["detected"]))
     lines += _section(f"problems ({count(facts['problems'])})", _problem_lines(facts["problems_by_code"]))
-    return [visible(line, sys.maxsize) for line in lines]  # names of record types and operations come from outside too
+    return [visible(line, sys.maxsize) for line in lines]  # names of record types and operations come from outside, too
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
@@ -168,7 +168,7 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def _share(part: int, whole: int, unit: str) -> str:
-    """``120 bytes (0.3 %)``; a share that would round to nothing says so."""
+    """``120 bytes (0.3 %)``; a tiny share is shown as below the smallest one."""
     if not whole:
         return plural(part, unit)
     percent = 100 * part / whole
@@ -186,7 +186,8 @@ def _files(files: list[dict[str, Any]]) -> str | None:
 
 
 def _bytes(facts: dict[str, Any]) -> str | None:
-    """What bytes are; where places are rows, only how many there are. None for tables that are no files."""
+    """The bytes of files by outcome of decoding; for files with row offsets only their number. None for tables without
+    files."""
     about = f" ({size(facts['bytes'])})" if facts["bytes"] >= 1000 else ""
     if facts["unit"] == OffsetUnit.ROW:
         return None if is_table(facts["files"]) else f"{count(facts['bytes'])}{about}"
@@ -196,8 +197,8 @@ def _bytes(facts: dict[str, Any]) -> str | None:
 
 
 def _rows(facts: dict[str, Any]) -> str | None:
-    """The rows of files whose places are rows, against their events; None where there are no such files, or where only
-    a part of the capture is looked at."""
+    """The rows of files with row offsets, and their events; None without such files, or if only a part of the capture
+    is shown."""
     files = [entry for entry in facts["files"] if entry["unit"] == OffsetUnit.ROW]
     if not files or facts["ledger"] is None:
         return None
@@ -241,7 +242,7 @@ def _span(first: str | None, last: str | None) -> str | None:
 
 
 def _file_lines(files: list[dict[str, Any]]) -> list[str]:
-    """The files one by one, as far as they fit on a page; those whose ledger is open come first."""
+    """A line for each file that fits on the page; files with bytes unaccounted for first."""
     in_doubt = sorted(files, key=lambda entry: entry["ledger"] in ("closes", None))
     shown = in_doubt[:_MOST_FILES]
     lines = [_file_line(entry) for entry in sorted(shown, key=lambda entry: entry["file_index"])]
@@ -268,7 +269,7 @@ def _file_line(entry: dict[str, Any]) -> str:
 
 
 def _table_lines(tables: list[dict[str, Any]]) -> list[str]:
-    """The tables with most changes, in name order."""
+    """The tables with most changes, by name."""
     shown = sorted(tables, key=lambda table: -table["changes"])[:_MOST_TABLES]
     lines = [
         f"{visible(table['table'])}  {plural(table['versions'], 'version')}, {plural(table['changes'], 'change')}"
@@ -288,7 +289,7 @@ def _detected_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _problem_lines(codes: Iterable[dict[str, Any]]) -> list[str]:
-    """Each code with its number and its first places."""
+    """Each code with its number of problems and its first locations."""
     lines = []
     for code in codes:
         lines.append(f"{code['severity']}  {code['code']}: {code['title']}, {count(code['count'])}")

@@ -1,4 +1,4 @@
-"""Several captures looked at as one: the tables of all of them, in which everything bears the name of its capture."""
+"""Several captures as one: the union of their tables, in which names begin with the name of the capture."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NUMBERED: Final = ("position", "commit_position", "begin_position", "end_positi
 
 
 class Together:
-    """The union of captures by name: what a page of questions asks of a capture, asked of all at once.
+    """The union of captures by name: analyses of a capture apply to it.
 
-    What is unique within a capture only bears its name: transactions, positions and table versions as ``NAME/…``,
-    tables as ``NAME.schema.table``. Files are numbered through, in the order of the captures. Positions of two captures
-    cannot be compared: all of one stand before all of the next.
+    Values that are unique only within a capture get its name: transactions, positions and table versions as ``NAME/…``,
+    tables as ``NAME.schema.table``. Files are numbered in the order of the captures. Positions of different captures
+    cannot be compared: all of one precede all of the next.
 
-    Raises OptionError for fewer than one capture.
+    Raises OptionError without captures.
     """
 
     format = model.SEVERAL
@@ -37,7 +37,7 @@ class Together:
         if not captures:
             raise OptionError("there is no capture to look at")
         self._captures = dict(captures)
-        self._first: dict[str, int] = {}  # the number of a capture's first file
+        self._first: dict[str, int] = {}  # number of a capture's first file
         self.files: list[dict[str, Any]] = []
         for name, capture in self._captures.items():
             self._first[name] = len(self.files)
@@ -46,22 +46,22 @@ class Together:
 
     @property
     def spark(self) -> SparkSession:
-        """The session that all belong to."""
+        """The Spark session of all captures."""
         return next(iter(self._captures.values())).spark
 
     @property
     def has_images(self) -> bool:
-        """False where the values of one of them were never looked at."""
+        """False if one of them was loaded without values."""
         return all(capture.has_images for capture in self._captures.values())
 
     @property
     def committed_only(self) -> bool:
-        """Do all hand over committed work only?"""
+        """Whether all captures deliver only committed transactions."""
         return all(capture.committed_only for capture in self._captures.values())
 
     @property
     def stored(self) -> bool:
-        """Are all read from tables that were saved?"""
+        """Whether all captures are read from saved tables."""
         return all(capture.stored for capture in self._captures.values())
 
     @property
@@ -101,7 +101,7 @@ class Together:
 
     @property
     def detected(self) -> DataFrame:
-        """What was concluded about each of them."""
+        """The detected settings of each capture."""
         return self._all(lambda capture: capture.detected)
 
     def _all(self, view: Callable[[Capture], DataFrame]) -> DataFrame:
@@ -111,7 +111,7 @@ class Together:
     def _named(self, frame: DataFrame, name: str) -> DataFrame:
         prefix, base = F.lit(f"{name}/"), self._first[name]
         changed: dict[str, Column] = {one: F.concat(prefix, F.col(one)) for one in _NUMBERED}
-        # a transaction without its begin bears its first position in its id
+        # the id of a transaction without its begin ends in its first position
         changed["transaction_id"] = F.concat(prefix, F.replace("transaction_id", F.lit("~"), F.lit(f"~{name}/")))
         schema = F.concat_ws(".", F.lit(name), F.col("schema_name"))
         changed["schema_name"] = F.when(F.col("table_name").isNotNull(), schema)
@@ -125,7 +125,7 @@ class Together:
 
 
 def _moved(event: Column, base: int) -> Column:
-    """The place of an event with its file numbered through."""
+    """The location of an event with the file number in the union."""
     index = (event["file_index"] + F.lit(base)).alias("file_index")
     others = [event[one.name].alias(one.name) for one in model.SOURCE_EVENT if one.name != "file_index"]
     return F.struct(index, *others)

@@ -1,8 +1,8 @@
-"""Questions about the transactions of a capture; the answers are small.
+"""Transactions of a capture; results are small.
 
-What is asked of transactions alone is asked once: of the batches of a Spark DataFrame or of a stored table, whose
-answers are merged, and of those of the local index that are selected
-(:class:`cdcwb.index.changes.Transactions`). Durations are in microseconds. Times are UTC.
+An analysis of transactions alone is one function for the batches of a Spark DataFrame or of a stored table, whose
+results are merged, and for the selected transactions of the local index (:class:`cdcwb.index.changes.Transactions`).
+Durations are in microseconds. Times are UTC.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = [
 
 
 DRAWN_AT_MOST: Final = 5_000
-"""How many transactions are drawn one by one; more make a page slow, and nobody can tell them apart."""
+"""The number of transactions that are drawn individually; more make a page slow and the chart unreadable."""
 
 _SECOND: Final = 1_000_000
 _DURATIONS: Final = (
@@ -78,7 +78,7 @@ _DURATIONS: Final = (
 )
 _STATES: Final = {Outcome.ROLLED_BACK: "rolled back", Outcome.OPEN: "open"}
 BANDS: Final = (*(name for _, name in _DURATIONS), "1 h and more", "duration not known", *_STATES.values())
-"""The rows of a :func:`histogram`, from short to long, then what did not commit."""
+"""The rows of a :func:`histogram`: durations from short to long, then transactions that did not commit."""
 
 _MISSING: Final = (Problem.GAP, Problem.NO_BEGIN, Problem.OPEN_TRANSACTION)
 _TOGETHER: Final[dict[str, Callable[[Any], Any]]] = {
@@ -104,11 +104,11 @@ def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
     ``transactions_complete``, ``_no_begin``, ``_no_end``, ``_gaps``, ``_unknown``; ``transactions_unfinished`` (those
-    of :func:`unfinished`); ``transactions_without_time`` (neither begin nor end is known), ``transactions_with_user``
-    (who did it is known); ``transaction_changes`` (undone ones included), ``transaction_bytes`` (rows, where the
-    capture's places are rows); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins and
-    ends), ``longest_us`` (of those whose both ends are known): None where nothing is known; ``whole_seconds``: no time
-    has a fraction of a second.
+    of :func:`unfinished`); ``transactions_without_time`` (without time of begin and end), ``transactions_with_user``
+    (with a known user); ``transaction_changes`` (including undone ones), ``transaction_bytes`` (rows, if the offsets of
+    the capture are rows); ``first_time``, ``last_time``, ``first_position``, ``last_position`` (of begins and ends),
+    ``longest_us`` (of those with known begin and end): None if unknown; ``whole_seconds``: no time has a fraction of a
+    second.
     """
     began, ended = transactions.began[numbers], transactions.ended[numbers]
     times = np.concatenate([began, ended])
@@ -137,38 +137,38 @@ def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
 
 
 def merged_overviews(parts: Sequence[Facts]) -> Facts:
-    """Several answers of :func:`overview_of` as one."""
+    """The merged results of :func:`overview_of`."""
     parts = parts or [overview_of(Transactions(joined([], TRANSACTIONS)))]
     known = {name: [part[name] for part in parts if part[name] is not None] for name in parts[0]}
     return {name: _TOGETHER.get(name, sum)(values) if values else None for name, values in known.items()}
 
 
 def timeline(capture: Tables, limit: int = DRAWN_AT_MOST, until: datetime | None = None) -> list[Facts]:
-    """The ``limit`` longest transactions, longest first, a row each with what :func:`cdcwb.charts.timeline` draws.
+    """The ``limit`` longest transactions, longest first, as rows for :func:`cdcwb.charts.timeline`.
 
-    Rows are those of :meth:`cdcwb.index.changes.Transactions.records`. An open transaction counts as long as it
-    lasts until ``until``; one whose duration is not known comes last. Equally long ones: more bytes first.
+    Rows are those of :meth:`cdcwb.index.changes.Transactions.records`. An open transaction lasts until ``until``;
+    transactions of unknown duration are last. Of equal durations, the one with more bytes is first.
     """
     return _first(capture, lambda rows: longest(rows, limit), until)
 
 
 def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
-    """The ``limit`` longest of some transactions, longest first, as :func:`timeline` has them."""
+    """The ``limit`` longest of some transactions, longest first, as rows of :func:`timeline`."""
     lasted = np.maximum(transactions.lasted, -_FOREVER)
     return ranked_by(transactions, limit, numbers, -lasted, -transactions.bytes)
 
 
 def largest(capture: Tables, limit: int = 10) -> list[Facts]:
-    """The transactions with the most bytes in the capture, largest first. Rows as :func:`timeline`."""
+    """The transactions with most bytes in the capture, largest first, as rows of :func:`timeline`."""
     return _first(capture, lambda rows: ranked_by(rows, limit, EVERY, -rows.bytes, -rows.changes))
 
 
 def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints, *keys: Ints | pa.Array) -> Ints:
-    """The first ``limit`` of some transactions, those with the least keys first; of equal keys by their ids."""
+    """The first ``limit`` of some transactions by ascending keys; equal keys are ordered by id."""
     chosen = np.arange(len(transactions))[numbers]
-    if 0 < limit < len(chosen):  # comparing the ids of all would be most of the time
+    if 0 < limit < len(chosen):  # comparing all ids would take most of the time
         chosen = chosen[first[chosen] <= np.partition(first[chosen], limit - 1)[limit - 1]]
-    if not len(chosen):  # PyArrow before 19 selects none of none with an error
+    if not len(chosen):  # PyArrow before 19 fails to take nothing from an empty array
         return chosen
     by = [first, *keys, transactions.rows["transaction_id"]]
     columns = {str(place): pa.array(key).take(pa.array(chosen)) for place, key in enumerate(by)}
@@ -177,7 +177,7 @@ def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints
 
 
 def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, datetime]) -> Ints:
-    """Those of some transactions that reach into a window of time."""
+    """The transactions that overlap a window of time."""
     low, high = map(micros, window)
     began, ended = transactions.began[numbers], transactions.ended[numbers]
     start = np.where(began == NO_TIME, ended, began)
@@ -187,9 +187,9 @@ def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, 
 
 
 def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
-    """Transactions that did not commit, or of which the capture lacks something: open ones first, then those that are
-    incomplete, then those rolled back, each in log order. Rows as :func:`timeline`, and ``missing``: what is, in the
-    sentences of its problems; null where nothing is."""
+    """Transactions that did not commit or are incomplete: open ones first, then incomplete ones, then those rolled
+    back, each in log order. Rows of :func:`timeline` with ``missing``: the sentences of their problems; null if nothing
+    is missing."""
     rows = _first(capture, lambda rows: first_unfinished(rows, limit))
     ids = [row["transaction_id"] for row in rows]
     sentences: set[tuple[str, str]] = set()
@@ -198,21 +198,21 @@ def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
         sentences = folded(
             rows_of(capture, "problems", columns), partial(_sentences_of, ids), lambda sets: {*chain(*sets)}
         )
-    for row in rows:  # a part of a capture has not its problems
+    for row in rows:  # a part of a capture does not have its problems
         state, told = row["completeness"], sorted(text for name, text in sentences if name == row["transaction_id"])
         row["missing"] = "; ".join(told) or (state.replace("_", " ") if state in INCOMPLETE else None)
     return rows
 
 
 def _sentences_of(ids: Sequence[str], problems: pa.RecordBatch) -> set[tuple[str, str]]:
-    """What some transactions lack: their ids with the sentences of their problems."""
+    """The sentences of the problems of some transactions, by id."""
     told = pc.is_in(problems["code"], pa.array(map(str, _MISSING)))
     rows = problems.filter(pc.and_(told, pc.is_in(problems["transaction_id"], pa.array(ids, pa.string()))))
     return {(row["transaction_id"], row["sentence"]) for row in rows.to_pylist()}
 
 
 def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
-    """The first ``limit`` of some transactions that are unfinished, in the order of :func:`unfinished`."""
+    """The first ``limit`` unfinished transactions of some, in the order of :func:`unfinished`."""
     some = np.arange(len(transactions))[numbers]
     some = some[transactions.is_unfinished[some]]
     state = np.where(transactions.is_open, 0, np.where(transactions.is_incomplete, 1, 2))
@@ -220,7 +220,7 @@ def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVE
 
 
 def axis(capture: Tables, first: datetime, last: datetime) -> TimeAxis | None:
-    """The axis for the begins and ends of transactions, which ``first`` and ``last`` bound."""
+    """The time axis of begins and ends of transactions, which ``first`` and ``last`` bound."""
     rows = stored_rows(capture, "transactions", ("began_at", "ended_at"))
     if rows is None:
         return time_axis(capture.transactions, F.col("began_at"), F.col("ended_at"), first=first, last=last)
@@ -233,9 +233,8 @@ def _both_ends(rows: pa.RecordBatch) -> Ints:
 
 
 def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 1) -> tuple[list[Facts], int]:
-    """When all transactions began, however many there are, by how long they took or what became of them: a row
-    (``began_at``, ``row`` of :data:`BANDS`, ``transactions``) for every bin that is not empty; and the width of a bin
-    in microseconds.
+    """The number of transactions by time of begin, and by duration or outcome: a row (``began_at``, ``row`` of
+    :data:`BANDS`, ``transactions``) for every bin that is not empty; and the width of a bin in microseconds.
 
     At most ``bins`` bins of a round width of at least ``least_us`` microseconds cover the axis; transactions that began
     outside have bins of the same width. Transactions without a time of begin are left out.
@@ -251,7 +250,7 @@ def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 
 
 
 def histogram_of(transactions: Transactions, start: int, width_us: int, numbers: Some = EVERY) -> Counter[Any]:
-    """How many transactions began in a bin, from 0 at ``start``, and are in a row of :data:`BANDS`, by both. Merged by
+    """The number of transactions by bin of their begin, from 0 at ``start``, and row of :data:`BANDS`. Merged by
     :func:`~cdcwb.analysis.change_counts.added`."""
     began, took = transactions.began[numbers], transactions.took[numbers]
     band = np.searchsorted([below for below, _ in _DURATIONS], took, "right")
@@ -263,7 +262,7 @@ def histogram_of(transactions: Transactions, start: int, width_us: int, numbers:
 
 
 def changes(capture: Tables) -> list[Facts]:
-    """How many logical changes there are: ``operation``, ``outcome``, ``changes``, a row for every pair that occurs."""
+    """The number of logical changes: ``operation``, ``outcome``, ``changes``, a row for each pair that occurs."""
     rows = rows_of(capture, "changes", ("operation", "outcome"))
     found = folded(rows, _by_operation, added)
     pairs = sorted(found, key=lambda pair: [(text is not None, text) for text in pair])
@@ -276,8 +275,8 @@ def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
 
 
 def undone(capture: Tables, limit: int = 50) -> list[Facts]:
-    """Transactions with changes that a rollback to a savepoint took back, most first: ``transaction_id``, ``changes``,
-    ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, in name order)."""
+    """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
+    ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
     rows = rows_of(capture, "changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
     found: list[Facts] = [
         {"transaction_id": name, "changes": times, "first_position": first, "last_position": last}
@@ -288,7 +287,7 @@ def undone(capture: Tables, limit: int = 50) -> list[Facts]:
 
 
 _Undone = dict[str, tuple[tuple[int, str, str], set[str]]]
-"""Of each transaction, how many changes were undone, the first and the last of their positions, and their tables."""
+"""For each transaction, the number of undone changes, the first and the last of their positions, and their tables."""
 
 
 def _undone_of(changes: pa.RecordBatch) -> _Undone:
@@ -316,7 +315,7 @@ def _first(capture: Tables, choose: Choose, until: datetime | None = None) -> li
 def chosen_by(
     choose: Choose, until: int = NO_TIME
 ) -> tuple[Callable[[pa.RecordBatch], pa.RecordBatch], Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]]:
-    """The rows that ``choose`` finds: of a batch, and of what it found in several."""
+    """The rows that ``choose`` selects: from each batch, then from the union of these."""
 
     def first(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.take(pa.array(choose(Transactions(batch, until))))
@@ -330,11 +329,11 @@ def chosen_by(
 # --- latency ----------------------------------------------------------------------------------------------------------
 
 EDGES: Final = (0, *(n * 10**e for e in range(12) for n in (1, 2, 5)), 10**12)
-"""Where the bins of a histogram begin, in microseconds: 0, then 1, 2 and 5 in each power of ten, up to 11 days. What is
-below 0 is in a bin of its own."""
+"""The lower edges of the bins of a histogram, in microseconds: 0, then 1, 2 and 5 in each power of ten, up to 11 days.
+Values below 0 have a bin of their own."""
 
 KEPT: Final = 1 << 15
-"""How many different latencies are counted one by one."""
+"""The maximum number of distinct latencies that are counted exactly."""
 
 _DIGITS: Final = (64, 20, 18, 16, 14, 12, 11, 10, 9, 8)
 _SHARES: Final = (50, 95, 99)
@@ -345,13 +344,13 @@ _COUNTED: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long something took.
+    """Latencies.
 
-    ``known``: of how many the latency is known, of ``all``; ``negative``: how many of them are below 0. ``p50_us``,
-    ``p95_us``, ``p99_us``: so many of a hundred took no longer (the least latency that occurs of which this is so, or
-    one that is longer by less than ``longer``, a share of it), ``least_us`` and ``most_us``; None where none is known.
-    ``bins``: ``bin`` (words), ``from_us`` (None: below 0), ``count``; those of 0 and below only where there are any.
-    ``tables`` (of changes): ``table``, ``known``, ``p50_us``, ``p95_us``, ``most_us``, the slowest first.
+    ``known``: how many of ``all`` are known; ``negative``: how many of these are below 0. ``p50_us``, ``p95_us``,
+    ``p99_us``: percentiles (the smallest latency that occurs with at least that share at or below it, or one that is
+    longer by less than the share ``longer``), ``least_us`` and ``most_us``; None if none is known. ``bins``: ``bin``
+    (words), ``from_us`` (None: below 0), ``count``; the bins of 0 and below only if they are not empty. ``tables`` (of
+    changes): ``table``, ``known``, ``p50_us``, ``p95_us``, ``most_us``, slowest first.
     """
 
     known: int = 0
@@ -373,18 +372,18 @@ class Latency:
 
 
 class Counted(NamedTuple):
-    """How often which latency occurs. ``rows``: ``table`` (null: of transactions), ``us`` (null: not known), ``count``,
-    ``least`` and ``most`` (of those that are counted together); ``digits``: in how many of their leading binary digits
-    these agree."""
+    """Counts of latencies. ``rows``: ``table`` (null: of transactions), ``us`` (null: unknown), ``count``, ``least``
+    and ``most`` (of those that are counted together); ``digits``: how many leading binary digits these have in
+    common."""
 
     rows: pa.Table
     digits: int
 
 
 def latency(capture: Tables) -> tuple[Latency, Latency]:
-    """The latencies of changes and of transactions; two Spark jobs, none where both are stored. Changes that are part
-    of no transaction (a full load), or of one that did not commit, are not waiting and not counted; nor are they of a
-    format that gives changes no times of their own."""
+    """The latencies of changes and of transactions; two Spark jobs, none if both are stored. Changes outside
+    transactions (a full load) or of transactions that did not commit are not counted, nor are those of a format without
+    times of changes."""
     found = [folded(rows_of(capture, "transactions", ("began_at", "ended_at")), _of_transactions, merged_counts)]
     if capture.format not in FORMATS or get_format(capture.format).row_times:
         columns = ("schema_name", "table_name", "changed_at", "committed_at")
@@ -403,21 +402,21 @@ def _of_changes(rows: pa.RecordBatch) -> Counted:
 
 
 def counted_latencies(rows: pa.RecordBatch) -> Counted:
-    """The latencies of some changes and transactions, from their ``table`` (null: of a transaction), ``began_at`` and
-    ``ended_at``."""
+    """The counted latencies of some changes and transactions, from their ``table`` (null: of a transaction),
+    ``began_at`` and ``ended_at``."""
     us = pc.subtract(rows["ended_at"].cast(pa.int64()), rows["began_at"].cast(pa.int64()))
     columns = [rows["table"].cast(pa.string()), us, pa.array(np.ones(len(us), np.int64)), us, us]
     return _counted(pa.table(columns, schema=_COUNTED), _DIGITS[0])
 
 
 def merged_counts(parts: Sequence[Counted]) -> Counted:
-    """Several answers of :func:`counted` as one."""
+    """The merged results of :func:`counted_latencies`."""
     rows = pa.concat_tables([_COUNTED.empty_table(), *(part.rows for part in parts)])
     return _counted(rows, min((part.digits for part in parts), default=_DIGITS[0]))
 
 
 def _counted(rows: pa.Table, digits: int) -> Counted:
-    """The rows in as many digits, ``digits`` at most, as :data:`KEPT` allows."""
+    """Rows with as many leading digits, at most ``digits``, as :data:`KEPT` allows."""
     for least in _DIGITS[_DIGITS.index(digits) :]:
         rows = _summed(rows, least, ["table", "us"])
         if len(rows) <= KEPT:
@@ -426,14 +425,14 @@ def _counted(rows: pa.Table, digits: int) -> Counted:
 
 
 def _summed(rows: pa.Table, digits: int, by: list[str]) -> pa.Table:
-    """Rows that have the same in ``by`` as one, where only the leading digits of a latency count."""
+    """Sums rows that are equal in ``by`` and in the leading digits of their latency."""
     if digits < 64:
         us = rows["us"].combine_chunks()
         known = np.asarray(pc.fill_null(us, 0))
         length = np.frexp(np.abs(known).astype(np.float64))[1]
         shift = np.maximum(length - digits, 0)
         less = np.sign(known) * (np.abs(known) >> shift << shift)
-        edges = np.asarray((np.iinfo(np.int64).min, *EDGES))  # what is counted together is in one bin
+        edges = np.asarray((np.iinfo(np.int64).min, *EDGES))  # latencies that are counted together are in one bin
         less = np.maximum(less, edges[np.searchsorted(EDGES, known, "right")])
         rows = rows.set_column(1, "us", pa.array(less, mask=np.asarray(us.is_null())))
     sums = [("count", "sum"), ("least", "min"), ("most", "max")]
@@ -457,7 +456,7 @@ def latencies(found: Counted) -> tuple[Latency, Latency]:
 
 
 def _of_one_kind(rows: pa.Table, digits: int) -> Latency:
-    """The answer from the latencies of one kind."""
+    """The result for the latencies of one kind."""
     total = pc.sum(rows["count"]).as_py() or 0
     rows = rows.filter(rows["us"].is_valid()).sort_by("us")
     us, count, most = (np.asarray(rows[name]) for name in ("us", "count", "most"))
@@ -468,7 +467,7 @@ def _of_one_kind(rows: pa.Table, digits: int) -> Latency:
     p50, p95, p99 = (int(most[np.searchsorted(upto, -(-known * share // 100))]) for share in _SHARES)
     counts = np.bincount(np.searchsorted(EDGES, us, "right"), count, len(EDGES) + 1).astype(np.int64).tolist()
     there = [number for number in range(2, len(counts)) if counts[number]]
-    least = [number for number in (0, 1) if counts[number]]  # below 0, and 0 itself
+    least = [number for number in (0, 1) if counts[number]]  # below 0, and 0
     numbers = [*least, *range(min(there, default=0), max(there, default=-1) + 1)]
     return Latency(
         known=known,
@@ -485,7 +484,7 @@ def _of_one_kind(rows: pa.Table, digits: int) -> Latency:
 
 
 def _bin(number: int, count: int) -> dict[str, Any]:
-    """A bin from its number: how many of :data:`EDGES` are not above what is in it."""
+    """A bin by the number of :data:`EDGES` that are not above its values."""
     if number == 0:
         return {"bin": "below 0", "from_us": None, "count": count}
     low = EDGES[number - 1]
@@ -494,7 +493,7 @@ def _bin(number: int, count: int) -> dict[str, Any]:
 
 
 def _short(us: int) -> str:
-    """Where a bin begins, in one unit: ``0``, ``5 µs``, ``20 ms``, ``1 s``, ``500 s``; from 1,000 s on in full."""
+    """The lower edge of a bin in one unit: ``0``, ``5 µs``, ``20 ms``, ``1 s``, ``500 s``; in full from 1,000 s."""
     if us == 0:
         return "0"
     for size, unit in ((1_000_000, "s"), (1000, "ms"), (1, "µs")):

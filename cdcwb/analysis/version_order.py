@@ -1,7 +1,6 @@
-"""The versions of the tables of a capture in the order in which they were in force, each with what its rows tell.
+"""The versions of a capture's tables in the order in which they were in force, with facts from their rows.
 
-Which version follows which is said by the positions of their rows; where these overlap, by the rows one after the
-other.
+The order follows the positions of the rows; if these overlap, it follows the rows one by one.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ __all__ = [
 
 
 _MOST_RUNS: Final = 20_000
-_RUNS: Final = 4  # where versions take turns more often than so many times each, nobody can say which came back
+_RUNS: Final = 4  # if versions alternate more often than this, a return cannot be told from late rows
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
     """One version of a table, and its rows: ``changes`` (how many), ``first_position``, ``first_at`` and ``last_at``
-    (UTC) of these, None where there are none or they bear no time. ``columns``: rows of
-    :data:`cdcwb.model.COLUMN`. ``number``: its place among the versions of the table, from 1."""
+    (UTC) of these; None without rows or times. ``columns``: rows of :data:`cdcwb.model.COLUMN`. ``number``: its ordinal
+    among the versions of the table, from 1."""
 
     table: str
     table_version: str
@@ -68,8 +67,8 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A version for as long as it is in force; one that comes back has several. ``changes``, positions and times are
-    those of the rows in it, None where there are none."""
+    """A period in which a version is in force; a version that returns has several. ``changes``, positions and times are
+    those of the rows in it, None without rows."""
 
     version: Version
     first_position: str | None
@@ -81,8 +80,8 @@ class Stretch:
 
 
 def versions(capture: Tables) -> list[Version]:
-    """The versions of every table, by table, each in the order in which their rows begin. One without rows stands
-    behind the one that the source made before it."""
+    """The versions of every table, by table, in the order of their first rows. A version without rows follows the one
+    that the source created before it."""
     rows = capture.table_versions.toArrow().to_pylist()
     used = (
         capture.changes.filter(F.col("table_version").isNotNull())
@@ -104,7 +103,7 @@ def versions(capture: Tables) -> list[Version]:
         table = ".".join(filter(None, (row["schema_name"], row["table_name"]))) or NO_TABLE
         nothing = dict.fromkeys(("first_position", "last_position", "first_at", "last_at"))
         mine = of_rows.get((table, row["table_version"]), nothing | {"changes": 0})
-        if mine["changes"]:  # the first row of an update may be its before image, which stands before the change
+        if mine["changes"]:  # the first row of an update may be its before image, which precedes the change
             first = [place for place in (row["first_position"], mine["first_position"]) if place is not None]
             mine["first_position"] = min(first, default=None)
         facts = ("table_version", "origin", "first_event", "schema_text")
@@ -119,8 +118,8 @@ def versions(capture: Tables) -> list[Version]:
 
 
 def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The versions of a table by the positions of their first rows; those whose rows have none, behind the one that was
-    made before them."""
+    """The versions of a table by the positions of their first rows; those without, after the version that was created
+    before them."""
     made = _as_made(rows)
     placed = sorted((row for row in made if row["first_position"] is not None), key=lambda row: row["first_position"])
     behind: dict[int | None, list[dict[str, Any]]] = defaultdict(list)
@@ -140,8 +139,8 @@ _NUMBERED: Final = re.compile(r"(?:^|[@#/])(\d{1,18})$")
 
 
 def _as_made(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The versions of a table in the order in which the source made them, by the first of these that all have, no two
-    the same: the source's number, the event that brought it, its place in the log, its time, the number in its name."""
+    """The versions of a table in the order of creation, by the first of these that is present and distinct in all: the
+    source's number, the event with the definition, its position, its time, the number in its name."""
 
     def number(*names: str) -> Callable[[dict[str, Any]], Any]:
         def of(row: dict[str, Any]) -> Any:
@@ -167,10 +166,10 @@ def _as_made(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def stretches(capture: Tables, known: Sequence[Version]) -> tuple[list[Stretch], list[tuple[str, int]]]:
-    """For how long each version is in force, by table in order; and the tables in which rows of an older version stand
-    behind those of a newer one, without that it had come back, and how often."""
+    """The periods in which versions are in force, by table, in order; and the tables in which rows of an older version
+    follow rows of a newer one although the older did not return, and how often."""
     runs = _runs(capture, _overlapping(known))
-    too_many = sum(map(len, runs.values())) >= _MOST_RUNS  # some are not there
+    too_many = sum(map(len, runs.values())) >= _MOST_RUNS  # incomplete
     mixed: list[tuple[str, int]] = []
     by_table: dict[str, list[Version]] = defaultdict(list)
     for version in known:
@@ -192,15 +191,15 @@ def stretches(capture: Tables, known: Sequence[Version]) -> tuple[list[Stretch],
 
 
 def whole(version: Version) -> Stretch:
-    """All rows of a version."""
+    """A stretch with all rows of a version."""
     facts = (version.first_position, version.last_position, version.first_at, version.last_at, version.changes)
     return Stretch(version, *facts)
 
 
 def _as_they_come(mine: Sequence[Version], turns: Sequence[Mapping[str, Any]]) -> tuple[list[Stretch], int]:
-    """The stretches of a table, and how many turns are no stretch of their own. A version comes back where no row of
-    those that took its place follows any more; other rows of it are late ones. Versions without a place in the log
-    stand behind the one before them."""
+    """The stretches of a table, and the number of alternations that are not a stretch. A version returns if no row of
+    the version that replaced it follows any more; other rows of it are late. Versions without a position follow the one
+    before them."""
     by_name = {version.table_version: version for version in mine}
     behind: dict[str, list[Version]] = defaultdict(list)
     last = ""
@@ -211,7 +210,7 @@ def _as_they_come(mine: Sequence[Version], turns: Sequence[Mapping[str, Any]]) -
             last = version.table_version
     ends = {turn["table_version"]: number for number, turn in enumerate(turns)}
     found = [whole(version) for version in behind.pop("", ())]
-    latest: dict[str, int] = {}  # where the latest stretch of a version is among those found
+    latest: dict[str, int] = {}  # index of the latest stretch of each version
     current, late = "", 0
     for number, turn in enumerate(turns):
         name = turn["table_version"]
@@ -231,7 +230,7 @@ def _as_they_come(mine: Sequence[Version], turns: Sequence[Mapping[str, Any]]) -
 
 
 def _longer(stretch: Stretch, turn: Mapping[str, Any]) -> Stretch:
-    """A stretch with some more rows."""
+    """A stretch extended by rows."""
     times = [
         time for time in (stretch.first_at, stretch.last_at, turn["first_at"], turn["last_at"]) if time is not None
     ]
@@ -245,7 +244,7 @@ def _longer(stretch: Stretch, turn: Mapping[str, Any]) -> Stretch:
 
 
 def _overlapping(known: Iterable[Version]) -> set[str]:
-    """Tables with a version whose rows begin before those of another have ended."""
+    """Tables with a version whose rows begin before those of another end."""
     found: set[str] = set()
     last: dict[str, str] = {}
     for version in known:
@@ -259,7 +258,8 @@ def _overlapping(known: Iterable[Version]) -> set[str]:
 
 
 def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of one version after the other, by table in log order. A table with very many runs has some of them."""
+    """Runs of consecutive rows of one version, by table in log order. A table with very many runs has only some of
+    them."""
     tables = list(tables)
     if not tables:
         return {}
@@ -292,17 +292,17 @@ def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, An
     return found
 
 
-# --- continuing -------------------------------------------------------------------------------------------------------
+# --- renamed columns --------------------------------------------------------------------------------------------------
 
-_SHARE: Final = 0.9  # of the rows that both versions show: so many have the same value in a column that was renamed
-_VALUES: Final = 0.5  # of the distinct values: so many were there before
+_SHARE: Final = 0.9  # minimum share of rows in both versions with equal values in a renamed column
+_VALUES: Final = 0.5  # minimum share of distinct values that occurred before
 _LEAST: Final = 2
 _TEXT: Final = 200  # characters of a statement that are shown
 _UNDONE: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
 
 
 class Changes(Protocol):
-    """What is asked of a capture (:mod:`cdcwb.model`)."""
+    """The input from a capture (:mod:`cdcwb.model`)."""
 
     @property
     def changes(self) -> DataFrame: ...
@@ -310,9 +310,9 @@ class Changes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A column ``old`` of a table's ``old_version`` that may go on as ``new`` in its ``new_version``; ``number`` is
-    that of the step. Rows count from ``since`` to ``until`` (positions, None: all): a version that comes back has rows
-    before and after the other."""
+    """A column ``old`` of a table's ``old_version`` that may be renamed to ``new`` in its ``new_version``; ``number``
+    is that of the step. Only rows from ``since`` to ``until`` count (positions, None: all), since a version that
+    returns has rows before and after the other."""
 
     number: int
     table: str
@@ -324,12 +324,12 @@ class Pair:
     until: str | None = None
 
 
-# --- what DDL says ----------------------------------------------------------------------------------------------------
+# --- DDL statements ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What the source recorded of a change to a table: ``text`` is SQL, or the details of a control table's row."""
+    """A DDL statement that the source recorded: ``text`` is SQL, or the details of a control table's row."""
 
     table: str
     text: str
@@ -348,7 +348,7 @@ _RENAMES: Final = (
 
 
 def renames(text: str) -> list[tuple[str, str]]:
-    """The columns that a statement renames, old and new name, in order: Qlik's details of a DDL, or SQL (``RENAME
+    """The columns that a statement renames, old and new name, in order: from Qlik's details of a DDL, or SQL (``RENAME
     COLUMN a TO b``, ``CHANGE a b type``, ``sp_rename 'table.a', 'b', 'COLUMN'``). Never raises."""
     if text.lstrip().startswith("{"):
         try:
@@ -372,10 +372,10 @@ def _plain(name: str) -> str:
 
 
 def told_by(statements: Iterable[Statement], gone: Iterable[str], come: Iterable[str]) -> dict[tuple[str, str], str]:
-    """The pairs of a column that is gone and one that has come which statements say are one, and the statement. Names
-    are compared without case; a column that was renamed twice is found by its first name and its last."""
+    """The pairs of a removed and an added column that DDL statements rename, and the statement. Names are compared
+    without case; a column that was renamed twice is found by its first name and its last."""
     olds, news = ({name.casefold(): name for name in names} for names in (gone, come))
-    first: dict[str, str] = {}  # of a name as it is now: as it was before all of them
+    first: dict[str, str] = {}  # current name -> name before all statements
     said: dict[str, str] = {}
     for one in statements:
         for old, new in renames(one.text):
@@ -393,15 +393,15 @@ def _shown(text: str, old: str, new: str) -> str:
     return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
 
 
-# --- what rows show ---------------------------------------------------------------------------------------------------
+# --- evidence in rows -------------------------------------------------------------------------------------------------
 
 
 def continuing(capture: Changes, pairs: Sequence[Pair]) -> dict[Pair, str]:
-    """Of each pair of columns, why the second goes on where the first ends, the best told first; pairs that do not are
-    left out.
+    """The pairs of columns of which the second continues the first, with the evidence; best evidence first. Other pairs
+    are left out.
 
-    Rows that both versions show, found by their key, say yes or no. Where there are fewer than two, the values are
-    compared, then how they look.
+    Rows that both versions have, found by key, decide. With fewer than two such rows, the values are compared, then
+    their profiles.
     """
     if not pairs:
         return {}
@@ -418,8 +418,8 @@ def continuing(capture: Changes, pairs: Sequence[Pair]) -> dict[Pair, str]:
 
 
 def _rows(capture: Changes, pairs: Sequence[Pair]) -> DataFrame:
-    """Changes once for every pair that they tell of: ``_pair`` (its number), ``_old`` (is it the old version's row?),
-    ``_column`` (the one to look at)."""
+    """Changes, once for every pair that they are evidence for: ``_pair`` (its number), ``_old`` (whether the row has
+    the old version), ``_column`` (the column to examine)."""
     roles = [
         (number, pair.table, version, is_old, column, pair.since, pair.until)
         for number, pair in enumerate(pairs)

@@ -1,7 +1,7 @@
-"""What differs between two versions of a table, and whether a reader of one can read rows of the other.
+"""Differences between two versions of a table, and whether a reader of one can read rows of the other.
 
-Nothing here asks Spark: versions are rows of :data:`cdcwb.model.TABLE_VERSIONS`. What only the rows tell (that a column
-goes on under another name) is handed in as evidence.
+This module does not use Spark: versions are rows of :data:`cdcwb.model.TABLE_VERSIONS`. Evidence from rows (that a
+column was renamed) is passed as an argument.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ __all__ = [
 
 Column = Mapping[str, Any]
 Continuing = Mapping[tuple[str, str], str]
-"""By an old and a new column's name: why the second goes on where the first ends, in a sentence; the best told
-first."""
+"""Evidence that a new column continues an old one, by old and new name; best evidence first."""
 
 
 class Rule(StrEnum):
-    """What can differ between two versions."""
+    """The kinds of differences between two versions."""
 
     ADDED = "column_added"
     DROPPED = "column_dropped"
@@ -59,8 +58,8 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference: ``column`` is the new name, or the old one of a column that is gone; None where it is about all.
-    ``old`` and ``new`` are in words, None where there is nothing. ``evidence`` says why it is taken for what it is."""
+    """One difference: ``column`` is the new name, or the old name of a dropped column; None for the table itself.
+    ``old`` and ``new`` are in words, None if absent. ``evidence`` explains the classification."""
 
     rule: Rule
     severity: Severity
@@ -72,8 +71,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Why a reader cannot read, by Avro's rules: ``backward``, one of the new version rows of the old; ``forward``, one
-    of the old version rows of the new. Empty where it can."""
+    """Why a reader cannot read, by Avro's rules: ``backward``, a reader of the new version rows of the old;
+    ``forward``, a reader of the old version rows of the new. Empty if it can."""
 
     backward: list[str] = field(default_factory=list)
     forward: list[str] = field(default_factory=list)
@@ -87,13 +86,13 @@ class Compatibility:
 
 
 _SIZES: Final = ("length", "precision", "scale")
-_SIDE: Final = 8  # columns that are gone from one place, and have come to it, of which every pair may be a column
+_SIDE: Final = 8  # columns removed from one gap, and added to it, of which every pair is a candidate
 
 
 def candidates(old: Sequence[Column], new: Sequence[Column]) -> list[tuple[str, str]]:
-    """Pairs of a column that is gone and one that is new which may be one column under two names: at the same place
-    among the columns that stay, and of the same type. Where many are gone from one place, only those pairs that stand
-    at the same distance from its begin or its end."""
+    """Pairs of a removed and an added column that may be one renamed column: in the same gap between retained columns,
+    and of the same type. If many were removed from one gap, only the pairs at the same distance from its begin or its
+    end."""
     gone, come = _apart(old, new)
     kept = {column["name"] for column in old} & {column["name"] for column in new}
     theirs = _gaps(new, kept)
@@ -109,7 +108,7 @@ def candidates(old: Sequence[Column], new: Sequence[Column]) -> list[tuple[str, 
 
 
 def _gaps(columns: Sequence[Column], kept: set[str]) -> dict[tuple[str | None, str | None], list[str]]:
-    """The columns that do not stay, by those on either side that do."""
+    """The columns that are not retained, by the retained columns on either side."""
     found: dict[tuple[str | None, str | None], list[str]] = {}
     before: str | None = None
     gap: list[str] = []
@@ -124,8 +123,8 @@ def _gaps(columns: Sequence[Column], kept: set[str]) -> dict[tuple[str | None, s
 
 
 def differences(old: Sequence[Column], new: Sequence[Column], continuing: Continuing | None = None) -> list[Difference]:
-    """What differs, the columns in their new order, then what is gone, then what concerns the table. Only columns that
-    are ``continuing`` are taken for renamed, each once."""
+    """The differences: columns in their new order, then dropped ones, then those of the table. Only ``continuing``
+    columns are renamed, each once."""
     gone, come = _apart(old, new)
     renamed: dict[str, tuple[str, str]] = {}
     taken: set[str] = set()
@@ -155,7 +154,7 @@ def differences(old: Sequence[Column], new: Sequence[Column], continuing: Contin
 
 
 def _apart(old: Sequence[Column], new: Sequence[Column]) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The columns that are gone, and those that are new, by name."""
+    """The removed columns, and the added ones, by name."""
     before, after = {one["name"]: one for one in old}, {one["name"]: one for one in new}
     return {n: c for n, c in before.items() if n not in after}, {n: c for n, c in after.items() if n not in before}
 
@@ -165,7 +164,7 @@ def _type_of(column: Column) -> tuple[Any, ...]:
 
 
 def described(column: Column) -> str:
-    """Type, size and whether it may be NULL, in words."""
+    """Type, size and nullability, in words."""
     text = str(column.get("type") or "type not known")
     if "(" not in text:
         sizes = [column.get(name) for name in ("precision", "scale")]
@@ -177,7 +176,7 @@ def described(column: Column) -> str:
 
 
 def _changed(old: Column, new: Column) -> list[Difference]:
-    """What differs between a column and itself."""
+    """The differences between two definitions of a column."""
     name, found = new["name"], []
     if _kind(old) != _kind(new) and (old.get("type") is None) == (new.get("type") is None):
         before, after = avro_type(old), avro_type(new)
@@ -207,7 +206,7 @@ def _changed(old: Column, new: Column) -> list[Difference]:
 
 
 def _kind(column: Column) -> str | None:
-    """The type without its sizes, which are compared one by one."""
+    """The type without its sizes, which are compared separately."""
     text = column.get("type")
     return None if text is None else _SIZED.sub("", str(text)).strip().casefold()
 
@@ -216,7 +215,7 @@ _SIZED: Final = re.compile(r"\([0-9, ]*\)")
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Do both say something, and not the same?"""
+    """Whether both values are known and differ."""
     return old is not None and new is not None and old != new
 
 
@@ -252,11 +251,11 @@ def _key(columns: Sequence[Column], former: Mapping[str, str]) -> list[str]:
 def compatibility(
     old: Sequence[Column], new: Sequence[Column], former: Mapping[str, str] | None = None
 ) -> Compatibility:
-    """Whether Avro would let a reader of one version read rows of the other.
+    """Compatibility by Avro's rules between readers of one version and rows of the other.
 
-    A column that may be NULL, or of which nothing says so, is a union with null whose default is null; another has no
-    default. ``former`` maps new names to old ones: a reader of the new version knows them as aliases. One of the old
-    version was there before the new name was, so for it the column is gone.
+    A nullable column, or one of unknown nullability, is a union with null whose default is null; other columns have no
+    default. ``former`` maps new names to old ones, which a reader of the new version knows as aliases. A reader of the
+    old version does not know the new name, so it misses the column.
     """
     before: dict[str, Column] = {str(column["name"]): column for column in old}
     after: dict[str, Column] = {str(column["name"]): column for column in new}
@@ -289,9 +288,9 @@ def former_names(found: Sequence[Difference]) -> dict[str, str]:
 
 
 def side_by_side(old: Sequence[Column], new: Sequence[Column], found: Sequence[Difference]) -> Iterator[dict[str, Any]]:
-    """Two versions column by column, in the new order, each column that is gone behind the one it stood behind:
-    ``place``, ``name`` and ``kind`` (type, size, NULL) before as ``old_…`` and after as ``new_…``, None where there is
-    no such column, and ``differs``: what does, in words, empty where nothing does."""
+    """Two versions column by column, in the new order, each dropped column after its old predecessor: ``place``,
+    ``name`` and ``kind`` (type, size, NULL) before as ``old_…`` and after as ``new_…``, None without such a column, and
+    ``differs``: the difference in words, empty without one."""
     former = former_names(found)
     before = {str(column["name"]): (place, column) for place, column in enumerate(old, 1)}
     now = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
@@ -321,7 +320,7 @@ def side_by_side(old: Sequence[Column], new: Sequence[Column], found: Sequence[D
 
 
 def _moved(now: Sequence[str], before: Sequence[str]) -> set[str]:
-    """Columns that stand at another place among those that stay."""
+    """Columns with another ordinal among the retained columns."""
     stay, after = _staying(before, now)
     return {name for name, other in zip(stay, after, strict=True) if name != other}
 
@@ -341,7 +340,7 @@ def _pair(old: tuple[int, Column] | None, new: tuple[int, Column] | None, differ
 @dataclass(frozen=True, slots=True)
 class AvroType:
     """``name``: a primitive type of Avro. ``logical``: its logical type, or empty. ``precision`` and ``scale`` are
-    those of a decimal; None where the source does not say."""
+    those of a decimal; None if the source does not give them."""
 
     name: str
     logical: str = ""
@@ -380,8 +379,7 @@ _SHAPE: Final = re.compile(r"^(?:\d+ )?([a-z][a-z0-9_]*(?: precision)?)\s*(.*)$"
 
 
 def avro_type(column: Mapping[str, Any]) -> AvroType | None:
-    """The Avro type of a column of :data:`cdcwb.model.COLUMN`; None for a type that the mapping does not know, or none
-    at all."""
+    """The Avro type of a column of :data:`cdcwb.model.COLUMN`; None if its type is unknown or missing."""
     text = column.get("type")
     if not text:
         return None
@@ -412,7 +410,7 @@ _PROMOTED: Final = {
 
 
 def reads(reader: AvroType, writer: AvroType) -> str | None:
-    """Why a reader of one type cannot read what was written as another, by Avro's rules; None where it can."""
+    """Why a reader of one type cannot read data written with another, by Avro's rules; None if it can."""
     if reader.logical != writer.logical:
         return f"{writer} cannot be read as {reader}"
     if reader.logical == _DECIMAL:
@@ -425,8 +423,8 @@ def reads(reader: AvroType, writer: AvroType) -> str | None:
 
 
 def holds(new: AvroType, old: AvroType) -> str | None:
-    """Why not every value of the old type is one of the new; None where it is. Other than for a reader of Avro, a
-    decimal may get more digits, in front of the point and behind it."""
+    """Why the new type does not hold every value of the old one; None if it does. Unlike for a reader of Avro, a
+    decimal may get more digits before and after the point."""
     if old.logical != _DECIMAL or new.logical != _DECIMAL:
         return reads(new, old)
     if None in (old.precision, new.precision):

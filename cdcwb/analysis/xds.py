@@ -1,9 +1,9 @@
-"""What the Publisher would do with an event log of any size, and its documents (docs/formats/idm-event-log.md §4).
+"""Publication of an event log of any size: decisions and documents (docs/formats/idm-event-log.md §4).
 
-The stages of :mod:`cdcwb.xds` in Spark, with the result of :func:`cdcwb.xds.publish`. What a row says of itself is
-decided wherever it lies. Rows are counted in parts of the processing order, and what is counted is added up, for the
-polling cycles and again for the numbers of events and documents. What the rows of an object say of each other is
-decided where all of them meet.
+The stages of :mod:`cdcwb.xds` in Spark, with the result of :func:`cdcwb.xds.publish`. Decisions about single rows are
+made in any partition. Rows are counted in parts of the processing order and the counts are accumulated, for polling
+cycles and again for the numbers of events and documents. Decisions that depend on other rows of an object are made
+where all of them are collected.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ __all__ = [
 
 
 A_PART: Final = 1 << 16
-"""Rows of a part of the order, and of the objects that are decided together."""
+"""The number of rows in a part of the order, and in a group of objects."""
 
 DOCUMENTS: Final = pa.schema(
     [
-        ("document", pa.int64()),  # its number, from 1
+        ("document", pa.int64()),  # number, from 1
         ("events", pa.int64()),
         ("first_record", pa.int64()),  # record_id of its first and last row, in processing order
         ("last_record", pa.int64()),
-        ("xml", pa.string()),  # UTF-8, with a line end behind it
+        ("xml", pa.string()),  # UTF-8, with a final line end
     ]
 )
 """One row for each document."""
@@ -80,7 +80,7 @@ DOCUMENTS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How much there is of what: documents, events, and rows by their decision."""
+    """The number of documents, of events, and of rows by decision."""
 
     documents: int
     events: int
@@ -88,11 +88,11 @@ class Summary:
 
 
 class Published:
-    """What becomes of an event log.
+    """The result of publishing an event log.
 
-    ``decisions``: a row of :data:`cdcwb.xds.DECISIONS` for each row of the log, in no order. ``documents``: a row of
-    :data:`DOCUMENTS` for each document; the partitions are in the order of publication, and the rows in them. Both can
-    be read as long as this object is there.
+    ``decisions``: a row of :data:`cdcwb.xds.DECISIONS` for each row of the log, unordered. ``documents``: a row of
+    :data:`DOCUMENTS` for each document; partitions and the rows in them are in the order of publication. Both can be
+    read while this object exists.
     """
 
     def __init__(self, rows: DataFrame, settings: Settings, snapshot: _Snapshot, kept: Kept, carry: xds.Carry) -> None:
@@ -104,7 +104,7 @@ class Published:
 
     @property
     def decisions(self) -> DataFrame:
-        """What was decided of each row, and why."""
+        """The decision on each row, and its reason."""
         settings = self._settings
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,7 +130,7 @@ class Published:
 
     @cached_property
     def summary(self) -> Summary:
-        """Documents, events and decisions, counted."""
+        """The numbers of documents, events and decisions."""
         counts = {row["decision"]: row["count"] for row in self._rows.groupBy("decision").count().collect()}
         ordered = {str(name): counts[str(name)] for name in Decision if str(name) in counts}
         return Summary(self._carry.document, self._carry.event, ordered)
@@ -143,10 +143,11 @@ def publish_log(
     *,
     a_part: int = A_PART,
 ) -> Published:
-    """Decides every row of an event log, and makes the documents of those that are published.
+    """Decides every row of an event log, and renders the documents of those that are published.
 
-    ``snapshot``: tables as they are now, or their files by name; without one query-back rows need one and are not
-    published. Every worker holds the snapshot in memory. ``a_part``: about how many rows are worked on together.
+    ``snapshot``: current tables, or their files by name; without one query-back rows need a snapshot and are not
+    published. Every worker holds the snapshot in memory. ``a_part``: approximate number of rows that are processed
+    together.
 
     Raises CaptureError for a capture of another format and for a snapshot that cannot be read.
     """
@@ -168,7 +169,7 @@ def publish_rows(
 
 
 class _Snapshot:
-    """A snapshot on its way to the workers: as a file, where they can read what is written here."""
+    """A snapshot for the workers: as a file if they can read local files."""
 
     def __init__(self, snapshot: Snapshot | None, kept: Kept) -> None:
         self._snapshot: Snapshot | None = snapshot
@@ -203,7 +204,7 @@ def _table(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], schema: pa.
 
 
 def _own(rows: DataFrame, settings: Settings) -> DataFrame:
-    """What each row says of itself."""
+    """The decision on each row that depends on the row alone."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -223,7 +224,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 
 def _decided(own: DataFrame, settings: Settings, snapshot: _Snapshot, a_part: int) -> tuple[DataFrame, int]:
-    """Every row with its decision, and how many parts of the order there are."""
+    """Every row with its decision, and the number of parts of the order."""
     from pyspark.sql import functions as F
 
     total, count = own.agg(F.count(F.lit(1)), F.count(F.when(F.col("polled"), 1))).collect()[0]
@@ -276,7 +277,7 @@ _GROUPED_BY: Final = ("part", "order_time", "number", "table_name", "table_key",
 
 
 def _carries(decided: DataFrame, settings: Settings, parts: int) -> tuple[dict[int, xds.Carry], xds.Carry]:
-    """With what the numbering of each part begins, and where it ends."""
+    """The numbers with which each part begins, and the numbers at the end."""
     from pyspark.sql import functions as F
 
     def summed(rows: pa.Table) -> pa.Table:
@@ -296,7 +297,7 @@ def _carries(decided: DataFrame, settings: Settings, parts: int) -> tuple[dict[i
 
 
 def _numbered(decided: DataFrame, settings: Settings, carries: Mapping[int, xds.Carry]) -> DataFrame:
-    """Every row, with the numbers of its event and document."""
+    """Every row with the numbers of its event and document."""
     from pyspark.sql import functions as F
 
     def work(rows: pa.Table) -> pa.Table:
@@ -314,7 +315,7 @@ _AT_ONCE: Final = 50_000
 
 
 def _whole_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows in the order of their documents, in tables that hold all rows of each of theirs."""
+    """Tables that have all rows of each of their documents, in document order."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -332,7 +333,7 @@ def _whole_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _documents_of(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> Iterator[pa.RecordBatch]:
-    """The documents of rows, with their first and last records."""
+    """The rendered documents of rows, with their first and last records."""
     document, number = _numbers(rows, "document"), _numbers(rows, "number")
     begins = np.flatnonzero(np.append(True, document[1:] != document[:-1]))
     ends = np.append(begins[1:], len(document)) - 1
@@ -354,16 +355,15 @@ def _documents_of(rows: pa.Table, settings: Settings, snapshot: Snapshot | None)
 # --- xds files --------------------------------------------------------------------------------------------------------
 
 STREAMS: Final = ("xml", "xds")
-"""Endings of a file that all documents go into."""
+"""Endings of a file for all documents."""
 
 _NAME: Final = "document-{:06}.xml"
 _OURS: Final = re.compile(r"document-\d{6,}\.xml")
 
 
 def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str], overwrite: bool = False) -> Path:
-    """The absolute path of what documents are written to: one file, where the name ends in .xml or .xds, else a folder
-    that is new or empty, or with ``overwrite`` holds nothing but such documents. ``inputs`` are the files that must
-    not be replaced.
+    """The absolute path of the target of documents: one file if the name ends in .xml or .xds, else a folder that is
+    new or empty, or with ``overwrite`` has only such documents. ``inputs`` are the files that must not be replaced.
 
     Raises OptionError before any work is done.
     """
@@ -389,8 +389,8 @@ def write_published(
     inputs: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Writes all documents to the file or the folder ``documents``, in order, and the decisions, one JSON object a
-    line in capture order, to the file ``decisions``. Both are there in the end, or neither.
+    """Writes all documents to the file or the folder ``documents``, in order, and the decisions, one JSON object a line
+    in capture order, to the file ``decisions``. Either both are written or neither.
 
     Raises OptionError for targets that cannot be written, or belong to the ``inputs``.
     """
@@ -439,7 +439,7 @@ def _documents(rows: DataFrame, target: Path) -> Iterator[Path]:
 
 
 def _one_by_one(part: Path, folder: Path) -> None:
-    """The documents of a part as files of their own."""
+    """Writes the documents of a part as separate files."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(part) as rows:

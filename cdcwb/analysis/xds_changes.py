@@ -1,6 +1,6 @@
 """The changes of any capture as XDS documents, at any size (docs/formats/idm-event-log.md §7).
 
-Changes are published in the order of their commits, and within one in the order of the log.
+Changes are published in commit order, and in log order within a commit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CHANGE_DECISIONS: Final = pa.schema(
         *(model.CHANGES.field(name).remove_metadata() for name in ("schema_name", "table_name", "operation")),
         ("decision", pa.string()),  # published or left_out
         ("reason", pa.string()),
-        ("document", pa.int64()),  # null: left out
+        ("document", pa.int64()),  # null if left out
         ("event", pa.int64()),
     ]
 )
@@ -68,12 +68,11 @@ _NUMBERED: Final = pa.schema([*_RENDERED, ("document", pa.int64()), ("event", pa
 
 
 class PublishedChanges:
-    """What becomes of the changes of a capture.
+    """The result of publishing the changes of a capture.
 
-    ``decisions``: a row of :data:`CHANGE_DECISIONS` for each change, in no order. ``documents``: a row of
-    :data:`~cdcwb.analysis.xds.DOCUMENTS` for each document, without record_ids; the partitions are in the order of
-    publication, and the rows in them. Both can be read as long as this object is there. ``inferred``: the keys that
-    were inferred.
+    ``decisions``: a row of :data:`CHANGE_DECISIONS` for each change, unordered. ``documents``: a row of
+    :data:`~cdcwb.analysis.xds.DOCUMENTS` for each document, without record_ids; partitions and the rows in them are in
+    the order of publication. Both can be read while this object exists. ``inferred``: the inferred keys.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class PublishedChanges:
 
     @property
     def decisions(self) -> DataFrame:
-        """Which changes are in which document, and why the others are not."""
+        """The document of each change, or the reason why it is left out."""
         from pyspark.sql import functions as F
 
         published = F.col("reason").isNull()
@@ -117,14 +116,14 @@ class PublishedChanges:
 
     @cached_property
     def summary(self) -> Summary:
-        """Documents, events and decisions, counted."""
+        """The numbers of documents, events and decisions."""
         counts = {PUBLISHED: self._events, LEFT_OUT: sum(self.reasons.values())}
         documents = -(-self._events // self._settings.batch_size)
         return Summary(documents, self._events, {name: count for name, count in counts.items() if count})
 
     @cached_property
     def reasons(self) -> dict[str, int]:
-        """Why changes are left out, and how many for each reason; most first."""
+        """Why changes are left out, with the number for each reason, most first."""
         rows = self._rows.filter("reason IS NOT NULL").groupBy("reason").count().collect()
         return dict(sorted(((row["reason"], row["count"]) for row in rows), key=lambda pair: (-pair[1], pair[0])))
 
@@ -137,13 +136,13 @@ def xds_of_changes(
     whole: Capture | None = None,
     a_part: int = A_PART,
 ) -> PublishedChanges:
-    """The documents of a capture's changes: insert as add, update as modify, delete as delete.
+    """Publishes a capture's changes: insert as add, update as modify, delete as delete.
 
-    Left out, and counted, are changes that were not committed, those of other operations, and those without a key,
-    which the capture's option ``keys`` gives. ``infer_keys``: tables of which no change has a key get an inferred one
-    (:func:`cdcwb.spark.known.infer_keys`), from the changes of ``whole`` where ``capture`` is a part of it. Of the
-    settings, those of documents count: batch_size, schema, class_names and types. Raises CaptureError for a capture
-    that was loaded without values.
+    Left out, and counted, are changes that were not committed, those of other operations, and those without a key (see
+    the capture's option ``keys``). ``infer_keys``: tables without any key get an inferred one
+    (:func:`cdcwb.spark.known.infer_keys`), from the changes of ``whole`` if ``capture`` is a part of it. Only settings
+    of documents apply: batch_size, schema, class_names and types. Raises CaptureError for a capture that was loaded
+    without values.
     """
     from pyspark.sql import functions as F
 
@@ -186,7 +185,7 @@ def _inferred(changes: DataFrame) -> list[InferredKey]:
 
 
 def _rendered(changes: DataFrame, settings: Settings) -> DataFrame:
-    """Each change as an event without numbers, or with the reason why it is none."""
+    """Each change as an event without numbers, or the reason why it is left out."""
     from pyspark.sql import functions as F
 
     ordered = changes.withColumns(
@@ -216,7 +215,7 @@ DECISIONS: Final = (PUBLISHED, LEFT_OUT)
 
 _PLACE: Final = ("file_index", "offset")
 _MOST_XML: Final = 60_000
-_MOST_VALUES: Final = 24  # of a change, that are shown
+_MOST_VALUES: Final = 24  # values of a change that are shown
 _TEXT: Final = 1000
 
 
@@ -228,15 +227,15 @@ def page_of(
     folder: Path | None = None,
     infer_keys: bool = False,
 ) -> LogPage | ChangePage:
-    """The page that fits the capture."""
+    """The page for the format of the capture."""
     if whole.format == FORMAT:
         return LogPage(whole, part, settings, snapshot, folder)
     return ChangePage(part, settings, folder, infer_keys, whole)
 
 
 class ChangePage:
-    """A capture with the documents that its changes become. ``folder`` keeps the decisions as Parquet; None: nothing
-    is kept. ``infer_keys``, ``whole``: as in :func:`cdcwb.analysis.xds_changes.xds_of_changes`."""
+    """A capture with the documents of its changes. ``folder`` stores the decisions as Parquet; None: nothing is stored.
+    ``infer_keys``, ``whole``: as in :func:`cdcwb.analysis.xds_changes.xds_of_changes`."""
 
     is_log: Final = False
 
@@ -256,7 +255,7 @@ class ChangePage:
 
     @cached_property
     def counts(self) -> Records:
-        """How many changes of each operation have which decision."""
+        """The number of changes by operation and decision."""
         rows = self.rows.groupBy("operation", "decision").count().collect()
         found = [{"operation": r["operation"], "decision": r["decision"], "rows": r["count"]} for r in rows]
         return sorted(found, key=lambda r: (_rank(r["operation"]), r["decision"] != PUBLISHED))
@@ -271,20 +270,20 @@ class ChangePage:
 
     @property
     def left_out(self) -> int:
-        """How many changes are left out."""
+        """The number of changes that are left out."""
         number: int = self.facts["decisions_left_out"]
         return number
 
     @cached_property
     def reasons(self) -> Records:
-        """Why changes are left out, and how many for each reason, most first."""
+        """Why changes are left out, with the number for each reason, most first."""
         return [
             {"decision": LEFT_OUT, "reason": reason, "rows": number}
             for reason, number in self.published.reasons.items()
         ]
 
     def unpublished(self, limit: int = 50) -> Records:
-        """Changes that are left out: of every operation as many as there is room for."""
+        """Changes that are left out; each operation has an equal share."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -296,8 +295,8 @@ class ChangePage:
         return evenly(found, "operation", tuple(dict.fromkeys(row["operation"] for row in found)), limit)
 
     def documents(self, limit: int = 4) -> Records:
-        """The first documents of each operation: ``document``, ``events``, ``why``, ``xml``, and the ``rows`` that its
-        first event came from, one for each column of the change."""
+        """The first documents of each operation: ``document``, ``events``, ``why``, ``xml``, and the ``rows`` of its
+        first event, one for each column of the change."""
         from pyspark.sql import functions as F
 
         firsts = (
@@ -330,7 +329,7 @@ class ChangePage:
     costs_by_category: Final[Records] = []
 
     def chain(self, limit: int = 50) -> Records:
-        """Asked of event logs alone, as are the following."""
+        """Nothing: only event logs have chains; the same applies to the following methods."""
         return []
 
     def net(self, limit: int = 40) -> Records:
@@ -351,8 +350,7 @@ class ChangePage:
 
 
 def _values(change: Mapping[str, Any]) -> Records:
-    """The columns of a change that its document is about, with the value before and the value after where the capture
-    has them."""
+    """The columns of a change in its document, with the value before and after as far as captured."""
     before, after = dict(change["before"] or ()), dict(change["after"] or ())
     names = list(dict.fromkeys([*before, *after]))
     if change["operation"] == Operation.UPDATE and change["changed_columns"] is not None:
