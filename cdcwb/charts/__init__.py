@@ -1,4 +1,4 @@
-"""Figures from records: small data in, picture out. No Spark, no parsing."""
+"""Figures from small lists of records. This package uses no Spark and parses nothing."""
 
 from cdcwb.charts.contents import MOST_FILES, done_over_time, heatmap, ledger, operations
 from cdcwb.charts.decisions import costs, decisions, histories, timelines

@@ -1,4 +1,4 @@
-"""What is in a capture: changes over time by operation, and what became of the bytes of each file."""
+"""Charts of a capture's contents: changes over time by operation, and bytes of each file by outcome of decoding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 Record = Mapping[str, Any]
 
 MOST_FILES: Final = 40
-"""Files that are drawn."""
+"""Maximum number of files that are drawn."""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ROW: Final = 24
@@ -39,10 +39,10 @@ _PARTS: Final = (
 
 
 def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
-    """How many changes there are in each bin of time, in parts by their operation.
+    """The number of changes in each time bin, stacked by operation.
 
-    Records: ``began_at`` (aware datetime, start of a bin), ``operation`` (text), ``changes`` (int); at most one for a
-    bin and an operation. ``width_us`` is the width of a bin in microseconds. ``axis``: what the axis of time shows.
+    Records: ``began_at`` (aware datetime, start of a bin), ``operation`` (text), ``changes`` (int); at most one for
+    each bin and operation. ``width_us`` is the width of a bin in microseconds. ``axis``: the range of the time axis.
     """
     rows = list(records)
     known = list(theme.OPERATIONS)
@@ -74,10 +74,10 @@ def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | No
 
 
 def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit.BYTE) -> go.Figure:
-    """Where the bytes (``unit``; or rows) of files are: a bar for each, in parts.
+    """The bytes (``unit``; or rows) of files: a stacked bar for each file.
 
-    Files: ``understood``, ``filler``, ``malformed``, ``none`` (int; None and 0 are not drawn), from the top down; the
-    first :data:`MOST_FILES` are drawn. ``names``: what each is called.
+    Files: ``understood``, ``filler``, ``malformed``, ``none`` (int; None and 0 are not drawn), from top to bottom; the
+    first :data:`MOST_FILES` are drawn. ``names``: the labels.
     """
     drawn = list(zip(files, names, strict=True))[:MOST_FILES]
     told = size if unit == OffsetUnit.BYTE else lambda number: plural(number, unit)
@@ -121,12 +121,12 @@ def _middle(row: Record, width_us: int) -> str:
 
 
 def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
-    """How many transactions began when, by a row of ``rows`` (from the bottom up): the overview of a large capture.
+    """The number of transactions by time of begin and ``rows`` (from bottom to top): the overview of a large capture.
 
     Records: ``began_at`` (aware datetime, start of a bin), ``row`` (one of ``rows``), ``transactions`` (int); at most
-    one for a bin and a row. ``width_us`` is the width of a bin in microseconds. Colour is the logarithm of the number,
-    since a bin may hold one or a hundred thousand; the hover text has the number. Rows that are empty are left out.
-    ``axis``: what the axis of time shows.
+    one for each bin and row. ``width_us`` is the width of a bin in microseconds. Colour is the logarithm of the number,
+    since a bin may have one or a hundred thousand; the hover text has the number. Empty rows are left out. ``axis``:
+    the range of the time axis.
     """
     cells = list(records)
     shown = [row for row in rows if any(c["row"] == row for c in cells)]
@@ -174,10 +174,10 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis:
 
 
 def operations(records: Iterable[Record]) -> go.Figure:
-    """What changes did: a bar for every operation, as long as its number of changes, in parts by what became of them.
+    """The number of changes of each operation: a bar each, stacked by outcome.
 
-    Records: ``operation`` (text), ``outcome`` (text; None: in no transaction), ``changes`` (int); at most one for an
-    operation and an outcome.
+    Records: ``operation`` (text), ``outcome`` (text; None: in no transaction), ``changes`` (int); at most one for each
+    operation and outcome.
     """
     rows = list(records)
     totals: dict[str | None, int] = {}

@@ -1,8 +1,7 @@
-"""What becomes of the rows of an event log: counts by event type and decision, the histories of objects, and what the
-categories of event types cost.
+"""Charts of an event log: rows by event type and decision, the histories of objects, and the cost of categories.
 
-Records in, figures out; null is None. Every decision has one colour, one pattern in bars and one symbol among marks, so
-that it is told without colour too.
+Input is records; null is None. Every decision has one colour, one pattern in bars and one marker symbol, so charts are
+readable without colour.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ SYMBOLS: Final[dict[str, str]] = {
     "overridden": "diamond",
     "needs_snapshot": "pentagon",
 }
-"""The mark of each decision."""
+"""The marker symbol of each decision."""
 
-_SIZES: Final = {"published": 19, "overridden": 23, "invalid": 26, "waiting": 26}  # so that a digit fits
-_WHITE: Final = ("overridden", "needs_snapshot")  # dark marks, whose digits are white
+_SIZES: Final = {"published": 19, "overridden": 23, "invalid": 26, "waiting": 26}  # large enough for a digit
+_WHITE: Final = ("overridden", "needs_snapshot")  # dark markers with white digits
 _EXACT: Final = 1 << 53
 _LANE: Final = 22
 _STEP: Final = 24
@@ -54,11 +53,11 @@ _NAME: Final = 34  # characters of an object's name beside its lane
 
 
 def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], unit: str = "row") -> go.Figure:
-    """A bar for every ``kind`` of row (a column of the records: ``event_type`` or ``operation``), as long as their
-    number, in parts by what was decided of them.
+    """A bar for every ``kind`` of row (a column of the records: ``event_type`` or ``operation``): its number of rows,
+    stacked by decision.
 
-    Records: the column ``kind``, ``decision``, ``rows`` (int). ``names`` are the words for its values, from the top;
-    what is not in it stands below, under its own name, and null as ``none``.
+    Records: the column ``kind``, ``decision``, ``rows`` (int). ``names`` are the labels of its values, from the top;
+    other values follow below under their own names, and null as ``none``.
     """
     rows = list(records)
     totals: dict[Any, int] = {}
@@ -94,12 +93,12 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
 
 
 def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
-    """A lane for every object; each of its rows is a mark at its record_id, by what was decided of it.
+    """A lane for every object with a marker for each of its rows, at its record_id, by decision.
 
     Records, in the order of their objects: ``table_name``, ``table_key``, ``of`` (rows of the object), ``place`` (in
     its history, from 1), ``record_id``, ``event_type``, ``column_name``, ``decision``, ``reason``, ``document``,
-    ``event_time`` (text). Where record ids are too large or too far apart for an axis, rows stand in their order, one
-    step apart. Rows without a usable one are not drawn: ``layout.meta`` counts those that are, ``drawn``, the
+    ``event_time`` (text). If record ids are too large or too far apart for an axis, rows are drawn in order, one unit
+    apart. Rows without a usable record_id are not drawn. ``layout.meta`` has the number of rows ``drawn``, of
     ``objects``, and whether the axis is ``in_order``.
     """
     rows = [row for row in records if row["record_id"] is not None]
@@ -131,10 +130,10 @@ def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
 
 
 def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
-    """What happened to each object, row by row: a lane for every object, in it a mark for every row, in order from the
-    left, with its event type as a number and what was decided of it as colour and shape.
+    """The history of each object, row by row: a lane for every object with a marker for every row, from left to right,
+    labelled with its event type; colour and shape show the decision.
 
-    Records as :func:`timelines` takes them. An object that has more rows than its lane shows ends in ``+ n``.
+    Records of :func:`timelines`. An object with more rows than its lane shows ends in ``+ n``.
     """
     rows = list(records)
     figure, lanes = _lanes(rows, _STEP)
@@ -176,9 +175,9 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
 
 
 def costs(records: Iterable[Record]) -> go.Figure:
-    """What an event of each category costs in the log table: bytes an event, by category and table.
+    """The cost of an event in the log table: bytes per event, by category and table.
 
-    Records: ``table``, ``category``, ``rows``, ``bytes``, ``events``, ``query_backs``. Those without an event are left
+    Records: ``table``, ``category``, ``rows``, ``bytes``, ``events``, ``query_backs``. Records without events are left
     out.
     """
     rows = [row for row in records if row["events"]]
@@ -237,7 +236,7 @@ _HOVER: Final = (
 
 
 def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
-    """What the text of a mark says; everything captured is escaped."""
+    """The hover text of a marker; captured text is escaped."""
     number = "without a usable number" if row["record_id"] is None else count(row["record_id"])
     kind = row["event_type"]
     said = f"event type {types.get(kind) or theme.label(kind)}"
@@ -317,7 +316,7 @@ def _ticks(ids: list[int]) -> list[int]:
 
 
 def _is_even(ids: list[int]) -> bool:
-    """Are record ids exact in a browser, and without a jump that would be the greater part of their axis?"""
+    """Whether record ids are exact in a browser, and no gap takes more than half of their axis."""
     if len(ids) < 2:
         return not ids or ids[0] < _EXACT
     widest = max(right - left for left, right in pairwise(ids))

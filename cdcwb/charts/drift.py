@@ -1,9 +1,8 @@
-"""The versions of tables side by side: a row for every table, a bar for every version from its first change to its
-last.
+"""Chart of table versions: a lane for every table with a bar for every version from its first change to its last.
 
-Records in, figure out. A record is a mapping with ``table``, ``number`` (of the version, from 1), ``table_version``,
-``columns`` (int), ``changes`` (int), ``origin``, ``first_position`` and ``last_position`` (text), ``first_at`` and
-``last_at`` (aware datetimes), ``again`` (it was in force before). Null is None.
+A record is a mapping with ``table``, ``number`` (of the version, from 1), ``table_version``, ``columns`` (int),
+``changes`` (int), ``origin``, ``first_position`` and ``last_position`` (text), ``first_at`` and ``last_at`` (aware
+datetimes), ``again`` (it was in force before). Null is None.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from cdcwb.words import local, moment, plural, zone_name
 __all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]
 
 MOST_TABLES: Final = 40
-"""Tables that are drawn: those with the most versions."""
+"""Maximum number of tables that are drawn: those with most versions."""
 MOST_BARS: Final = 800
-"""Bars that are drawn: of these tables, the first of each."""
+"""Maximum number of bars that are drawn: the first of each of these tables."""
 
 _LANE: Final = 24  # pixels
 _BAR: Final = 0.75  # of a lane
 _ROOM: Final = 74  # pixels below a panel for its axis
-_COLOURS: Final = (theme.SAFE[4], theme.SAFE[3])  # of versions in turn; which one it is stands on the bar
+_COLOURS: Final = (theme.SAFE[4], theme.SAFE[3])  # alternate between versions; the bar has the version's label
 _HOVER: Final = "<br>".join(f"%{{customdata[{place}]}}" for place in range(6)) + "<extra></extra>"
 
 
@@ -43,12 +42,12 @@ class _Bar:
 
 
 def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
-    """A bar for every version, on the axis of time; those whose rows bear no time on an axis of log positions below it.
+    """A bar for every version on the time axis; versions whose rows have no time are on an axis of log positions below.
     Versions without rows have no bar.
 
-    Where rows of two versions of a table overlap, the table has several lanes. ``layout.meta`` says what is drawn:
-    ``tables``, ``bars``, ``on_time``, ``on_positions``, ``without_rows``, and ``versions`` and ``all_tables``, how many
-    there are.
+    If rows of two versions of a table overlap, the table has several lanes. ``layout.meta`` has the numbers drawn:
+    ``tables``, ``bars``, ``on_time``, ``on_positions``, ``without_rows``, and the totals ``versions`` and
+    ``all_tables``.
     """
     rows = list(records)
     drawn, tables = _few(rows)
@@ -102,8 +101,8 @@ def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], li
 
 
 def _lay_out(bars: list[_Bar], tables: Sequence[str], whole: int) -> list[tuple[str, int, int]]:
-    """Give every bar its width, on an axis that shows ``whole``, and its lane; by table: its first lane and how many it
-    has."""
+    """Sets the width and the lane of every bar, on an axis of length ``whole``; returns by table its first lane and its
+    number of lanes."""
     rows_of, top = [], 0
     for table in tables:
         mine = [bar for bar in bars if bar.record["table"] == table]
@@ -141,7 +140,7 @@ def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: Position
 
 
 def _draw(figure: go.Figure, bars: list[_Bar], name: str, place: Callable[[int], Any], unit: int) -> None:
-    """The bars of a panel; the versions of a table take their colours in turn."""
+    """The bars of a panel; the versions of a table alternate between colours."""
     for turn, colour in enumerate(_COLOURS):
         mine = [bar for bar in bars if (bar.record["number"] - 1) % len(_COLOURS) == turn]
         if not mine:
@@ -151,7 +150,7 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, place: Callable[[int],
             base=[place(bar.start) for bar in mine],
             x=[bar.drawn / unit for bar in mine],
             y=[bar.lane for bar in mine],
-            width=_BAR,  # else plotly makes bars as thick as the lanes of their trace are apart
+            width=_BAR,  # otherwise plotly derives the width from the distance of lanes
             text=[_title(bar.record) for bar in mine],
             textposition="inside",
             insidetextanchor="start",

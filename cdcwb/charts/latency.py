@@ -1,4 +1,4 @@
-"""How long changes wait for their commit, and transactions for their end."""
+"""Charts of latencies: from changes to their commit, and from begin to end of transactions."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["latency"]
 
 Record = Mapping[str, Any]
 
-_SLOT: Final = 0.4  # in powers of ten: the place of what has none on a logarithmic axis, 0 and below
-_LEVEL: Final = 15  # pixels between the names of lines
-_NEAR: Final = 0.2  # of the axis: names of lines nearer than this are at different levels
-_FEW: Final = 12  # bins that are all named
+_SLOT: Final = 0.4  # in powers of ten: width of the slots for 0 and below, which a logarithmic axis lacks
+_LEVEL: Final = 15  # pixels between the labels of lines
+_NEAR: Final = 0.2  # of the axis: labels of lines nearer than this are at different levels
+_FEW: Final = 12  # bins that all get a label
 
 
 def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, title: str) -> go.Figure:
-    """How many of ``what`` (``change``) took how long, in bins that grow by 1, 2, 5, with a line at each of ``marks``
+    """The number of ``what`` (``change``) by latency, in bins that grow by 1, 2, 5, with a line at each of ``marks``
     (``{"p95": 20090050}``, in microseconds; None is not drawn).
 
-    Bins: ``bin`` (words), ``from_us`` (int; None: below 0), ``count`` (int), from short to long and without gaps but
-    after 0. ``title`` names the axis, which is logarithmic: a line is where its value is, and lines of one value are
-    one. What is 0, or below, has a place of its own before it.
+    Bins: ``bin`` (words), ``from_us`` (int; None: below 0), ``count`` (int), ascending and without gaps except after 0.
+    ``title`` is the title of the axis, which is logarithmic. Lines are at their exact values; lines with the same value
+    are merged. Values of 0 and below have slots of their own before the axis.
     """
     rows = list(bins)
     total = sum(row["count"] for row in rows)
@@ -95,7 +95,7 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
 
 
 def _range(rows: list[Record], number: int) -> str:
-    """What is in a bin, in words."""
+    """The range of a bin, in words."""
     low = rows[number]["from_us"]
     if low is None:
         return "below 0: the commit's clock was behind"
@@ -107,7 +107,7 @@ def _range(rows: list[Record], number: int) -> str:
 
 
 def _ends(rows: list[Record], most: int) -> list[tuple[float, float]]:
-    """Where each bin begins and ends on the axis; the last one has room for ``most``."""
+    """The bounds of each bin on the axis; the last bin has room for ``most``."""
     known = [row["from_us"] for row in rows if row["from_us"]]
     places = [math.log10(us) for us in known]
     if known:
@@ -120,7 +120,7 @@ def _ends(rows: list[Record], most: int) -> list[tuple[float, float]]:
 
 
 def _place(value: int, low: float, rows: list[Record]) -> float:
-    """Where a value is on an axis that begins at ``low``."""
+    """The coordinate of a value on an axis that begins at ``low``."""
     if value > 0:
         return math.log10(value)
     has_both = value == 0 and rows[0]["from_us"] is None
@@ -128,7 +128,7 @@ def _place(value: int, low: float, rows: list[Record]) -> float:
 
 
 def _levels(places: list[float], width: float) -> list[int]:
-    """How high above the bars the name of each line is, so that those of neighbours do not meet."""
+    """The level of each line's label above the bars, so that labels of adjacent lines do not overlap."""
     levels: list[int] = []
     for number, place in enumerate(places):
         taken = {levels[n] for n in range(number) if abs(places[n] - place) < _NEAR * width}

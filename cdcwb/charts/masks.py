@@ -1,4 +1,4 @@
-"""Pictures of which columns change: when, how often, together, and what the bits of a mask stand for."""
+"""Charts of changed columns: over time, how often, together, and the bits of masks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]
 Record = Mapping[str, Any]
 
 MOST_COLUMNS: Final = 60
-"""Columns of one table that are drawn; the most changed ones."""
+"""Maximum number of columns of a table that are drawn: the most changed ones."""
 
 _ROW: Final = 20
 _STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, beyond the last column")
@@ -26,11 +26,11 @@ _COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAF
 
 
 def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) -> go.Figure:
-    """How often each column of one table was changed when: a row for every column, most changed at the top.
+    """How often each column of one table was changed over time: a row for every column, most changed at the top.
 
     Records: ``column``, ``began_at`` (aware datetime, start of a bin), ``changed`` (int). Bins are ``width_us``
-    microseconds wide. There are columns for all of ``axis``: what the axis of time shows, of all tables. Colour is
-    linear from 0 to the largest number; the hover text has the number.
+    microseconds wide and cover ``axis``, the time axis of all tables. Colour is linear from 0 to the largest number;
+    the hover text has the number.
     """
     cells = list(records)
     totals: dict[str, int] = {}
@@ -84,8 +84,7 @@ def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) 
 
 
 def often(records: Iterable[Record]) -> go.Figure:
-    """How many of a table's updates changed each column, and how many set it to NULL; without the columns that none
-    changed.
+    """The number of a table's updates that changed each column, and that set it to NULL; without unchanged columns.
 
     Records of one table: ``column``, ``changed``, ``became_null``, ``updates`` (int).
     """
@@ -122,8 +121,8 @@ def often(records: Iterable[Record]) -> go.Figure:
 
 
 def together(records: Iterable[Record], most: int = 24) -> go.Figure:
-    """Which columns of a table change in the same update: colour is the share of updates that changed both among those
-    that changed either, from 0 to the largest share there is.
+    """Which columns of a table change in the same update: colour is the number of updates that changed both divided by
+    the number that changed either, from 0 to the largest share.
 
     Records: ``column``, ``other``, ``together``, ``column_changed``, ``other_changed``, ``likeness`` (0 to 1).
     """
@@ -179,12 +178,12 @@ def _pair_text(pair: Record) -> str:
 
 
 def bits(masks: Sequence[Any]) -> go.Figure:
-    """Masks of one table bit by bit, a row for each: bit 0 at the left, as the bytes are numbered, with the column of a
-    bit above it. Of wide masks, bits that are set nowhere and follow each other share a column of the chart: every bit
-    that is set has its name.
+    """Masks of one table bit by bit, a row for each mask: bit 0 at the left, in the order of the bytes, with the column
+    of a bit above it. In wide masks, consecutive bits that are never set share a column of the chart; every bit that is
+    set has its label.
 
     Masks have ``mask`` (text), ``changes`` (int) and ``bits`` with ``number``, ``column``, ``kind`` (data, header or
-    beyond) and ``is_set``. The hover text names byte, bit and column.
+    beyond) and ``is_set``. The hover text has byte, bit and column.
     """
     width = max((len(mask.bits) for mask in masks), default=0)
     names = {bit.number: bit for mask in masks for bit in mask.bits}
@@ -237,8 +236,8 @@ def bits(masks: Sequence[Any]) -> go.Figure:
 
 
 def _runs(width: int, are_set: set[int]) -> list[tuple[int, int]]:
-    """The columns of a chart of ``width`` bits: the first and the last bit of each, which is one bit where it is set,
-    and where all have room."""
+    """The columns of a chart of ``width`` bits: the first and the last bit of each. A bit that is set has its own
+    column; so have all bits if there is room."""
     if width <= MOST_COLUMNS:
         return [(number, number) for number in range(width)]
     runs: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Pictures of rows that come and go, of one row's life, and of two captures side by side."""
+"""Charts of row counts over time, of one row's history, and of the comparison of two captures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "
 Record = Mapping[str, Any]
 
 MOST_ROWS: Final = 40
-"""Columns that are drawn: those with the most of what is shown."""
+"""Maximum number of columns that are drawn: those with the highest numbers."""
 
 KINDS: Final[dict[str, theme.Look]] = {
     "missing": theme.Look("missing", theme.SAFE[1], "/"),
@@ -37,9 +37,9 @@ _ROW: Final = 22
 
 
 def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetime, last: datetime) -> go.Figure:
-    """How many rows a table has, as a line of steps from ``first`` to ``last``.
+    """The number of rows of a table as a step line from ``first`` to ``last``.
 
-    ``points``: the end of a span and the number then, in order; the number before any is under None.
+    ``points``: the end of an interval -> the number of rows then, in order; the initial number is under None.
     """
     start = next((number for end, number in points if end is None), 0)
     steps = [(end, number) for end, number in points if end is not None]
@@ -65,11 +65,11 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
 
 
 def row_life(changes: Sequence[Record]) -> go.Figure:
-    """When which columns of one row were written: a line for each column, the most written at the bottom; symbol and
-    colour by operation, hollow where the change was taken back.
+    """The columns of one row that were written over time: a line for each column, the most written at the bottom;
+    symbol and colour by operation, hollow if the change was undone.
 
-    Records: ``at`` (aware; those without are left out), ``operation``, ``taken_back`` (bool), ``outcome`` (words) and
-    ``differences`` (``column``, ``told``: what changed, in words).
+    Records: ``at`` (aware; records without it are left out), ``operation``, ``taken_back`` (bool), ``outcome`` (words)
+    and ``differences`` (``column``, ``told``: the change in words).
     """
     timed = [change for change in changes if change["at"] is not None]
     written: dict[str, int] = {}
@@ -125,7 +125,7 @@ def _told(one: Record) -> str:
 
 
 def difference_rates(records: Iterable[Record]) -> go.Figure:
-    """In which share of the matched changes each column differs, highest at the top.
+    """The share of matched changes in which each column differs, highest at the top.
 
     Records: ``table``, ``column``, ``different``, ``compared`` (int), ``rate`` (0 to 1).
     """
@@ -162,7 +162,7 @@ def difference_rates(records: Iterable[Record]) -> go.Figure:
 
 
 def delays(records: Sequence[Record]) -> go.Figure:
-    """How long matched changes took: a bar for each span, of unlike width, shortest first.
+    """The delays of matched changes: a bar for each bin, shortest first; bins have different widths.
 
     Records: ``from_us`` (None: below 0), ``to_us`` (excluded, None: no end), ``changes``, ``late`` (int).
     """
@@ -217,9 +217,9 @@ def _short(microseconds: int) -> str:
 def differences_over_time(
     records: Sequence[Record], first: datetime, last: datetime, width_us: int, axis: TimeAxis | None = None
 ) -> go.Figure:
-    """When what is not the same was committed, as bars one above the other. ``axis``: what the axis of time shows.
+    """Differences by commit time, as stacked bars. ``axis``: the range of the time axis.
 
-    Records: ``began_at`` (aware: a span of ``width_us`` microseconds), ``missing``, ``extra``, ``different``, ``late``.
+    Records: ``began_at`` (aware: a bin of ``width_us`` microseconds), ``missing``, ``extra``, ``different``, ``late``.
     """
     width = timedelta(microseconds=width_us)
     figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True)

@@ -1,4 +1,4 @@
-"""Where transactions stand on an axis, of time or of log positions, before anything is drawn."""
+"""Layout of transactions on an axis of time or of log positions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = [
 
 
 def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """The lane of every span, from 0, so that no two spans of a lane overlap.
+    """The lane of every span, from 0, so that spans of a lane do not overlap.
 
-    Greedy by start, the longer first, into the lowest free lane: uses as many lanes as there are spans over the
-    busiest point, which is the least possible, in O(n log n). ``spans``: (start, end) in any order, end >= start; a
-    span may start where another ends.
+    Greedy by start, longer spans first, into the lowest free lane. The number of lanes is the largest number of
+    concurrent spans, which is the minimum, in O(n log n). ``spans``: (start, end) in any order, end >= start; a span
+    may start where another ends.
     """
     lanes = [0] * len(spans)
     busy: list[tuple[float, int]] = []
@@ -74,7 +74,7 @@ NO_END_TIME: Final = "end time not in the stream"
 
 
 class Bar(Protocol):
-    """What is drawn as a bar: ``start`` and ``end`` in units of its axis, ``drawn`` wide, in a ``lane``."""
+    """A bar: ``start`` and ``end`` in units of its axis, the ``drawn`` width, and its ``lane``."""
 
     start: int
     end: int
@@ -84,7 +84,7 @@ class Bar(Protocol):
 
 @dataclass(slots=True)
 class Span:
-    """One transaction on one axis, in units of that axis; ``marks`` are (which, where)."""
+    """One transaction on one axis, in units of that axis; ``marks`` are pairs of kind and coordinate."""
 
     record: Record
     start: int
@@ -96,7 +96,7 @@ class Span:
 
 
 def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
-    """Spans in microseconds since 1970. A transaction with neither time is left out."""
+    """Spans in microseconds since 1970. A transaction without times is left out."""
     known = [micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
     last = max(known, default=0) if capture_end is None else micros(capture_end)
     spans = []
@@ -134,7 +134,7 @@ def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
             span.marks.append((NO_BEGIN, start))
         elif missing == EVENTS_MISSING:
             span.marks.append((EVENTS_MISSING, (start + span.end) // 2))
-        if end is None and missing == NO_END:  # how far it reached is not known
+        if end is None and missing == NO_END:  # its end is unknown
             span.marks.append((NO_END, start))
         elif end is None:
             span.end = max(start, scale.span)
@@ -144,8 +144,8 @@ def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
 
 
 def lacks(row: Record) -> str | None:
-    """What the capture does not hold of a transaction that has ended or has no begin; None for a whole one. An open one
-    without end is :data:`STILL_OPEN` instead."""
+    """What the capture lacks of a transaction that has ended or has no begin; None if it is complete. An open
+    transaction without end has :data:`STILL_OPEN` instead."""
     if row["completeness"] == Completeness.NO_BEGIN:
         return NO_BEGIN
     if row["completeness"] == Completeness.GAPS:
@@ -156,39 +156,39 @@ def lacks(row: Record) -> str | None:
 
 
 def least_share(number: int) -> float:
-    """The least drawn width of a bar as a share of its axis: enough to be seen and pointed at, and narrower where
-    there are many."""
+    """The minimum width of a bar as a share of its axis: large enough to be seen and clicked, smaller if there are many
+    bars."""
     few, many = _LEAST_SHARES
     return max(many, min(few, 2 / max(1, number)))
 
 
 def time_axis(bars: Sequence[Bar]) -> TimeAxis | None:
-    """The axis for bars in microseconds since 1970; None where there are none."""
+    """The axis for bars in microseconds since 1970; None without bars."""
     return axis_of([at for bar in bars for at in (bar.start, bar.end)])
 
 
 def extent(bars: Sequence[Bar], axis: TimeAxis | None = None) -> int:
-    """How much an axis shows, in its own units: all bars, or what the ``axis`` of time does."""
+    """The length of an axis in its own units: that of all bars, or of the time ``axis``."""
     if axis is not None:
         return micros(axis.last) - micros(axis.first)
     return max((bar.end for bar in bars), default=0) - min((bar.start for bar in bars), default=0)
 
 
 def lay_out(spans: list[Span], least_span: int, axis: TimeAxis | None = None) -> tuple[int, int]:
-    """Give every span its drawn width and its lane; how many lanes there are, and how many spans are drawn wider than
-    they are. ``axis``: what an axis of time shows."""
+    """Sets the drawn width and the lane of every span; returns the number of lanes, and the number of spans that are
+    widened. ``axis``: the range of the time axis."""
     lanes = fit(spans, max(least_span, extent(spans, axis)) * least_share(len(spans)))
     return lanes, sum(s.drawn > s.end - s.start for s in spans)
 
 
 def fit(bars: Sequence[Bar], least: float) -> int:
-    """Give every bar its lane and its drawn width; how many lanes there are.
+    """Sets the lane and the drawn width of every bar; returns the number of lanes.
 
-    Lanes follow from the true extents: there are as many as bars over the busiest point, where bars without extent at
-    one point count as several. A bar is drawn ``least`` wide at least, as far as the next bar of its lane leaves room.
+    Lanes follow from the true extents: their number is the maximum of concurrent bars, where bars without extent at the
+    same coordinate count as several. A bar is drawn at least ``least`` wide, unless the next bar of its lane is nearer.
     """
     lanes = assign_lanes([(bar.start, max(bar.end, bar.start + 1)) for bar in bars])
-    following: dict[int, int] = {}  # where the next bar of a lane starts
+    following: dict[int, int] = {}  # start of the next bar in a lane
     for bar, lane in sorted(zip(bars, lanes, strict=True), key=lambda pair: pair[0].start, reverse=True):
         room = following.get(lane, math.inf) - bar.start
         bar.lane, bar.drawn = lane, max(bar.end - bar.start, min(least, room))
@@ -209,26 +209,26 @@ _SEQUENCE: Final = re.compile(r"[0-9]{35}")
 _TRAIL: Final = re.compile(r"[0-9]{20}")
 _LOG_SIZE: Final = 1 << 32
 _TRAIL_SIZE: Final = 10**10
-_EXACT: Final = 1 << 53  # from here on a browser rounds
-_JUMP: Final = 100  # numbers between two positions that are always taken as they are
-_TAIL: Final = 4  # digits of a number that a tick shows
+_EXACT: Final = 1 << 53  # a browser rounds larger integers
+_JUMP: Final = 100  # a gap of at most this many numbers is always kept
+_TAIL: Final = 4  # digits of a number in a tick label
 
 
 class PositionScale:
-    """Places log positions on an axis.
+    """Maps log positions to coordinates of an axis.
 
     Positions of 16 hexadecimal digits are (number of the log) << 32 | (byte in that log) (``docs/formats/gbase8s.md
-    §6``). Logs are far smaller than the 4 GiB that their numbers are apart, so each log is drawn as wide as the bytes
-    of it that are used, the next one beside it after a small gap: a unit of this axis is a byte of log. The same holds
-    for positions of 20 digits: ten of the number of a trail file and ten of the byte in it
-    (``docs/formats/goldengate.md §9``).
+    §6``). Logs are far smaller than the 4 GiB between their numbers, so each log is as wide as the range of its bytes
+    in use, and the next log follows after a small gap: a unit of the axis is a byte of log. The same applies to
+    positions of 20 digits: ten for the number of a trail file and ten for the byte in it (``docs/formats/goldengate.md
+    §9``).
 
     Positions of 35 digits are the time of a commit and the number of a change (``docs/formats/qlik-kafka.md §5.1``). A
-    unit of the axis is a change number, unless these do not rise or one jump would be the greater part of it.
+    unit of the axis is a change number, unless these do not rise or one gap would take more than half of the axis.
 
-    Positions of any other shape stand in text order, which is log order, one unit apart.
+    Other positions are placed in text order, which is log order, one unit apart.
 
-    ``positions``: every position that will be asked for, in any order, repeats allowed; None is left out.
+    ``positions``: all positions that are looked up later, in any order, possibly repeated; None is ignored.
     """
 
     def __init__(self, positions: Iterable[str | None]) -> None:
@@ -237,7 +237,7 @@ class PositionScale:
         self._in_trail = bool(self._sorted) and all(_TRAIL.fullmatch(p) for p in self._sorted)
         self.in_bytes: bool = in_log or self._in_trail
         self.breaks: list[float] = []
-        """Where one log ends and the next one begins, in the middle of the gap between them."""
+        """The boundaries between logs, in the middle of the gap between them."""
         self._are_sequences = bool(self._sorted) and all(_SEQUENCE.fullmatch(p) for p in self._sorted)
         numbers = [int(p[16:]) for p in self._sorted] if self._are_sequences else []
         self.in_numbers: bool = bool(numbers) and _is_even(numbers)
@@ -270,17 +270,17 @@ class PositionScale:
 
     @property
     def span(self) -> int:
-        """How long the axis is; the least position is at 0."""
+        """The length of the axis; the lowest position is at 0."""
         return self._at[self._sorted[-1]] if self._sorted else 0
 
     @property
     def last(self) -> str | None:
-        """The highest position; None where there is none."""
+        """The highest position; None without positions."""
         return self._sorted[-1] if self._sorted else None
 
     @property
     def unit(self) -> str:
-        """What one unit of the axis is."""
+        """The unit of the axis, in words."""
         if self.in_numbers:
             return "numbers of changes"
         if self._in_trail:
@@ -289,7 +289,8 @@ class PositionScale:
 
     @property
     def days(self) -> str:
-        """The days that positions name, ``2026-02-03`` or ``2026-02-03 to 2026-02-04``; empty where they name none."""
+        """The days in the positions, ``2026-02-03`` or ``2026-02-03 to 2026-02-04``; empty if positions have no
+        days."""
         if not self._are_sequences:
             return ""
         first, last = (f"{p[:4]}-{p[4:6]}-{p[6:8]}" for p in (self._sorted[0], self._sorted[-1]))
@@ -297,13 +298,13 @@ class PositionScale:
 
     @property
     def log(self) -> str:
-        """What lies on either side of a break."""
+        """The names of the logs on both sides of a boundary."""
         return "trail file" if self._in_trail else "log"
 
     def short(self, position: str) -> tuple[str, ...]:
-        """A position as the lines of a tick's label: of 35 digits the time, ``08:00:13.22``, behind month and day where
-        there are several days, and the end of the number, ``…0017``; of 20 digits trail file and byte. Any other is
-        short enough."""
+        """A position as the lines of a tick's label: for 35 digits the time, ``08:00:13.22``, with month and day if
+        there are several days, and the end of the number, ``…0017``; for 20 digits trail file and byte. Other positions
+        are not shortened."""
         if self._in_trail:
             trail, byte = divmod(int(position), _TRAIL_SIZE)
             return f"trail {trail}", f"{byte:,}"
@@ -314,19 +315,18 @@ class PositionScale:
         return f"{day}{time}", f"…{position[-_TAIL:]}"
 
     def at(self, position: str) -> int:
-        """Where ``position`` stands. Raises KeyError for one that the scale was not made for."""
+        """The coordinate of ``position``. Raises KeyError for a position that was not passed to the constructor."""
         return self._at[position]
 
     def ticks(self, wanted: int = 5) -> tuple[list[int], list[str]]:
-        """Up to ``wanted`` places spread over the axis, each the place of a true position, and those positions as
-        text."""
+        """Up to ``wanted`` ticks spread over the axis: coordinates of actual positions, and these positions as text."""
         if not self._sorted:
             return [], []
         places = [self._at[p] for p in self._sorted]
         picked: dict[int, str] = {}
         least_apart = self.span / (2 * wanted)
         for step in range(wanted):
-            target = self.span * (step + 0.5) / wanted  # none at the very edge, where its label would be cut
+            target = self.span * (step + 0.5) / wanted  # no tick at the edge, where its label would be cut off
             index = min(bisect_left(places, target), len(places) - 1)
             if index and target - places[index - 1] < places[index] - target:
                 index -= 1
@@ -336,7 +336,7 @@ class PositionScale:
 
 
 def _is_even(numbers: list[int]) -> bool:
-    """Do numbers rise, exactly in a browser too, without a jump that would be the greater part of their axis?"""
+    """Whether numbers rise, are exact in a browser, and no gap takes more than half of their axis."""
     steps = [right - left for left, right in pairwise(numbers)]
     span = numbers[-1] - numbers[0]
     widest = max(steps, default=0)

@@ -1,7 +1,7 @@
-"""How pictures look: one fixed colour and pattern for every outcome and operation, from a colour-blind-safe palette.
+"""The style of charts: one fixed colour and pattern for every outcome and operation, from a colour-blind-safe palette.
 
-Everything captured passes :func:`label` on its way into a figure: plotly renders a few HTML tags and entities in labels
-and hover text, so a table called ``<b>x`` would otherwise be drawn in bold.
+Captured text in a figure passes :func:`label`, because plotly renders a few HTML tags and entities in labels and hover
+text: a table called ``<b>x`` would otherwise be drawn in bold.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ __all__ = [
 ]
 
 SAFE: Final[list[str]] = [*qualitative.Safe]
-SAFE[6] = "rgb(61, 160, 144)"  # plotly's is too light for a line on white
+SAFE[6] = "rgb(61, 160, 144)"  # plotly's colour is too light for a line on white
 EDGES: Final[dict[str, str]] = {SAFE[0]: "#3b8fbe", SAFE[2]: "#9a8423"}
-"""The outlines of marks whose own colour is too light for a white page; others have their own."""
+"""Outline colours of markers whose own colour is too light for a white page; other markers use their own colour."""
 INK: Final = "#1f2933"
 MUTED: Final = "#66727f"
 FAINT: Final = "#87919b"
 ON_MARK: Final = "#0d1117"
-"""Text on a mark of a light colour. It is the same on a dark page, where every mark is light."""
+"""Text colour on light markers, also on a dark page, where every marker is light."""
 GRID: Final = "#e4e8ec"
 MARK: Final = "cdcwb"
-"""``layout.template.layout.meta`` of our figures: in JupyterLab they follow its theme, and those of others do not."""
+"""``layout.template.layout.meta`` of our figures: JupyterLab adapts only these to its theme."""
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif"
 SCALE: Final[list[tuple[float, str]]] = [(0.0, "#6f95c2"), (0.35, "#4d75ad"), (0.7, "#325290"), (1.0, "#15235c")]
-"""One hue from light to dark for counts: told apart by lightness alone, so by every eye and on paper. The lightest can
-still be told from the page."""
+"""A sequential scale of one hue from light to dark for counts. It is distinguishable by lightness alone, so also with
+colour blindness and in print. The lightest colour differs from the page."""
 
 DARK: Final[dict[str, str]] = {
     "white": "#161b21",
@@ -81,25 +81,24 @@ DARK: Final[dict[str, str]] = {
     SAFE[10]: "rgb(158, 165, 172)",
     **{edge: colour for colour, edge in EDGES.items()},
 }
-"""What takes the place of a colour on a dark page. Patterns stay as they are."""
+"""Replacements of colours on a dark page. Patterns are unchanged."""
 
 _MARGIN: Final = 20
-"""What an axis of time shows is so many times the margin at either end. Bins fit into it: they are at most 2.5 times as
-wide as a 60th of the axis."""
+"""The range of a time axis as a multiple of the margin at either end. Bins fit into the margin: they are at most 2.5
+times as wide as a 60th of the axis."""
 
 CONFIG: Final[dict[str, Any]] = {
     "displaylogo": False,
     "plotlyServerURL": "",
     "modeBarButtons": [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
 }
-"""What plotly.js is told beside data and layout. The buttons are named one by one because plotly adds one that uploads
-the chart, and captured data stays where it is. Pages add ``responsive``; JupyterLab fits
-charts to their cell by itself, and with both a chart that it draws again has no height."""
+"""The configuration of plotly.js. The buttons are listed because plotly's default includes one that uploads the chart.
+Pages add ``responsive``; JupyterLab fits charts to their cell itself, and with both a redrawn chart has no height."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one thing is drawn everywhere: its words, its colour, its pattern (plotly's names; empty: plain) and the
+    """The style of one outcome or operation: its label, its colour, its pattern (plotly's names; empty: plain) and the
     pattern's own colour."""
 
     title: str
@@ -109,11 +108,11 @@ class Look:
 
     @property
     def edge(self) -> str:
-        """The colour of the outline, which stands out from a white page."""
+        """The colour of the outline, which contrasts with a white page."""
         return EDGES.get(self.colour, self.colour)
 
     def bar(self) -> dict[str, Any]:
-        """The look as a bar's ``marker``. The outline keeps a bar visible that is thinner than a pixel."""
+        """The style as a bar's ``marker``. The outline keeps a bar visible that is thinner than a pixel."""
         return {
             "color": self.colour,
             "line": {"color": self.edge, "width": 1},
@@ -139,26 +138,27 @@ OPERATIONS: Final[dict[str, Look]] = {
 
 
 def look(table: dict[str, Look], name: str | None, missing: str = "not given") -> Look:
-    """The look of ``name``; what is not listed (``UNKNOWN(x)``, null) is grey under its own, escaped name; null is
+    """The style of ``name``. Unlisted names (``UNKNOWN(x)``) are grey with their own, escaped name as label; null is
     called ``missing``."""
     return table.get(name or "") or Look(label(missing if name is None else name), SAFE[10], "|")
 
 
 def label(text: object, limit: int = 60) -> str:
-    """Captured text for a plotly label: one line, at most ``limit`` characters and twice as many bytes, markup shown
-    instead of obeyed; None is a dash."""
+    """Captured text for a plotly label: one line, at most ``limit`` characters and twice as many bytes, markup escaped;
+    None is a dash."""
     if text is None:
         return "—"
     plain = visible(text, limit)
-    # %{…} is safe in data: plotly fills templates only once. In titles and names it stands for itself.
+    # %{…} is safe in data: plotly fills templates only once. In titles and names it is literal text.
     while len(escaped := plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").encode()) > 2 * limit:
         plain = plain[: len(plain) * 2 * limit // len(escaped) - 1] + "…"
     return escaped.decode()
 
 
 def records_of(rows: Iterable[Mapping[str, Any]]) -> list[str] | None:
-    """The ids of points that lead to a record: its number, or nothing where a row has none, and after ``~`` how many
-    points before it lead there: of points with the same id Plotly draws one. None where no row has a record."""
+    """The ids of points that lead to a record: the record's number, or nothing without a record; after ``~`` the number
+    of earlier points with the same record, since Plotly draws only one of several points with the same id. None if no
+    row has a record."""
     found = [row.get("record") for row in rows]
     if all(one is None for one in found):
         return None
@@ -170,7 +170,7 @@ def records_of(rows: Iterable[Mapping[str, Any]]) -> list[str] | None:
 
 
 def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Figure:
-    """An empty figure in the house style, ``height`` pixels high, as wide as its page."""
+    """An empty figure in the common style, ``height`` pixels high, as wide as its page."""
     axis = {
         "gridcolor": GRID,
         "linecolor": GRID,
@@ -179,7 +179,7 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
         "tickcolor": GRID,
         "title": {"font": {"color": MUTED, "size": 12}, "standoff": 8},
         "automargin": True,
-        "ticklabeloverflow": "allow",  # an axis all of whose labels stand at its ends would lose them, and its title
+        "ticklabeloverflow": "allow",  # otherwise an axis with labels only at its ends would lose them and its title
     }
     template = go.layout.Template(
         layout={
@@ -212,8 +212,8 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
 
 
 def darkened(value: Any, key: str = "") -> Any:
-    """A figure's content (as its JSON has it) with the colours of a dark page. Only what is a colour by its name is
-    touched, never a text; ``dark.js`` does the same where the reader's system, or JupyterLab, asks for a dark page."""
+    """The content of a figure (as in its JSON) with the colours of a dark page. Only properties that are colours are
+    replaced, never texts; ``dark.js`` does the same in a browser or JupyterLab with a dark theme."""
     if isinstance(value, dict):
         return {name: part if name == "fgcolor" else darkened(part, name) for name, part in value.items()}
     if isinstance(value, list):
@@ -223,24 +223,24 @@ def darkened(value: Any, key: str = "") -> Any:
 
 
 def whole_step(largest: int) -> dict[str, Any]:
-    """The step of ticks from 0 to ``largest`` where plotly's own might be a fraction; else it is left to plotly."""
+    """Axis options with a step of whole numbers from 0 to ``largest``; empty if plotly's own step is a whole number."""
     step = next((step for step in (1, 2, 5, 10) if largest <= 10 * step), None)
     return {} if step is None else {"dtick": step, "tick0": 0}
 
 
 def counts(largest: int, title: str) -> dict[str, Any]:
-    """An axis of numbers of something, from 0 to ``largest``: its ticks are whole numbers."""
+    """An axis of counts, from 0 to ``largest``: ticks are whole numbers."""
     return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",~f", **whole_step(largest)}
 
 
 def lengths(numbers: Iterable[int]) -> list[int | None]:
-    """The lengths of bars. A bar of no length is not drawn: it would have an outline."""
+    """The lengths of bars. A bar of length 0 is not drawn, because it would have an outline."""
     return [number or None for number in numbers]
 
 
 def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
-    """Limits the figure's first axis to what ``axis`` shows, with room for the bins at its ends, so that all charts of
-    a page have one axis of time; notes in ``layout.meta`` how many of ``what`` are ``outside``."""
+    """Limits the figure's first axis to the range of ``axis``, with room for the bins at its ends, so that all charts
+    of a page have the same time axis. ``layout.meta`` gets the number of ``what`` that are ``outside``."""
     if axis is None:
         return
     margin = max((axis.last - axis.first) / _MARGIN, timedelta(seconds=1))
@@ -253,18 +253,18 @@ def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
 def _beyond(time: datetime, margin: timedelta) -> str:
     try:
         return local(time + margin).isoformat(sep=" ")
-    except OverflowError:  # at the ends of the calendar
+    except OverflowError:  # at the limits of the calendar
         return local(time).isoformat(sep=" ")
 
 
 def time_columns(
     times: Iterable[datetime], width: timedelta, axis: TimeAxis | None = None
 ) -> tuple[list[datetime], list[str]]:
-    """Columns of a heatmap for bins of a ``width`` that begin at ``times``: where each begins, and a heatmap's ``x``.
+    """Columns of a heatmap for bins of a ``width`` that begin at ``times``: their starts, and a heatmap's ``x``.
 
-    There is a column for every bin from the first to the last, and ``x`` has their middles. Where the ``axis`` leaves
-    out some times these may be millions of bins: then bins that do not follow each other have one wide empty column
-    between them, and ``x`` has the edges of all columns.
+    There is a column for every bin from the first to the last, and ``x`` has their middles. If the ``axis`` leaves out
+    some times, these may be millions of bins: then one wide empty column separates bins that are not adjacent, and
+    ``x`` has the edges of all columns.
     """
     known = sorted(set(times))
     if axis is None or not axis.outside:
@@ -280,8 +280,8 @@ def time_columns(
 
 
 def domains(heights: Sequence[int], room: int) -> list[list[float]]:
-    """Where the panels of a figure stand, from the top, as shares of its height, with ``room`` pixels between them for
-    an axis."""
+    """The vertical ranges of the panels of a figure, from the top, as shares of its height, with ``room`` pixels
+    between them for an axis."""
     total = sum(heights) + room * (len(heights) - 1)
     found, top = [], 1.0
     for height in heights:
@@ -292,7 +292,7 @@ def domains(heights: Sequence[int], room: int) -> list[list[float]]:
 
 
 def nice_ticks(largest: int) -> tuple[list[float], list[str]]:
-    """Ticks of a colour bar over log10(count): 1, 10, 100 … up to ``largest``, which is always one of them."""
+    """Ticks of a colour bar over log10(count): 1, 10, 100 … up to ``largest``, which is always included."""
     powers = [10**n for n in range(len(str(largest)))] if largest > 0 else []
     if len(powers) > 1 and powers[-1] < largest < powers[-1] * 2:
         powers.pop()

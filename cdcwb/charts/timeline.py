@@ -1,9 +1,9 @@
-"""Transactions side by side: by time, and by log position, since many sources keep time in whole seconds only.
+"""Chart of transactions by time and by log position, since many sources have times in whole seconds only.
 
-Records in, figure out. A record is a mapping with what :func:`cdcwb.analysis.transactions.timeline` gives for a
-transaction: ``transaction_id``, ``outcome``, ``completeness``, ``first_position``, ``end_position`` (text),
-``began_at``, ``ended_at`` (aware datetimes), ``duration_us`` (int), ``changes`` (pairs of operation and number),
-``tables`` (list), ``bytes``, ``user``. Null is None.
+A record is a mapping with columns of :func:`cdcwb.analysis.transactions.timeline`: ``transaction_id``, ``outcome``,
+``completeness``, ``first_position``, ``end_position`` (text), ``began_at``, ``ended_at`` (aware datetimes),
+``duration_us`` (int), ``changes`` (pairs of operation and number), ``tables`` (list), ``bytes``, ``user``. Null is
+None.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-_LANE: Final = 15  # pixels a lane, as long as there is room
+_LANE: Final = 15  # pixels of a lane, if there is room
 _PANEL: Final = (90, 420)  # least and largest height of a panel in pixels
 _BREAKS: Final = 50  # lines between logs; more would hide the bars
 _MARKS: Final = {
@@ -54,10 +54,10 @@ _MARKS: Final = {
     NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"color": theme.INK, "width": 2}},
 }
 _BAR: Final = 0.8  # of a lane
-_PATTERNED: Final = 140  # lanes at most: narrower ones have no room for a pattern, and each costs the page
-# Whenever plotly.js draws a bar it looks at all bars of its trace, so one trace of thousands freezes a page that zooms.
+_PATTERNED: Final = 140  # maximum number of lanes with patterns: narrower bars have no room for them
+# plotly.js processes all bars of a trace to draw one of them, so one trace of thousands blocks a page that zooms.
 _TOGETHER: Final = 400
-_FEW: Final = 4  # lanes that a panel has room for however few are used, so that a bar stays a bar
+_FEW: Final = 4  # minimum number of lanes in the height of a panel, so that bars do not become too thick
 _ROOM: Final = 74  # pixels below a panel for its axis
 
 
@@ -70,16 +70,16 @@ def timeline(
     named: bool = False,
     axis: TimeAxis | None = None,
 ) -> go.Figure:
-    """A bar for every transaction from begin to end; above on the axis of time, below on the axis of log positions.
+    """A bar for every transaction from begin to end, on a time axis above and on an axis of log positions below.
 
-    Bars that overlap are in different lanes. A bar is at least :func:`~cdcwb.charts.spans.least_share` of its axis wide
-    where the next one in its lane leaves room; the hover text has the true duration. Transactions without an end reach
-    to ``capture_end`` and ``last_position`` (default: the last that the records know) and have a mark there; so do
-    those of which events are missing. ``unit`` is what ``bytes`` counts where the capture's offsets are not bytes.
-    ``named``: bars have their transaction as plotly's id. ``axis``: what the axis of time shows (default: the bulk of
-    these times). What has no place on an axis is not drawn on it, and counted in the figure's ``layout.meta``:
+    Bars that overlap are in different lanes. A bar is at least :func:`~cdcwb.charts.spans.least_share` of its axis
+    wide, unless the next bar in its lane is nearer; the hover text has the true duration. Transactions without an end
+    reach to ``capture_end`` and ``last_position`` (default: the last of the records) and have a marker there; so do
+    transactions with missing events. ``unit`` is the unit of ``bytes`` if the capture's offsets are not bytes.
+    ``named``: bars have their transaction as plotly's id. ``axis``: the range of the time axis (default: the bulk of
+    these times). Transactions without coordinates on an axis are not drawn on it. ``layout.meta`` has the numbers
     ``drawn``, ``on_time``, ``on_positions``, ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they
-    are, on the axis of time).
+    are, on the time axis).
     """
     rows = list(records)
     times = on_time(rows, capture_end)
@@ -136,7 +136,8 @@ def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes:
 
 
 def _time_title(spans: list[Span], axis: TimeAxis | None) -> str:
-    """The days are in the title because plotly writes them below the first tick only, which may be out of sight."""
+    """The title of the time axis with the days, because plotly writes them only below the first tick, which may be out
+    of sight."""
     starts = [time_of(span.start) for span in spans]
     if axis is not None and axis.outside:
         starts = [axis.first, axis.last]
@@ -183,7 +184,7 @@ def _position_title(scale: PositionScale) -> str:
 
 
 def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, place: Any) -> None:
-    """The bars of a panel, a trace or several for each outcome, and its marks. A name is in the legend once."""
+    """The bars of a panel, one or more traces for each outcome, and its markers. The legend has each name once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
     known = [o.value for o in Outcome]
@@ -233,7 +234,7 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
 
 
 def _range(spans: list[Span], least: int) -> list[float]:
-    """What an axis shows: all bars, at least ``least`` of its units, and a little more for the marks at its ends."""
+    """The range of an axis: all bars, at least ``least`` units, with a margin for the markers at its ends."""
     low, high = min(s.start for s in spans), max(s.start + s.drawn for s in spans)
     margin = max((high - low) * 0.015, (least - (high - low)) / 2)
     return [low - margin, high + margin]
@@ -243,7 +244,7 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
     return {
         "domain": domain,
         "range": [max(lanes, _FEW) - 0.4, -0.6],
-        "fixedrange": True,  # a box looks closer at a part of the axis, in all lanes
+        "fixedrange": True,  # zooming changes the other axis only, in all lanes
         "showticklabels": False,
         "ticks": "",
         "showgrid": False,
@@ -267,14 +268,14 @@ POSITION_TEXT: Final = (
     "<b>%{customdata[0]}</b> WORD%{customdata[5]}<br>log position %{customdata[1]}<br>to %{customdata[2]}"
     "<br>%{customdata[3]}<br>duration %{customdata[4]}<extra></extra>"
 )
-"""plotly's templates over :attr:`Span.hover`; WORD stands for the outcome."""
+"""plotly's templates over :attr:`Span.hover`; WORD is replaced by the outcome."""
 
 _TEXTS: Final = 1_500_000  # bytes of all hover texts together
 
 
 def tell(times: list[Span], places: list[Span], scale: PositionScale, unit: str) -> None:
-    """Give every span the texts for its hover, with captured ones cut shorter where all together would be too much for
-    a page. ``unit`` is what ``bytes`` counts (a value of OffsetUnit)."""
+    """Sets the hover texts of every span. Captured texts are shortened if their total would be too large for a page.
+    ``unit`` is the unit of ``bytes`` (a value of OffsetUnit)."""
     whole = whole_seconds(times)
     for cut in (1, 2, 4):
         for span in times:
@@ -326,7 +327,7 @@ def _extent(used: int, scale: PositionScale) -> str:
 
 
 def _lack(row: Record) -> str:
-    """What is missing, behind the outcome."""
+    """What is missing, as an addition to the outcome."""
     missing = lacks(row)
     return f", {missing}" if missing else ""
 
@@ -353,11 +354,11 @@ def _tables(tables: Sequence[str] | None) -> str:
 def concurrency(
     steps: Iterable[Record], most: int, at: datetime | None, *, exact: bool = True, axis: TimeAxis | None = None
 ) -> go.Figure:
-    """How many transactions are open at once: a line that steps up and down, with a mark where it is highest.
+    """The number of concurrent transactions: a step line with a marker at the maximum.
 
-    Steps: ``at`` (aware datetime), ``open`` (int, from then on until the next step), in the order of time. ``most`` is
-    the highest, reached ``at`` first. ``exact`` False: a step may stand for several changes, of which it is the
-    highest; the hover text says so. ``axis``: what the axis of time shows.
+    Steps: ``at`` (aware datetime), ``open`` (int, from then until the next step), ascending. ``most`` is the maximum,
+    first reached ``at``. ``exact`` False: a step may combine several changes and then has their maximum; the hover text
+    says so. ``axis``: the range of the time axis.
     """
     rows = list(steps)
     line = theme.OUTCOMES["committed"].colour
@@ -405,8 +406,8 @@ _ENDS: Final = "begin, commit, rollback"
 
 
 def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
-    """Records in the order of the log, from left to right, on a line for each transaction; those of the transaction
-    ``chosen`` at the top, each with its name.
+    """Records in log order, from left to right, on a line for each transaction; the records of the transaction
+    ``chosen`` are at the top with labels.
 
     Records: ``number`` (place in the order), ``lane`` (transaction), ``kind`` (:class:`cdcwb.model.Kind`),
     ``operation``, ``name`` (a word or two) and ``what`` (hover text). Colour is by operation, shape by kind.
@@ -433,7 +434,7 @@ def log(records: Iterable[Mapping[str, Any]], chosen: str) -> go.Figure:
             mode="markers",
             name=look.title,
             marker={
-                # plotly draws hollow symbols in this colour alone
+                # plotly draws hollow symbols only in this colour
                 "color": [look.edge if row["kind"] == Kind.BEFORE else look.colour for row in mine],
                 "opacity": 1,
                 "size": [14 if row["lane"] == chosen else 9 for row in mine],

@@ -1,2 +1,2 @@
-"""The local index of a capture: every record's place, every change's header and every transaction, as arrays on memory
-maps. Spark makes it once; whatever is clicked, filtered or drawn afterwards is answered from it, without Spark."""
+"""The local index of a capture: the location of every record, the header of every change, and every transaction, as
+memory-mapped arrays. Spark builds it once; filters, charts and details use it without Spark."""

@@ -1,11 +1,11 @@
-"""The changes and the transactions of a capture beside its records: headers and sets of changed columns, no images.
+"""The index of the changes and the transactions of a capture: headers and sets of changed columns, no images.
 
-about.json           what it was made from, and how many there are
+about.json           the origin of the index, and the numbers of rows
 changes.arrow        a row for each change in capture order: its record, times, and codes of texts
 text-NAME.arrow      the texts of a column of codes
 sets.arrow           the sets of changed columns, by code
 transactions.arrow   rows of cdcwb.model.TRANSACTIONS in the order of their first records
-bins.arrow           the changes counted (cdcwb.index.changes), where there are very many
+bins.arrow           the changes aggregated to bins, if there are very many
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ __all__ = [
 
 
 BINNED_ABOVE: Final = 20_000_000
-"""So many changes are looked at one by one; more are binned."""
+"""Maximum number of changes that are processed individually; more are aggregated to bins."""
 
 ONE_BY_ONE: Final = 2_000_000
-"""Of changes that are binned, a selection of so many is looked at one by one."""
+"""If changes are binned, selections of up to this many are processed individually."""
 
 WIDTHS: Final = (*(10**e for e in range(8)), *(n * 1_000_000 for n in (60, 300, 900, 3600, 43_200, 86_400)))
-"""Widths of bins in microseconds. The bins of charts, which are wider by far, hold a whole number of them."""
+"""Widths of bins in microseconds. Chart bins are much wider, and their width is a multiple of these."""
 
 _BINS: Final = 4_096
 _ROWS: Final = 2_000_000
@@ -69,8 +69,8 @@ Counted = dict[str, npt.NDArray[Any]]
 
 
 def binned(changes: Changes, rows: int = _ROWS) -> tuple[Counted, int]:
-    """The changes in bins, in the order of their first records, and the width of a bin in microseconds: the least of
-    :data:`WIDTHS` that makes at most 4,096 bins and ``rows`` rows, or the largest."""
+    """The changes in bins, in the order of their first records, and the width of a bin in microseconds: the smallest of
+    :data:`WIDTHS` that gives at most 4,096 bins and ``rows`` rows, or the largest."""
     known = changes.at[changes.timed]
     extent = int(known.max()) - int(known.min()) if len(known) else 0
     width = next((width for width in WIDTHS if extent < width * _BINS), WIDTHS[-1])
@@ -86,8 +86,8 @@ def binned(changes: Changes, rows: int = _ROWS) -> tuple[Counted, int]:
 
 
 def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
-    """The changes from ``first`` to ``end`` in bins of ``width_us`` microseconds: what a row of
-    :class:`~cdcwb.index.changes.Changes` holds that stands for several."""
+    """The changes from ``first`` to ``end`` aggregated to bins of ``width_us`` microseconds: the columns of a row of
+    :class:`~cdcwb.index.changes.Changes` that represents several changes."""
     part = slice(first, end)
     at = changes.at[part]
     rows: Counted = {name: changes.codes[name][part] for name in _BY[:3]}
@@ -97,7 +97,8 @@ def counted(changes: Changes, first: int, end: int, width_us: int) -> Counted:
 
 
 def merged(parts: Sequence[Counted], width_us: int) -> Counted:
-    """Several counts as one, in bins of ``width_us`` microseconds, which is a multiple of the width of each."""
+    """Merged results of :func:`counted`, in bins of ``width_us`` microseconds, which is a multiple of the width of
+    each."""
     rows = pa.concat_tables(map(pa.table, parts))
     at = np.asarray(rows["at"])
     rows = rows.append_column("bin", pa.array(np.where(at == NO_TIME, NO_TIME, at // width_us)))
@@ -111,16 +112,16 @@ INCOMPLETE: Final = (Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GA
 _TRANSACTION_CODES: Final = ("outcome", "completeness", "user")
 
 Some = Ints | slice
-"""Which of some transactions: their numbers, or a slice of them."""
+"""A subset of transactions: their numbers, or a slice."""
 
 EVERY: Final = slice(None)
 
 
 class Transactions:
-    """Transactions by number; ``rows`` are those of the model. Columns that nobody asks for may be missing.
+    """Transactions by number; ``rows`` are those of the model. Columns that are not used may be missing.
 
-    ``until``: when open ones end, in microseconds since 1970 UTC; NO_TIME where that is not known.
-    In an index they are in the order of their first records, and have the number of that as ``record``.
+    ``until``: when open ones end, in microseconds since 1970 UTC; NO_TIME if unknown. In an index transactions are in
+    the order of their first records, and ``record`` is the number of the first record.
     """
 
     def __init__(self, rows: pa.RecordBatch, until: int = NO_TIME) -> None:
@@ -137,13 +138,13 @@ class Transactions:
         return len(self.rows)
 
     def column(self, name: str, numbers: Some) -> pa.Array:
-        """A column of the model, of some of them."""
+        """A column of the model, for some of the transactions."""
         column = self.rows[name]
         return column[numbers] if isinstance(numbers, slice) else column.take(pa.array(numbers))
 
     @cached_property
     def record(self) -> Ints:
-        """The number of the first record of each in an index, -1 where there is none."""
+        """The number of the first record of each in an index, -1 without a record."""
         return np.asarray(self.rows["record"])
 
     @cached_property
@@ -153,58 +154,58 @@ class Transactions:
 
     @cached_property
     def began(self) -> Ints:
-        """When each began, in microseconds since 1970 UTC; NO_TIME where it is not known."""
+        """The begin of each, in microseconds since 1970 UTC; NO_TIME if unknown."""
         return self._times("began_at")
 
     @cached_property
     def ended(self) -> Ints:
-        """When each ended, likewise."""
+        """The end of each, in microseconds since 1970 UTC; NO_TIME if unknown."""
         return self._times("ended_at")
 
     def _times(self, name: str) -> Ints:
         return np.asarray(pc.fill_null(self.rows[name].cast(pa.int64()), NO_TIME))
 
     def are(self, name: str, *values: str) -> Bools:
-        """Those that have one of the values as their outcome, completeness or user."""
+        """Whether the outcome, completeness or user of each is one of the values."""
         chosen = [code for code, text in enumerate(self.texts[name]) if text in values]
         return np.isin(self.codes[name], chosen)
 
     def counts(self, name: str, numbers: Some = EVERY) -> dict[str, int]:
-        """How many of some have which outcome, completeness or user."""
+        """The number of some transactions by outcome, completeness or user."""
         texts = self.texts[name]
         counted = np.bincount(self.codes[name][numbers] + 1, minlength=len(texts) + 1)[1:]
         return dict(zip(texts, counted.tolist(), strict=True))
 
     @cached_property
     def is_open(self) -> Bools:
-        """Those that did not end in the capture."""
+        """Whether each is open, so without an end in the capture."""
         return self.are("outcome", Outcome.OPEN)
 
     @cached_property
     def is_incomplete(self) -> Bools:
-        """Those of which the begin, the end or something between them is missing."""
+        """Whether the begin, the end or an event between them is missing, for each."""
         return self.are("completeness", *INCOMPLETE)
 
     @cached_property
     def is_unfinished(self) -> Bools:
-        """Those that did not commit, or are incomplete."""
+        """Whether each did not commit or is incomplete."""
         return np.asarray(~self.are("outcome", Outcome.COMMITTED) | self.is_incomplete)
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The first and the last time that the transactions know."""
+        """The first and the last known time of transactions."""
         known = [part[part != NO_TIME] for part in (self.began, self.ended)]
         known = [part for part in known if len(part)]
         return (min(int(part.min()) for part in known), max(int(part.max()) for part in known)) if known else None
 
     @cached_property
     def took(self) -> Ints:
-        """The time between begin and end of each, in microseconds; NO_TIME where one of them is not known."""
+        """The time from begin to end of each, in microseconds; NO_TIME if one of them is unknown."""
         return self._until(self.ended)
 
     @cached_property
     def lasted(self) -> Ints:
-        """As ``took``, but an open one lasts until ``until``."""
+        """Like :meth:`took`, but an open transaction lasts until ``until``."""
         return self._until(np.where(self.is_open & (self.ended == NO_TIME), self.until, self.ended))
 
     def _until(self, end: Ints) -> Ints:
@@ -213,15 +214,15 @@ class Transactions:
 
     @cached_property
     def changes(self) -> Ints:
-        """How many changes each has, undone ones included."""
+        """The number of changes of each, including undone ones."""
         counts = self.rows["changes"]
         upto = np.concatenate([[0], np.cumsum(pc.fill_null(counts.items, 0))])
         offsets = np.asarray(counts.offsets)
         return np.asarray(upto[offsets[1:]] - upto[offsets[:-1]], np.int64)
 
     def first_positions(self, numbers: Some = EVERY) -> pa.Array:
-        """The position of the begin of each, else that of its first record: without its begin, a transaction has that
-        in its id, after a ~ (:mod:`cdcwb.model`)."""
+        """The position of the begin of each, else of its first record, which is in the id after ``~`` if the begin is
+        missing (:mod:`cdcwb.model`)."""
         begins = self.column("begin_position", numbers)
         if not begins.null_count:
             return begins
@@ -229,9 +230,8 @@ class Transactions:
         return pc.coalesce(begins, pc.struct_field(found, "position"))
 
     def records(self, numbers: Ints) -> list[dict[str, Any]]:
-        """Rows of the model with ``rows`` (bytes, where places are rows), ``first_position`` (of the begin, else of the
-        first record there is), ``duration_us``, ``changes_total``, and ``lasted_us``: until ``until`` where it
-        is open."""
+        """Rows of the model with ``rows`` (bytes, if offsets are rows), ``first_position`` (of the begin, else of the
+        first record), ``duration_us``, ``changes_total``, and ``lasted_us`` (until ``until`` for open ones)."""
         rows = Transactions(self.rows.take(pa.array(numbers)), self.until)
         made = {
             "rows": rows.rows["bytes"],
@@ -266,15 +266,15 @@ READ: Final = (
     "changed_at",
     "committed_at",
 )
-"""The columns of changes that are read, beside ``source_events`` and ``changed_columns``."""
+"""The columns of changes that are read, besides ``source_events`` and ``changed_columns``."""
 
 _CODED: Final = ("operation", "outcome", "table")
-"""What a change has a code of."""
+"""The columns of changes that are stored as codes."""
 
 
 def build_changes(folder: Path, parts: Sequence[Path], transactions: pa.Table, places: Index, origin: Any) -> None:
-    """Write the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
-    are read here, in any order) into ``folder``, which appears whole or not at all. ``transactions`` are rows of
+    """Writes the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
+    are used here, in any order) to ``folder``, atomically. ``transactions`` are rows of
     :data:`cdcwb.model.TRANSACTIONS`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -318,7 +318,7 @@ def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
 
 
 def _in_microseconds(transactions: pa.Table) -> pa.Table:
-    """Spark writes nanoseconds without a zone."""
+    """Converts times to microseconds; Spark writes nanoseconds without a zone."""
     for name in ("began_at", "ended_at"):
         times = transactions[name].cast(TRANSACTIONS.field(name).type)
         transactions = transactions.set_column(transactions.schema.get_field_index(name), name, times)
@@ -326,25 +326,25 @@ def _in_microseconds(transactions: pa.Table) -> pa.Table:
 
 
 def _renamed(transactions: pa.Table) -> pa.Table:
-    """Captures of earlier versions have another name for what is complete."""
+    """Translates the completeness of captures that earlier versions saved."""
     values = transactions["completeness"].cast(pa.string())
     now = pc.if_else(pc.fill_null(pc.equal(values, WHOLE), False), str(Completeness.COMPLETE), values)
     return transactions.set_column(transactions.schema.get_field_index("completeness"), "completeness", now)
 
 
 def _lengths(events: pa.Array) -> pa.Array:
-    """The lengths of the records of each change, added up."""
+    """The sum of the lengths of the records of each change."""
     upto = np.concatenate([[0], np.cumsum(pc.struct_field(events.values, "length").to_numpy(zero_copy_only=False))])
     offsets = events.offsets.to_numpy()
     return pa.array((upto[offsets[1:]] - upto[offsets[:-1]]).astype(np.int64))
 
 
 def _in_order(transactions: pa.Table, places: Index) -> pa.Table:
-    """The transactions with the number of their first record (-1 where none has their name), in that order."""
+    """The transactions in the order of their first records, and the numbers of these (-1 without a record)."""
     named = places.texts("transaction")
     first = np.full(max(1, len(named.texts)), -1, np.int64)
     rows = np.flatnonzero(named.codes >= 0)[::-1]
-    first[named.codes[rows]] = rows  # the last to be written is the first record
+    first[named.codes[rows]] = rows  # the last assignment, that of the first record, wins
     code = pc.index_in(transactions["transaction_id"].cast(pa.large_string()), value_set=named.texts)
     codes = pc.fill_null(code, -1).to_numpy()
     record = np.where(codes >= 0, first[codes], -1)
@@ -353,7 +353,7 @@ def _in_order(transactions: pa.Table, places: Index) -> pa.Table:
 
 
 def open_changes(folder: Path, origin: Any, places: Index) -> Changes | None:
-    """The index in a folder; None where there is none, or it was made from something else than ``origin``."""
+    """The index in a folder; None if it is missing or was built from another ``origin``."""
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -364,7 +364,7 @@ def open_changes(folder: Path, origin: Any, places: Index) -> Changes | None:
 
 
 def read_changes(folder: Path, places: Index, width_us: int = 0) -> Changes:
-    """The index that :func:`build_changes` wrote into a folder, with bins of ``width_us`` microseconds if not 0."""
+    """Reads the index that :func:`build_changes` wrote to a folder, with bins of ``width_us`` microseconds unless 0."""
     texts = {name: read_arrow(folder / f"text-{name}.arrow")["text"].to_pylist() for name in _CODED}
     sets = read_arrow(folder / "sets.arrow")["columns"].to_pylist()
     transactions = Transactions(read_arrow(folder / "transactions.arrow"))
@@ -386,10 +386,9 @@ class Changes(Headers):
     * ``places``: the index of records; ``record``: the number of a change's record there
     * ``users``: the codes of users
 
-    Where there are too many to look at one by one (:func:`binned`), a row stands for several: the changes of a bin of
-    ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set.
-    ``times`` says how many they are, ``record`` is the first of their records, ``at`` and ``last_at`` are the first and
-    the last of their times.
+    If there are too many to process individually (:func:`binned`), a row represents several changes: those in a bin of
+    ``width_us`` microseconds (0: rows are changes) with the same table, operation, outcome, user and set. ``times`` is
+    their number, ``record`` the first of their records, ``at`` and ``last_at`` the first and the last of their times.
     """
 
     def __init__(
@@ -406,16 +405,16 @@ class Changes(Headers):
         self.record: Ints = numbers["record"]
         self.transactions = transactions
         self.bins: Changes | None = None
-        """The same changes counted in bins, where they are too many to look at one by one."""
+        """The same changes aggregated to bins, if there are too many to process individually."""
 
     def take(self, rows: Ints) -> Changes:
-        """Some of the changes."""
+        """A subset of the changes."""
         numbers = {name: one[rows] for name, one in self.numbers.items()}
         return Changes(self.places, numbers, self.texts, self.sets, self.transactions, self.width_us)
 
     @cached_property
     def transaction(self) -> npt.NDArray[np.int32]:
-        """The number of its transaction, -1 for none and for bins."""
+        """The number of the transaction of each, -1 without one and for bins."""
         found = self.numbers.get("transaction")
         return np.full(len(self), -1, np.int32) if found is None else found
 
@@ -426,13 +425,13 @@ class Changes(Headers):
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The first and the last time of a change or a transaction; None where there is no time at all."""
+        """The first and the last time of a change or a transaction; None without times."""
         known = self._known_times
         return (int(known.min()), int(known.max())) if len(known) else None
 
     @cached_property
     def axis(self) -> TimeAxis | None:
-        """What an axis of time shows of all changes and transactions."""
+        """The time axis of all changes and transactions."""
         return axis_of(self._known_times)
 
     @property
@@ -443,8 +442,8 @@ class Changes(Headers):
 
     @cached_property
     def users(self) -> npt.NDArray[np.int32]:
-        """The code of who did it, by change: of the user of its transaction; -1 where none is known."""
+        """The code of the user of each change, which is that of its transaction; -1 if unknown."""
         if "user" in self.numbers:
             return self.numbers["user"]
-        codes = np.append(self.transactions.codes["user"], np.int32(-1))  # the last stands for no transaction
+        codes = np.append(self.transactions.codes["user"], np.int32(-1))  # last: no transaction
         return np.asarray(codes[self.transaction])

@@ -1,4 +1,4 @@
-"""The columns of an index of places: arrays on a memory map, and what a comparison finds in them."""
+"""The columns of an index: memory-mapped arrays, and the rows that match a comparison."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 NO_TIME: Final = np.iinfo(np.int64).min
-"""Stands for null in columns of numbers and times."""
+"""Represents null in columns of numbers and times."""
 
 _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
@@ -50,25 +50,25 @@ _TEXT_ORDER: Final = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": 
 
 
 class Column(Protocol):
-    """A column as filters and pages see it. ``kind`` is text, number or time.
+    """A column for filters and pages. ``kind`` is text, number or time.
 
-    Null equals null alone; no order and no search finds it.
+    Null equals only null; other comparisons never match it.
     """
 
     kind: str
 
     def value(self, row: int) -> Any:
-        """What stands in a row."""
+        """The value of a row."""
         ...
 
     def compare(self, sign: str, value: Any) -> Bools:
-        """The rows for which it holds; ``sign`` is ==, <, <=, >, >=, contains or matches, ``value`` of the column's
-        kind; None only with ==. Raises ValueError for a pattern that is none."""
+        """Whether the comparison holds, for each row; ``sign`` is ==, <, <=, >, >=, contains or matches, ``value`` has
+        the column's kind; None only with ==. Raises ValueError for an invalid pattern."""
         ...
 
 
 class Numbers:
-    """Whole numbers, null as :data:`NO_TIME` (or -1 where nothing is below 0)."""
+    """Integers; null is :data:`NO_TIME` (or -1 if no value is negative)."""
 
     kind = "number"
 
@@ -94,7 +94,7 @@ class Numbers:
 
 
 class Times(Numbers):
-    """Times as microseconds since 1970 UTC."""
+    """Times in microseconds since 1970 UTC."""
 
     kind = "time"
 
@@ -105,7 +105,7 @@ class Times(Numbers):
 
 
 class Texts:
-    """Texts of which most are different."""
+    """Texts that are mostly distinct."""
 
     kind = "text"
 
@@ -123,8 +123,8 @@ class Texts:
 
 
 class Codes:
-    """Texts of which there are few: a code for each row, -1 for null. A text may have ``others``, such as a table its
-    name without the schema: it equals them too."""
+    """Texts with few distinct values: a code for each row, -1 for null. A text may have ``others`` that it also equals,
+    such as the name of a table without its schema."""
 
     kind = "text"
 
@@ -156,23 +156,23 @@ class Codes:
         return any(mask_of_texts(one, "==", text).any() for one in texts)
 
     def code_of(self, text: str) -> int:
-        """The code of a text, -1 where there is none."""
+        """The code of a text, -1 if unknown."""
         found: int = pc.index(self.texts, pa.scalar(text, self.texts.type)).as_py()
         return found
 
     def rows_of(self, good: Bools) -> Bools:
-        """The rows whose text is among the good ones, given by their codes."""
+        """Whether the code of each row is among ``good``."""
         chosen = np.flatnonzero(good)
         if len(chosen) == 0:
             return np.zeros(len(self.codes), np.bool_)
         if len(chosen) == 1:
             return np.asarray(self.codes == chosen[0].astype(self.codes.dtype))
-        found: Bools = np.append(good, False)[self.codes]  # -1 is the last
+        found: Bools = np.append(good, False)[self.codes]  # -1 selects the last
         return found
 
 
 def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
-    """Which of the texts a comparison holds for; null fits no text."""
+    """Whether a comparison holds, for each text; null never matches."""
     if value is None:
         found = texts.is_null()
     elif sign == "==":
@@ -193,18 +193,19 @@ def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
 # --- headers ----------------------------------------------------------------------------------------------------------
 
 BETWEEN: Final = "\x1f"
-"""What separates the columns of a set that is a text."""
+"""Separates the columns of a set in a text."""
 
 
 class Headers:
-    """Headers of changes, a row each. Times are microseconds since 1970 UTC, :data:`~cdcwb.index.columns.NO_TIME` where
-    they are not known; codes are -1 for null.
+    """Headers of changes, a row each. Times are microseconds since 1970 UTC, :data:`~cdcwb.index.columns.NO_TIME` if
+    unknown; codes are -1 for null.
 
     * ``codes`` and ``texts``: by operation, outcome, table
-    * ``set``: the code of its set of changed columns, -1 where nothing says what changed; ``sets``: the names
-    * ``position``: in the log, where it was read
+    * ``set``: the code of its set of changed columns, -1 if the changed columns are unknown; ``sets``: the names
+    * ``position``: in the log, if it was read
 
-    Where ``width_us`` is not 0, a row is several changes of a bin of so many microseconds (:mod:`cdcwb.index.changes`).
+    If ``width_us`` is not 0, a row represents several changes of a bin of that many microseconds
+    (:mod:`cdcwb.index.changes`).
     """
 
     position: pa.Array | None = None
@@ -231,27 +232,27 @@ class Headers:
         return np.ones(len(self), np.bool_)
 
     def number(self, mask: Bools) -> int:
-        """How many changes the rows of a mask are."""
+        """The number of changes in the rows of a mask."""
         times = self.weights(mask)
         return int(np.count_nonzero(mask)) if times is None else int(times.sum())
 
     def weights(self, mask: Bools) -> Ints | None:
-        """How many changes each of the rows of a mask is; None: one."""
+        """The number of changes of each row of a mask; None: 1 each."""
         return None if self.times is None else self.times[mask]
 
     @property
     def times(self) -> Ints | None:
-        """How many changes each row is; None: one."""
+        """The number of changes of each row; None: 1 each."""
         return self.numbers.get("times")
 
     @property
     def set(self) -> npt.NDArray[np.int32]:
-        """The code of its set of changed columns, by row."""
+        """The code of the set of changed columns, for each row."""
         return self.numbers["set"]
 
     @cached_property
     def at(self) -> Ints:
-        """When each was made, as far as it is known: its own time, else that of its commit."""
+        """The time of each row: its own, else that of its commit; NO_TIME if both are unknown."""
         numbers = self.numbers
         if "at" in numbers:
             return numbers["at"]
@@ -259,53 +260,53 @@ class Headers:
 
     @property
     def last_at(self) -> Ints:
-        """The last of the times of a row."""
+        """The last time of each row."""
         return self.numbers.get("last_at", self.at)
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all columns that a change touched, in order."""
+        """The names of all changed columns, in order."""
         return sorted({name for one in self.sets for name in one})
 
     @cached_property
     def _members(self) -> pa.ListArray:
-        """The names of each set by their numbers, in order."""
+        """The numbers of the names in each set, in order."""
         places = {name: place for place, name in enumerate(self.names)}
         return pa.array([sorted({places[name] for name in one}) for one in self.sets], pa.list_(pa.int64()))
 
     def columns_of(self, codes: Ints, most: int | None = None) -> tuple[Ints, Ints]:
-        """The columns of some sets, of each the first ``most`` in the order of their names: which of the ``codes`` each
-        column is of, and its number in :attr:`names`."""
+        """The columns of some sets, limited to the first ``most`` of each by name: the index in ``codes`` for each
+        column, and its number in :attr:`names`."""
         found = pc.list_slice(self._members.take(pa.array(codes)), 0, most)
         return np.asarray(pc.list_parent_indices(found)), np.asarray(pc.list_flatten(found))
 
     @cached_property
     def timed(self) -> Bools:
-        """Which rows have a time, their own or their commit's."""
+        """Whether each row has a time, its own or its commit's."""
         return np.asarray(self.at != NO_TIME)
 
 
 def headers_of(batch: pa.RecordBatch) -> Headers:
-    """The headers of a batch of rows of :data:`cdcwb.model.CHANGES`, as far as it has their columns."""
+    """The headers of a batch of rows of :data:`cdcwb.model.CHANGES`, as far as it has the columns."""
     found = of_columns(coded(batch))
     found.position = batch["position"] if "position" in batch.schema.names else None
     return found
 
 
 def table_labels(batch: pa.RecordBatch) -> pa.Array:
-    """The tables of rows, as :func:`cdcwb.analysis.frames.table_name`."""
+    """The tables of rows, in the form of :func:`cdcwb.analysis.frames.table_name`."""
     names = (batch["schema_name"], batch["table_name"])
     label = pc.coalesce(pc.binary_join_element_wise(*names, "."), *names, "")
     return pc.if_else(pc.equal(label, ""), NO_TABLE, label)
 
 
 def set_labels(batch: pa.RecordBatch) -> pa.Array:
-    """The changed columns of rows as texts, in which :data:`BETWEEN` separates them."""
+    """The changed columns of rows as texts, separated by :data:`BETWEEN`."""
     return pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), BETWEEN)
 
 
 def coded(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The texts of such a batch as dictionaries, its sets of columns as texts, its times as numbers."""
+    """A batch with dictionary-encoded texts, sets of columns as texts, and times as numbers."""
     there = batch.schema.names
     texts = {name: batch[name] for name in ("operation", "outcome") if name in there}
     if "table_name" in there:
@@ -320,7 +321,7 @@ def coded(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def of_columns(columns: Mapping[str, pa.Array]) -> Headers:
-    """The headers that are coded in these columns, with their other numbers."""
+    """Headers from coded columns and other numbers."""
     numbers: dict[str, npt.NDArray[Any]] = {}
     texts: dict[str, list[str]] = {}
     for name, column in columns.items():

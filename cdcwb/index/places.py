@@ -1,6 +1,6 @@
-"""An index of places, opened: every record of a capture with where it stands and what it is, on memory maps.
+"""The index of records: the location, the type and the header fields of every record of a capture, memory-mapped.
 
-Nothing here needs Spark. A page costs what it shows; a filter goes once over the columns that it names.
+This module needs no Spark. A page reads only the rows that it shows; a filter reads only its columns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERSION: Final = 2
 ABOUT: Final = "index.json"
 
 HEADERS: Final = ("csn", "record_id")
-"""Header fields of sources that become columns, where there are any."""
+"""Header fields of sources that become columns if they occur."""
 
 PROBLEM_ROWS: Final = pa.schema(
     [
@@ -52,7 +52,7 @@ PROBLEM_ROWS: Final = pa.schema(
         *((name, pa.string()) for name in ("severity", "code", "sentence", "transaction_id", "table")),
     ]
 )
-"""The problems of records; ``row`` is -1 where a problem concerns none."""
+"""The problems of records; ``row`` is -1 for a problem without a record."""
 
 _NUMBERS: Final = ("file_index", "offset", "length", "event_no", "changed_at")
 _CODES_OF: Final = {
@@ -72,10 +72,10 @@ _SEARCHED: Final = pa.large_string()
 def build_index(
     folder: Path, parts: Sequence[Path], about: Mapping[str, Any], problems: pa.Table, versions: pa.Table
 ) -> None:
-    """Write the index of the events in Parquet files into ``folder``, which appears whole or not at all.
+    """Writes the index of the events in Parquet files to ``folder``, atomically.
 
-    ``parts`` hold rows of :data:`cdcwb.model.EVENTS`, all columns or those that are read here, in any order.
-    ``about`` has at least ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`.
+    ``parts`` have rows of :data:`cdcwb.model.EVENTS`, all columns or those that are used here, in any order. ``about``
+    has at least ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -97,8 +97,8 @@ def build_index(
 
 
 def put_in_place(made: Path, folder: Path) -> None:
-    """Rename a folder that is whole to what it is called; one that was there goes. Of two processes that make the same
-    index at once, the later one wins."""
+    """Renames a complete folder to its final name and deletes an existing one. If two processes build the same index at
+    once, the later one wins."""
     made.chmod(0o755)
     while True:
         shutil.rmtree(folder, ignore_errors=True)
@@ -112,7 +112,7 @@ def put_in_place(made: Path, folder: Path) -> None:
 
 
 def _read(parts: Sequence[Path]) -> pa.Table:
-    """The columns of all parts, and for each row its part and its row there."""
+    """The columns of all parts, and for each row the number of its part and its row there."""
     tables = []
     for number, path in enumerate(parts):
         with pq.ParquetFile(path) as file:
@@ -149,7 +149,7 @@ def _prepared(batch: pa.RecordBatch, part: int, first: int) -> pa.Table:
 
 
 def _order(events: pa.Table) -> Ints | None:
-    """The order of the capture, (file_index, offset); None where the rows stand so already."""
+    """The order of the capture, (file_index, offset); None if the rows already have it."""
     file, offset = events["file_index"].to_numpy(), events["offset"].to_numpy()
     later = (file[1:] > file[:-1]) | ((file[1:] == file[:-1]) & (offset[1:] >= offset[:-1]))
     return None if later.all() else np.lexsort((offset, file)).astype(np.int64)
@@ -185,7 +185,7 @@ def _sorted(values: npt.NDArray[Any], order: Ints | None) -> npt.NDArray[Any]:
 
 
 def _as_numbers(texts: pa.Array) -> Ints | None:
-    """Texts that all are whole numbers, written in one way."""
+    """Texts as numbers, if all are integers with the same format."""
     try:
         found = texts.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -208,8 +208,7 @@ def _write_coded(
 def _placed(
     problems: pa.Table, numbers: Mapping[str, npt.NDArray[Any]], files: Sequence[Mapping[str, Any]]
 ) -> tuple[pa.Table, tuple[npt.NDArray[Any], pa.Array]]:
-    """The problems with the record that holds their place; for each record the code of its problems, and these as
-    texts."""
+    """The problems with the record at their location; for each record the code of its problems, and these as texts."""
     index = {str(entry["file"]): int(entry["file_index"]) for entry in files}
     file, offset = numbers["file_index"], numbers["offset"]
     starts = np.searchsorted(file, np.arange(int(file[-1]) + 2))
@@ -235,18 +234,18 @@ def _placed(
 
 
 def write_arrow(path: Path, table: pa.Table) -> None:
-    """A table as an IPC file of one batch, so that each column is one array on the memory map."""
+    """Writes a table as an IPC file of one batch, so that each column is one array in the memory map."""
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
 
 
 def read_arrow(path: Path) -> pa.RecordBatch:
-    """What :func:`write_arrow` wrote, as a memory map."""
+    """Memory-maps a table that :func:`write_arrow` wrote."""
     return pa.ipc.open_file(pa.memory_map(str(path), "r")).get_batch(0)
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 
 _ENDS: Final = (Kind.COMMIT, Kind.ROLLBACK)
 
@@ -254,7 +253,7 @@ _CODED: Final = ("kind", "operation", "type", "schema", "table", "version", "tra
 
 
 def open_index(folder: Path, origin: Any) -> Index | None:
-    """The index in a folder; None where there is none, or it was made from something else than ``origin``."""
+    """The index in a folder; None if it is missing or was built from another ``origin``."""
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -267,8 +266,8 @@ def open_index(folder: Path, origin: Any) -> Index | None:
 class Index:
     """The records by number, from 0 in capture order.
 
-    * ``columns``: what filters may name
-    * ``about``: what it was made from: origin, format, files, parts (Parquet files of events) …
+    * ``columns``: the columns of filters
+    * ``about``: the origin of the index: origin, format, files, parts (Parquet files of events) …
     """
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
@@ -281,7 +280,7 @@ class Index:
 
     @cached_property
     def files(self) -> list[dict[str, Any]]:
-        """The files of the capture, as ``Capture.files`` has them."""
+        """The files of the capture, as in ``Capture.files``."""
         found: list[dict[str, Any]] = sorted(self.about["files"], key=lambda entry: int(entry["file_index"]))
         return found
 
@@ -291,33 +290,34 @@ class Index:
         return str(self.about["format"])
 
     def number(self, name: str, row: int) -> int:
-        """What a column of numbers holds in a row: file_index, offset, length, part, part_row."""
+        """The value of a numeric column in a row: file_index, offset, length, part, part_row."""
         return int(self._numbers[name][row])
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
-        """A column of numbers: file_index, offset, length, part, part_row."""
+        """A numeric column: file_index, offset, length, part, part_row."""
         found: npt.NDArray[Any] = self._numbers[name]
         return found
 
     def texts(self, name: str) -> Codes:
-        """A column of few texts."""
+        """A column of texts with few distinct values."""
         found = self.columns[name]
         if not isinstance(found, Codes):
             raise KeyError(name)
         return found
 
     def row(self, number: int, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """Everything, or some columns, of one record; null is None."""
+        """All or some columns of one record; null is None."""
         return {name: self.columns[name].value(number) for name in names or self.columns}
 
     def at(self, file_index: int, offset: int) -> int | None:
-        """The record that holds the place, or that begins before it; None before the first of the file."""
+        """The record that contains the offset, or the last one that begins before it; None before the first of the
+        file."""
         first, last = self._range(file_index)
         row = first + int(np.searchsorted(self._numbers["offset"][first:last], offset, side="right")) - 1
         return row if row >= first else None
 
     def exactly(self, file_index: npt.NDArray[Any], offset: npt.NDArray[Any]) -> Ints:
-        """The records that begin at places, -1 where none does."""
+        """The records that begin at the offsets, -1 if none does."""
         found = np.full(len(offset), -1, np.int64)
         for file in np.unique(file_index):
             first, last = self._range(int(file))
@@ -329,7 +329,7 @@ class Index:
         return found
 
     def first(self, name: str, values: Collection[Any]) -> dict[Any, int]:
-        """The first record of each value that a column of numbers or of many texts holds; other values are left out."""
+        """The first record with each value of a column of numbers or of distinct texts; missing values are left out."""
         column = self.columns.get(name)
         if not values or not isinstance(column, (Numbers, Texts)):
             return {}
@@ -341,8 +341,8 @@ class Index:
         return {wanted[place]: int(rows[row]) for place, row in zip(places, at, strict=True)}
 
     def found_again(self, place: tuple[str, int]) -> int | None:
-        """The record at a place (:meth:`place`) of this capture, or of an earlier state of it: a followed topic puts
-        files of a partition together. None where there is none."""
+        """The record at a location (:meth:`place`) of this capture or of an earlier state of it, since following a
+        topic concatenates files of a partition. None if there is none."""
         path = holding(*place, known=self._file_indices)
         if path not in self._file_indices:
             return None
@@ -358,7 +358,7 @@ class Index:
         return int(np.searchsorted(files, file_index)), int(np.searchsorted(files, file_index, side="right"))
 
     def file_of(self, row: int) -> dict[str, Any]:
-        """The file that holds a record."""
+        """The file of a record."""
         number = self.number("file_index", row)
         return next(entry for entry in self.files if entry["file_index"] == number)
 
@@ -368,7 +368,7 @@ class Index:
 
     @cached_property
     def _ends(self) -> Ints:
-        """When each transaction ended, by its code: the time of the last of its records that says so."""
+        """The end of each transaction by its code: the last time of an end record."""
         named, kinds, time = self.texts("transaction"), self.texts("kind"), self.columns["time"]
         found = np.full(len(named.texts), NO_TIME, np.int64)
         assert isinstance(time, Times)
@@ -378,7 +378,7 @@ class Index:
         return found
 
     def ended(self, row: int) -> dt.datetime | None:
-        """When the transaction of a record was committed or rolled back, as far as a record says."""
+        """The time of commit or rollback of a record's transaction, according to its records; None if unknown."""
         code = int(self.texts("transaction").codes[row])
         return None if code < 0 else Times(self._ends).value(code)
 
@@ -401,18 +401,18 @@ class Index:
 
     @cached_property
     def problem_list(self) -> list[dict[str, Any]]:
-        """All problems: severity, code, sentence, transaction_id, table, and ``row``: their record, -1 for none."""
+        """All problems: severity, code, sentence, transaction_id, table, and ``row``: their record, -1 without one."""
         found: list[dict[str, Any]] = self._problems.to_pylist()
         return found
 
     @property
     def problems(self) -> int:
-        """How many problems the capture has."""
+        """The number of problems."""
         return len(self._problems)
 
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]]:
-        """The table versions by their names."""
+        """The table versions by name."""
         return {one["table_version"]: one for one in read_arrow(self.folder / "versions.arrow").to_pylist()}
 
     # --- columns ------------------------------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ class Index:
         return found
 
     def unit_of(self, row: int) -> str:
-        """What offset and length of a record count: byte, row or message."""
+        """The unit of offset and length of a record: byte, row or message."""
         code = self.number("unit", row)
         return self._units[code] if code >= 0 else "byte"
 

@@ -1,4 +1,4 @@
-"""The changes, transactions and problems of an index that a selection lets through."""
+"""The changes, transactions and problems of an index that are selected."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from cdcwb.time_axis import micros
 
 __all__ = ["TIME", "Selected"]
 
-_KEPT: Final = 24  # fields and values whose changes are remembered
+_KEPT: Final = 24  # fields and values whose masks are cached
 TIME: Final = ("time_from", "time_to", "without_time")
 
 T = TypeVar("T")
 
 
 class Selected:
-    """What a selection lets through. Asked again after a step, it looks only at the fields that changed."""
+    """The selected changes, transactions and problems. After a step of the selection only changed fields are evaluated
+    again."""
 
     def __init__(self, changes: Changes, selection: Selection) -> None:
         self.changes = changes
@@ -37,7 +38,7 @@ class Selected:
         self._answers: dict[Any, tuple[Any, Any]] = {}
 
     def mask(self, skip: Iterable[str] = ()) -> Bools:
-        """Which changes are selected, where the fields ``skip`` let everything through."""
+        """The mask of selected changes; the fields ``skip`` are ignored."""
         chosen = self.selection.chosen(skip)
         time = (chosen.pop("time_from", None), chosen.pop("time_to", None), chosen.pop("without_time", False))
         masks = [self._remembered(name, value) for name, value in chosen.items()]
@@ -46,7 +47,8 @@ class Selected:
         return reduce(and_, masks) if masks else np.ones(len(self.changes), np.bool_)
 
     def whatever_time(self, ask: Callable[[Selected], T]) -> T:
-        """The answer to a question that looks at no field of time; it is asked again where another field changed."""
+        """The cached result of a function that does not depend on fields of time; computed again when another field
+        changes."""
         others = self.selection.chosen(TIME)
         if ask not in self._answers or self._answers[ask][0] != others:
             self._answers[ask] = others, ask(self)
@@ -54,8 +56,9 @@ class Selected:
         return found
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
-        """The transactions that have a selected change, where the fields ``skip`` let everything through; those without
-        any where everything is selected. Where changes are counted in bins: those that fit each field by themselves."""
+        """The transactions with a selected change; the fields ``skip`` are ignored. If everything is selected,
+        transactions without changes are included. If changes are binned, a transaction has to match each field
+        separately."""
         transactions = self.changes.transactions
         chosen = self.selection.chosen(skip)
         if not chosen:
@@ -66,7 +69,7 @@ class Selected:
         return np.flatnonzero(np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0)
 
     def _of_transactions(self, chosen: dict[str, Any]) -> Iterator[Bools]:
-        """Which transactions fit what they know themselves."""
+        """The transactions that match the fields of transactions."""
         transactions = self.changes.transactions
         rows = transactions.rows
         yield np.ones(len(transactions), np.bool_)
@@ -81,7 +84,7 @@ class Selected:
         codes, texts = transactions.codes, transactions.texts
         if "users" in chosen:
             yield _of_codes(codes["user"], [text in chosen["users"] for text in texts["user"]])
-        outcomes = set(chosen.get("outcomes", ())) & set(texts["outcome"])  # changes may be undone, no transaction is
+        outcomes = set(chosen.get("outcomes", ())) & set(texts["outcome"])  # not: undone
         if outcomes:
             yield _of_codes(codes["outcome"], [text in outcomes for text in texts["outcome"]])
         if "transactions" in chosen:
@@ -95,8 +98,8 @@ class Selected:
             yield _any_in(tables.values, tables.offsets, lambda text: text in names or text.partition(".")[2] in names)
 
     def problems(self) -> list[dict[str, Any]]:
-        """The problems of selected transactions and of the records of selected changes; all of them, also those that
-        concern neither, where everything is selected. Rows of the index: row, severity, code, sentence …"""
+        """The problems of selected transactions and of the records of selected changes; if everything is selected, all
+        problems. Rows of the index: row, severity, code, sentence …"""
         places, changes = self.changes.places, self.changes
         rows: list[dict[str, Any]] = places.problem_list
         if not self.selection.chosen():
@@ -114,7 +117,7 @@ class Selected:
         return [one for one, is_there in zip(rows, there, strict=True) if is_there or one["transaction_id"] in known]
 
     def _fits_itself(self, problem: dict[str, Any]) -> bool:
-        """Whether a problem that concerns no transaction is about a record of a selected time and table."""
+        """Whether a problem without a transaction is about a record with a selected time and table."""
         if problem["row"] < 0 or problem["transaction_id"] is not None:
             return False
         row = self.changes.places.row(problem["row"], ["time", "table", "operation"])
@@ -151,7 +154,7 @@ class Selected:
             return _of_codes(changes.users, [text in value for text in changes.transactions.texts["user"]])
         if name == "columns":
             return _of_codes(changes.set, [not set(value).isdisjoint(one) for one in changes.sets])
-        if changes.width_us and name not in ("time", "text"):  # a bin has changes of many of them
+        if changes.width_us and name not in ("time", "text"):  # a bin has changes of many transactions
             return np.ones(len(changes), np.bool_)
         if name == "transactions":
             ids = changes.transactions.rows["transaction_id"]
@@ -187,7 +190,7 @@ class Selected:
 
 
 def _any_in(texts: pa.Array, offsets: pa.Array, is_chosen: Callable[[str], bool]) -> Bools:
-    """The lists of which a text is chosen."""
+    """Whether each list has a selected text."""
     coded = texts.cast(pa.string()).dictionary_encode()
     fits = _of_codes(
         coded.indices.to_numpy(zero_copy_only=False), [is_chosen(text) for text in coded.dictionary.to_pylist()]
@@ -198,6 +201,6 @@ def _any_in(texts: pa.Array, offsets: pa.Array, is_chosen: Callable[[str], bool]
 
 
 def _of_codes(codes: npt.NDArray[Any], chosen: list[bool]) -> Bools:
-    """The rows whose code is chosen; -1 never is."""
+    """The rows whose code is selected; -1 never is."""
     table = np.array([*chosen, False], np.bool_)
     return np.asarray(table[codes])

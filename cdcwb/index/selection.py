@@ -1,4 +1,4 @@
-"""What of a capture is looked at: one selection, which every view of the capture follows and can change.
+"""The selection of a capture, which all its views follow and can change.
 
     capture.selection.update(tables=["shop.orders"], operations=["UPDATE"])
     capture.selection.undo()
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "NO_TABLE", "Selection", "selected_changes"]
 
 NO_TABLE: Final = "(no table)"
-"""Stands for the table of a change that has none."""
+"""The table name of changes without a table."""
 
 _LISTS: Final = ("tables", "operations", "outcomes", "users", "columns", "transactions")
 _TIMES: Final = ("time_from", "time_to")
 _TEXTS: Final = ("position_from", "position_to", "text")
 FIELDS: Final = (*_LISTS, *_TIMES, "without_time", *_TEXTS)
-"""What chooses changes. ``record`` is not among them: it is the record that is looked at."""
+"""The fields that select changes. ``record``, the current record, is not among them."""
 
 _MOST_STEPS: Final = 100
 
 
 class Selection(traitlets.HasTraits):
-    """Which changes are looked at, and which record. Values are those of ``changes``.
+    """The selected changes, and the current record. Values are those of ``changes``.
 
-    ``tables`` (``schema.table``, or a table's name alone), ``operations``, ``outcomes``, ``users``, ``columns``
-    (changed ones), ``transactions`` (ids): empty means all. ``time_from`` (included) and ``time_to`` (not included):
-    aware times; ISO 8601 text is read as UTC unless it says otherwise. ``without_time``: with a time set, also changes
-    of which no time is known. ``position_from`` and ``position_to``: log positions, both included. ``text``: in the
-    name of its table, transaction, user, position or a changed column, whatever the case. ``record``: the number of a
-    record in capture order, from 0.
+    ``tables`` (``schema.table``, or only the table name), ``operations``, ``outcomes``, ``users``, ``columns`` (changed
+    ones), ``transactions`` (ids): empty means all. ``time_from`` (included) and ``time_to`` (excluded): aware times;
+    ISO 8601 text without a zone is UTC. ``without_time``: if times are limited, also include changes without a time.
+    ``position_from`` and ``position_to``: log positions, both included. ``text``: a part of the table name,
+    transaction, user, position or a changed column, ignoring case. ``record``: the number of a record in capture order,
+    from 0.
 
-    ``version`` rises with every step; who shows the capture observes it.
+    ``version`` increases with every step; views observe it.
     """
 
     tables = traitlets.Any(())
@@ -65,7 +65,7 @@ class Selection(traitlets.HasTraits):
     version = traitlets.Int(0)
 
     def __init__(self, **fields: Any) -> None:
-        self._within = False  # a step of several fields
+        self._within = False  # during a step that sets several fields
         self._before: list[dict[str, Any]] = []
         self._undone: list[dict[str, Any]] = []
         self._kept: dict[str, dict[str, Any]] = {}
@@ -99,8 +99,8 @@ class Selection(traitlets.HasTraits):
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def update(self, **fields: Any) -> None:
-        """Set several fields in one step. Raises OptionError for a name or a value that is none, and changes nothing
-        then."""
+        """Sets several fields in one step. Raises OptionError for an unknown name or an invalid value, without changing
+        anything."""
         for name in fields:
             if name not in (*FIELDS, "record"):
                 raise OptionError(f"a selection has no field '{name}'.{nearest(name, FIELDS)}")
@@ -113,25 +113,25 @@ class Selection(traitlets.HasTraits):
         self._done(was)
 
     def toggle(self, field: str, value: str) -> None:
-        """Add a value to a field, or take it away."""
+        """Adds a value to a field, or removes it."""
         have = getattr(self, field)
         self.update(**{field: [one for one in have if one != value] if value in have else [*have, value]})
 
     def reset(self) -> None:
-        """Everything is selected again."""
+        """Clears all fields."""
         self.update(**_DEFAULTS)
 
     def undo(self) -> None:
-        """As it was before the last step; nothing where there was none."""
+        """Restores the selection before the last step, if there is one."""
         self._go(self._before, self._undone)
 
     def redo(self) -> None:
-        """The step that was undone last."""
+        """Repeats the step that was undone last."""
         self._go(self._undone, self._before)
 
     @property
     def steps(self) -> tuple[int, int]:
-        """How many steps can be undone, and done again."""
+        """The number of steps that can be undone and redone."""
         return len(self._before), len(self._undone)
 
     def _go(self, source: list[dict[str, Any]], target: list[dict[str, Any]]) -> None:
@@ -162,35 +162,35 @@ class Selection(traitlets.HasTraits):
     # --- names --------------------------------------------------------------------------------------------------------
 
     def keep(self, name: str) -> None:
-        """Keep the selection under a name, for as long as the capture is open."""
+        """Saves the selection under a name while the capture is open."""
         if not name.strip():
             raise OptionError("a kept selection needs a name")
         self._kept[name.strip()] = self.values()
         self.version += 1
 
     def use(self, name: str) -> None:
-        """Take the selection that was kept under a name."""
+        """Restores a saved selection."""
         if name not in self._kept:
             raise OptionError(f"there is no selection '{name}'.{nearest(name, self._kept)}")
         self.update(**self._kept[name])
 
     @property
     def kept(self) -> list[str]:
-        """The names of those that were kept."""
+        """The names of saved selections."""
         return list(self._kept)
 
-    # --- what it says -------------------------------------------------------------------------------------------------
+    # --- values and texts ---------------------------------------------------------------------------------------------
 
     def values(self) -> dict[str, Any]:
         """All fields."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def chosen(self, skip: Iterable[str] = ()) -> dict[str, Any]:
-        """The fields that are set, ``skip`` aside."""
+        """The fields that are set, without those of ``skip``."""
         return {name: value for name, value in self.values().items() if value != _DEFAULTS[name] and name not in skip}
 
     def parameters(self, skip: Iterable[str] = ()) -> dict[str, Any]:
-        """The fields that are set as JSON has them, named as the parameters of the notebooks; ``skip`` aside."""
+        """The fields that are set, as JSON values with the names of notebook parameters, without those of ``skip``."""
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in self.chosen(skip).items()}
         return {name: value.isoformat() if isinstance(value, dt.datetime) else value for name, value in plain.items()}
 
@@ -198,7 +198,7 @@ class Selection(traitlets.HasTraits):
         return f"Selection({', '.join(f'{name}={value!r}' for name, value in self.parameters().items())})"
 
     def sentence(self, skip: Iterable[str] = ()) -> str:
-        """The fields that are set, in words; empty where everything is selected. ``skip``: fields not to speak of."""
+        """The fields that are set, in words, without those of ``skip``; empty if everything is selected."""
         parts = []
         for name, value in self.parameters(skip).items():
             if isinstance(value, list):
@@ -213,8 +213,8 @@ _DEFAULTS: Final = Selection().values()
 
 
 def selected_changes(selection: Selection, changes: DataFrame, transactions: DataFrame) -> DataFrame:
-    """The same with Spark: the changes that are selected, with the columns that ``changes`` has (all of
-    :data:`cdcwb.model.CHANGES` but the images are needed)."""
+    """The selected changes as a DataFrame, with the columns of ``changes`` (all of :data:`cdcwb.model.CHANGES` but the
+    images are needed)."""
     from functools import reduce
     from operator import and_
 

@@ -1,10 +1,9 @@
-"""What views and explorer work on: the index of a capture, made where it does not exist yet, and where its notes are
-kept.
+"""The source of views and explorer: the index of a capture, built if it is missing, and the folder of its notes.
 
-Indexes of files are kept between sessions in the user's cache directory, or where the environment variable
-``CDCWB_CACHE`` says, in a folder for each capture, named by what it was made from. They hold what was captured (times,
-names, transaction ids), so only their user may read them. The least recently used ones are removed when all of them are
-larger than :data:`MOST_BYTES`.
+Indexes of files are stored permanently in the user's cache directory, or in the directory of the environment variable
+``CDCWB_CACHE``, in a folder for each capture whose name is a hash of the origin. They have captured data (times, names,
+transaction ids), so only their user may read them. The least recently used ones are deleted when the total exceeds
+:data:`MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ MOST_BYTES: Final = 10_000_000_000
 
 
 def cached(origin: Any) -> Path | None:
-    """The folder for the index of what ``origin`` names, with any value that JSON holds; it counts as used now. None
-    where the cache cannot be written."""
+    """The folder in the cache for the index of ``origin`` (any JSON value); marks it as recently used. None if the
+    cache cannot be written."""
     given = os.environ.get("CDCWB_CACHE")
     cache = Path(given).expanduser() if given else user_cache_path("cdcwb")
     name = hashlib.sha256(json.dumps(origin, sort_keys=True).encode()).hexdigest()[:32]
@@ -69,7 +68,7 @@ def cached(origin: Any) -> Path | None:
 
 
 def _evict(cache: Path, keep: Path) -> None:
-    """Remove what was not used for longest until the rest is small enough."""
+    """Deletes the least recently used folders until the rest is small enough."""
     folders = sorted((one for one in cache.iterdir() if one.is_dir()), key=lambda one: one.stat().st_mtime)
     sizes = {one: sum(file.stat().st_size for file in one.rglob("*") if file.is_file()) for one in folders}
     total = sum(sizes.values())
@@ -104,12 +103,12 @@ _COLUMNS: Final = (
 
 
 class Source:
-    """An index and what belongs to it.
+    """An index and its context.
 
-    * ``home``: the folder that keeps marks and saved filters; None: they last as long as the explorer
-    * ``options``: how the files are read; ``paths``: these files, where the capture was opened from files
-    * ``events``: Parquet files with whole events, where the capture is a saved one or a table of rows; ``parts`` of the
-      index count them
+    * ``home``: the folder of bookmarks and saved filters; None: they exist as long as the explorer
+    * ``options``: how the files are read; ``paths``: these files, if the capture was opened from files
+    * ``events``: Parquet files with complete events, for a saved capture or a table of rows; ``parts`` of the
+      index are numbers of these files
     """
 
     def __init__(
@@ -136,13 +135,13 @@ class Source:
 
     @property
     def capture(self) -> Capture:
-        """The capture itself, opened when it is first asked for; this needs Spark."""
+        """The capture, opened on first use; this needs Spark."""
         if self._capture is None:
             self._capture = self._open()
         return self._capture
 
     def plan(self) -> Plan:
-        """How the files are read, made in this process when it is first asked for; threads may ask at once."""
+        """The plan of the files, made in this process on first use; safe for concurrent threads."""
         with self._planning:
             return self._plan
 
@@ -154,8 +153,8 @@ class Source:
 
     @cached_property
     def changes(self) -> Changes:
-        """The changes and transactions of the capture, beside its records. Made where they are missing; this alone
-        may need Spark, and of a saved capture not even this."""
+        """The changes and transactions of the capture. Their index is built if it is missing, which may need Spark
+        unless the capture is saved."""
         place, origin = self.index.folder.with_name(_CHANGES), self.index.about["origin"]
         found = open_changes(place, origin, self.index)
         if found is not None:
@@ -182,8 +181,8 @@ class Source:
 
 
 def source_of(capture: Capture) -> Source:
-    """The index of a capture that is open. That of a saved capture stands in its folder, that of files in the user's
-    cache (:mod:`cdcwb.index.source`); where a part is looked at, or a table of rows, it goes with the process."""
+    """The index of an open capture. For a saved capture it is in its folder, for files in the user's cache
+    (:mod:`cdcwb.index.source`); for a part of a capture or a table of rows it is temporary."""
     if capture.saved_in is not None:
         return _of_saved(capture.saved_in, None, {})
     files = capture.origin
@@ -198,12 +197,12 @@ def source_of(capture: Capture) -> Source:
 def open_source(
     path: Paths | DataFrame, format: str = "auto", folder: str | os.PathLike[str] | None = None, **options: Any
 ) -> Source:
-    """The capture at ``path``, as :func:`cdcwb.load` takes it, with its index.
+    """The capture at ``path``, with the parameters of :func:`cdcwb.load`, and its index.
 
-    The index of a saved capture stands in its folder, that of another one in ``folder``, or in a temporary folder. It
-    is made where it is missing or the files are not those that it was made from; this alone needs Spark, and of a saved
-    or small capture not even this. ``options`` are the format's; with a saved capture they say how its files, where
-    they are still there, are taken apart. Raises CaptureError as ``load`` does.
+    The index of a saved capture is in its folder, that of another one in ``folder``, or in a temporary folder. It is
+    built if it is missing or the files changed; this needs Spark unless the capture is saved or small. ``options`` are
+    the format's; with a saved capture they apply to its original files, if these still exist. Raises CaptureError like
+    ``load``.
     """
     if not isinstance(path, (str, os.PathLike, Sequence)):
         return _of_rows(path, format, folder, options)
@@ -221,7 +220,7 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
     origin = {"saved": [stat.st_size, stat.st_mtime_ns]}
     events = sorted((path / "events").glob("*.parquet"))
     home = path if folder is None else Path(folder).expanduser().absolute()
-    notes = (followed_by(path) or path) if folder is None else home  # what a topic has grown to be has the same
+    notes = (followed_by(path) or path) if folder is None else home  # a followed topic keeps the notes of its capture
 
     def make(place: Path) -> None:
         facts = json.loads(about.read_text(encoding="utf-8"))
@@ -237,7 +236,7 @@ def _of_saved(path: Path, folder: str | os.PathLike[str] | None, options: Mappin
 
 
 def _given(format: str, detected: pa.Table) -> dict[str, str]:
-    """The options that the files of a saved capture were read with, as far as it tells."""
+    """The options with which the files of a saved capture were read, as far as it states them."""
     known = get_format(format).options
     rows = [one for one in detected.to_pylist() if one["overridden"] and one["scope"] == "capture"]
     return {one["setting"]: one["value"] for one in rows if one["setting"] in known}
@@ -263,7 +262,7 @@ def _of_files(path: Paths, format: str, folder: str | os.PathLike[str] | None, o
 
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells whether files, and how they are read, are still the same."""
+    """The identity of files and of how they are read; a change invalidates the index."""
     files = [absolute(name) for name in dict.fromkeys([*names, *described_by(names)])]
     return {
         "files": [[name, *info_of(name)] for name in files],
@@ -295,7 +294,7 @@ def _of_rows(
 
 
 def _of_events(capture: Capture, place: Path, home: Path | None, options: Mapping[str, Any]) -> Source:
-    """A capture that no file can be asked for again: its events are kept whole."""
+    """A capture whose files cannot be read again: its events are stored completely."""
     events = place / _EVENTS
     shutil.rmtree(events, ignore_errors=True)
     _write(capture.events, events)
@@ -325,7 +324,7 @@ def _problems_and_versions(capture: Capture) -> tuple[pa.Table, pa.Table]:
 
 
 def _index(home: Path | None, origin: Any, make: Callable[[Path], None]) -> Index:
-    """The index in a folder, made where it is not there; in a temporary one where the folder cannot be written."""
+    """The index in a folder, built if it is missing; in a temporary folder if that cannot be written."""
     if home is not None:
         found = open_index(home / _INDEX, origin)
         if found is not None:
@@ -354,14 +353,14 @@ def _writable(home: Path) -> bool:
 
 
 def _temporary() -> Path:
-    """A folder that goes with the process."""
+    """A folder that is deleted at the end of the process."""
     place = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
     weakref.finalize(_KEPT, shutil.rmtree, place, ignore_errors=True)
     return place
 
 
 class _Kept:
-    """Lives as long as the process."""
+    """An owner that exists until the end of the process."""
 
 
 _KEPT: Final = _Kept()
