@@ -1,4 +1,4 @@
-"""The explorer: the records of a capture, their fields and their bytes, side by side.
+"""The explorer: the records of a capture with their fields and bytes.
 
 from cdcwb.explore import explore
 
@@ -27,9 +27,9 @@ def explore(
 ) -> ExplorerWidget:
     """The explorer of a capture, for the last line of a cell.
 
-    ``path``, ``format`` and ``options`` are those of :func:`cdcwb.load`. The index, marks, notes and saved filters are
-    kept in the folder of a saved capture, else in ``folder``; without one they go with the session. Raises CaptureError
-    as ``load`` does.
+    ``path``, ``format`` and ``options`` are those of :func:`cdcwb.load`. The index, bookmarks, notes and saved filters
+    are stored in the folder of a saved capture, else in ``folder``; without one they exist as long as the session.
+    Raises CaptureError like ``load``.
     """
     from cdcwb.explore.model import Explorer
     from cdcwb.explore.widget import ExplorerWidget

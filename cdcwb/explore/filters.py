@@ -8,11 +8,11 @@
     column      = the name of a header | ( "before" | "after" | "key" ) "." name of a column of the table
     value       = text in double or single quotes | number | "null" | "missing"
 
-``!=`` is true wherever ``==`` is not, so also for null; no order and no search finds null. ``matches`` takes a regular
-expression of RE2, whose time grows with the text alone. A column of times takes ISO 8601 in quotes.
+``!=`` is true wherever ``==`` is not, so also for null; other comparisons are false for null. ``matches`` takes a
+regular expression of RE2, whose time grows with the text alone. A column of times takes ISO 8601 in quotes.
 
-A comparison with ``before.``, ``after.`` or ``key.`` is about a value of a row. It is true only of records that have
-that value, and so is ``!=``; ``missing`` is a value that the image does not have. The index has no values:
+A comparison with ``before.``, ``after.`` or ``key.`` is about a value of a row. It is true only for records that have
+the value, and so is ``!=``; ``missing`` is a value that the image lacks. The index has no values:
 :mod:`cdcwb.explore.search` reads them.
 """
 
@@ -57,7 +57,7 @@ __all__ = [
 
 END: Final = "end"
 ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
-"""What a page cannot have in one line, by the character that is written after a backslash."""
+"""Escapes of characters that cannot be in one line, by the character after the backslash."""
 
 _PARTS: Final = re.compile(
     r"""(?P<space>\s+)
@@ -78,7 +78,7 @@ _INSTEAD: Final = {
 
 
 class FilterError(OptionError):
-    """A filter that cannot be understood. ``place`` is the character, from 0, that is wrong."""
+    """A filter that cannot be parsed. ``place`` is the index of the wrong character, from 0."""
 
     def __init__(self, message: str, place: int) -> None:
         super().__init__(message)
@@ -89,7 +89,8 @@ class FilterError(OptionError):
 
 
 class Token(NamedTuple):
-    """One word: number, text, sign, name or end; what it says, without its quotes; where it begins."""
+    """One token: its kind (number, text, sign, name or end), its text without quotes, and the index of its first
+    character."""
 
     kind: str
     text: str
@@ -97,7 +98,7 @@ class Token(NamedTuple):
 
 
 def tokens(line: str) -> list[Token]:
-    """The words of a line, with an end behind the last. Raises FilterError for what is no word."""
+    """The tokens of a line, followed by an end token. Raises FilterError for an invalid token."""
     found = []
     place = 0
     while place < len(line):
@@ -115,7 +116,8 @@ def tokens(line: str) -> list[Token]:
 
 
 def unquoted(text: str) -> str:
-    """A text in quotes without them; a backslash is before a character that stands for itself, or n, r or t."""
+    """A quoted text without its quotes; a backslash escapes the next character, or is an n, r or t for the control
+    character."""
     return re.sub(r"\\(.)", lambda found: ESCAPED.get(found[1], found[1]), text[1:-1], flags=re.DOTALL)
 
 
@@ -142,14 +144,14 @@ ALIASES: Final = {
     "change_seq": "position",
     "note": "mark",
 }
-"""Other names of columns, those of :mod:`cdcwb.model` and of the sources among them."""
+"""Other names of columns, including those of :mod:`cdcwb.model` and of the sources."""
 
 IMAGES: Final = ("before", "after", "key")
-"""What values are compared with: ``after.status`` is a column of the table in the after image."""
+"""Prefixes of values: ``after.status`` is a column of the table in the after image."""
 
 
 class _Missing:
-    """The word ``missing``: a value that an image does not have."""
+    """The keyword ``missing``: a value that an image lacks."""
 
 
 MISSING: Final = _Missing()
@@ -157,7 +159,7 @@ MISSING: Final = _Missing()
 _SIGNS: Final = ("==", "!=", "<", "<=", ">", ">=")
 _WORDS: Final = ("and", "or", "not", "in", "contains", "matches", "null", "missing")
 NUMBER: Final = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-"""A value that is a number, as text."""
+"""The text of a number."""
 
 _DEEPEST: Final = 100
 _LONGEST: Final = 10_000
@@ -165,8 +167,8 @@ _LONGEST: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A column and what it is compared with. With a value of a row: a text, a Decimal, an aware time, None for null or
-    MISSING; ``place`` is the character that it is at."""
+    """A comparison of a column. The operand of a value of a row is a text, a Decimal, an aware time, None for null or
+    MISSING; ``place`` is the index of its character."""
 
     column: str
     sign: str
@@ -175,7 +177,7 @@ class Comparison:
 
     @property
     def is_value(self) -> bool:
-        """Whether it is about a value of a row, which the index does not have."""
+        """Whether it compares a value of a row, which the index does not have."""
         return "." in self.column
 
 
@@ -190,13 +192,13 @@ _Node = Comparison | _Joined
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that was understood."""
+    """A parsed filter."""
 
     text: str
     _root: _Node
 
     def rows(self, columns: Mapping[str, Column]) -> Bools:
-        """For every row of the columns, whether the filter holds. It has no comparison with values."""
+        """Whether the filter holds, for every row of the columns. It must not compare values of rows."""
 
         def known(one: Comparison) -> tuple[Bools, Bools]:
             found = compared(one, columns)
@@ -205,32 +207,32 @@ class Filter:
         return self.bounds(known)[0]
 
     def bounds(self, known: Callable[[Comparison], tuple[Bools, Bools]]) -> tuple[Bools, Bools]:
-        """For every row, whether the filter may hold, and whether it holds for certain, from the same of each
-        comparison; where the two of a comparison are one array, it is known."""
+        """For every row, whether the filter may hold, and whether it certainly holds, from the same two arrays of each
+        comparison. If both are the same array, the comparison is decided."""
         return _bounds(self._root, known)
 
     @property
     def values(self) -> list[Comparison]:
-        """The comparisons with values of rows."""
+        """The comparisons of values of rows."""
         return list(dict.fromkeys(one for one in _comparisons(self._root) if one.is_value))
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that it asks for."""
+        """The columns of the filter."""
         return frozenset(one.column for one in _comparisons(self._root))
 
     @property
     def equals(self) -> list[tuple[str, str]]:
-        """The columns of text and the values that it compares by ``==``, in order."""
+        """The columns of text and the values that they are compared with by ``==``, in order."""
         equal = [one for one in _comparisons(self._root) if one.sign == "==" and isinstance(one.value, str)]
         return [(one.column, one.value) for one in equal if not one.is_value]
 
 
 def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
-    """The filter of a line over columns of these names and kinds (text, number, time; of values, ``after.NAME``, also
-    any); None for a blank line.
+    """The filter of a line over columns with these names and kinds (text, number, time; for values, ``after.NAME``,
+    also any); None for a blank line.
 
-    Raises FilterError that says where, what was expected and, for a column that is not known, the nearest one.
+    Raises FilterError with the character, what was expected and, for an unknown column, the most similar one.
     """
     if not line.strip():
         return None
@@ -240,8 +242,8 @@ def parse(line: str, kinds: Mapping[str, str]) -> Filter | None:
 
 
 def column_name(text: str) -> str:
-    """The column that a word of a filter may name, whatever its case, also by another name; that of a value is
-    ``after.NAME``, with NAME as the table has it."""
+    """The column for a name in a filter, ignoring case; also by another name. For a value it is ``after.NAME``, with
+    NAME as in the table."""
     image, dot, name = text.partition(".")
     if dot:
         return f"{image.lower()}.{unquoted(name) if name.startswith(chr(34)) else name}"
@@ -249,13 +251,13 @@ def column_name(text: str) -> str:
 
 
 def value_name(image: str, name: str, kinds: Mapping[str, str]) -> str:
-    """A column of an image as it is written in a filter over columns of these names."""
+    """A column of an image in the syntax of filters over columns with these names."""
     is_plain = f"{image}.{name}" in kinds and re.fullmatch(r"[\w$#]+", name)
     return f"{image}.{name if is_plain else quoted(name)}"
 
 
 def quoted(text: str) -> str:
-    """A text as it is written in a filter, in one line."""
+    """A text in the syntax of filters, in one line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     for letter, character in ESCAPED.items():
         escaped = escaped.replace(character, f"\\{letter}")
@@ -265,7 +267,8 @@ def quoted(text: str) -> str:
 def narrowing(
     tables: Sequence[str] = (), time_from: dt.datetime | None = None, time_to: dt.datetime | None = None
 ) -> str:
-    """The filter that keeps the records of some tables from one time (included) to another (excluded)."""
+    """The filter for the records of some tables in a range of time: from the first (included) to the second
+    (excluded)."""
     parts = [f"table in ({', '.join(map(quoted, tables))})"] if tables else []
     parts += [f"time >= {quoted(time_from.isoformat())}"] if time_from is not None else []
     parts += [f"time < {quoted(time_to.isoformat())}"] if time_to is not None else []
@@ -273,7 +276,7 @@ def narrowing(
 
 
 class _Parser:
-    """Goes down from the loosest to the tightest word, one method for each rule of the grammar."""
+    """A recursive descent parser with one method for each rule of the grammar."""
 
     def __init__(self, words: list[Token], kinds: Mapping[str, str]) -> None:
         self._words = words
@@ -370,8 +373,8 @@ class _Parser:
         return name, self._kinds[name]
 
     def _column_of_image(self, name: str, word: Token) -> tuple[str, str]:
-        """A column of a table: as it is written, or the one that differs from it by case alone. A name in quotes may
-        also be one that no version of a table has."""
+        """A column of a table: exactly as written, or the only one that differs in case. A quoted name may be unknown
+        to all versions."""
         image, _, column = name.partition(".")
         known = [one.partition(".")[2] for one in self._kinds if one.startswith(f"{image}.")]
         alike = [one for one in known if one.lower() == column.lower()]
@@ -414,8 +417,8 @@ class _Parser:
         raise self._expected(f"{wanted.get(kind, 'a time in quotes')}, or null, for the column {column}")
 
     def _value_of_row(self, column: str, kind: str) -> Any:
-        """What a value of a row is compared with. A quoted text is read as a value of the column's kind; of a column
-        whose kind is not known, or is not the same in all tables, it is a text and a number is a number."""
+        """The operand for a value of a row. A quoted text is read by the column's kind. If the kind is unknown, or
+        differs between tables, a quoted text is a text and a number is a number."""
         word = self._word
         if self._take("missing"):
             return MISSING
@@ -460,13 +463,15 @@ def _decimal(text: str) -> Decimal | None:
 
 
 _ENUMERATIONS: Final = {"kind": "kind", "operation": "operation", "outcome": "outcome", "problem": "code"}
-"""Columns whose values are those of an enumeration, by the name that :mod:`cdcwb.model` has for it."""
+"""Columns whose values are those of an enumeration, by name in :mod:`cdcwb.model`."""
 
 
 def _compares(one: Comparison) -> _Node:
-    """A header that is ``!=`` is one that is not ``==``; a value that is ``!=`` is there.
+    """A comparison by a sign. For headers ``!=`` is the negation of ``==``; for values of rows it also requires that
+    the value is present.
 
-    Raises FilterError for a value that the column cannot have."""
+    Raises FilterError for a value that the column cannot have.
+    """
     if one.column in _ENUMERATIONS and one.sign in ("==", "!=") and isinstance(one.value, str):
         for value in one.value.split(", "):  # a record may have several problems
             try:
@@ -479,7 +484,7 @@ def _compares(one: Comparison) -> _Node:
 
 
 def compared(one: Comparison, columns: Mapping[str, Column]) -> Bools:
-    """The rows for which a comparison with a header holds. Raises FilterError for a pattern that is none."""
+    """Whether a comparison with a header holds, for each row. Raises FilterError for an invalid pattern."""
     try:
         return columns[one.column].compare(one.sign, one.value)
     except ValueError as reason:

@@ -1,4 +1,4 @@
-"""Which records change which row: asked of Spark once for a table, kept beside the index."""
+"""Which records change which row: computed by Spark once for each table, and stored beside the index."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ __all__ = [
 
 
 ROW: Final = "row"
-"""The column that names rows by their keys, for tables of which a row was followed."""
+"""The column of row keys, for tables whose rows were requested."""
 
 
 class Rows:
     """The rows that records change, as a column of filters: ``EMPNO=7839``, or ``a=1+b=2``.
 
-    A record that changes a key belongs to the row under the old key and under the new one. Of a table of which no
-    change has a key the key is inferred (:func:`cdcwb.spark.known.infer_keys`); ``inferred``: a sentence that says so,
-    by table.
+    A record that changes a key belongs to the row with the old key and to the row with the new one. If no change of a
+    table has a key, the key is inferred (:func:`cdcwb.spark.known.infer_keys`); ``inferred``: a sentence about that, by
+    table.
     """
 
     kind = "text"
@@ -56,7 +56,7 @@ class Rows:
         self._find_kept()
 
     def value(self, row: int) -> str | None:
-        """The row that a record changes, as far as it is known; the key before the change goes first."""
+        """The row that a record changes, if known; the key before the change is preferred."""
         for numbers, keys in self._tables.values():
             at = int(np.searchsorted(numbers, row))
             if at < len(numbers) and numbers[at] == row:
@@ -75,11 +75,11 @@ class Rows:
         return ~found if value is None else found
 
     def knows(self, table: str) -> bool:
-        """Were the rows of this table asked for?"""
+        """Whether the rows of a table are known."""
         return table in self._tables
 
     def learn(self, table: str) -> None:
-        """Ask which records change which row of a table. This is the one thing here that needs Spark."""
+        """Determines which records change which row of a table. This needs Spark."""
         if table in self._tables:
             return
         with tempfile.TemporaryDirectory(prefix="cdcwb-explorer-") as place:
@@ -113,7 +113,7 @@ class Rows:
             self.inferred[table] = inferred
 
     def keys_of(self, table: str, row: int) -> list[str]:
-        """The rows that a record of a table changes: none where no key is known, two where it changes the key."""
+        """The rows that a record changes: none if its key is unknown, two if it changes the key."""
         numbers, keys = self._tables[table]
         first, last = np.searchsorted(numbers, row), np.searchsorted(numbers, row, side="right")
         found: list[str] = pc.unique(keys.slice(int(first), int(last - first))).to_pylist()
@@ -121,13 +121,13 @@ class Rows:
 
 
 def _write_keys(source: Source, table: str, target: Path) -> str:
-    """Write which records change which row; how the key was inferred, where no change has one."""
+    """Writes which records change which row; returns how the key was inferred if no change has one."""
     from pyspark.sql import functions as F
 
     from cdcwb.spark.known import infer_keys, keyed_by
 
     def text(image: Column) -> Column:
-        """The key columns with the values of an image; null where it lacks one."""
+        """The key columns with the values of an image; null if it lacks one."""
         names = F.map_keys("key")
         parts = F.transform(
             names, lambda name: F.concat(name, F.lit("="), F.coalesce(F.try_element_at(image, name), F.lit("NULL")))
@@ -157,13 +157,13 @@ _CHANGES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 
 
 def of_changes(index: Index) -> npt.NDArray[np.bool_]:
-    """The records that are changes or halves of updates: those that may have values."""
+    """The records that are changes or halves of updates, and so may have values."""
     kinds = index.texts("kind")
     return np.isin(kinds.codes, [code for kind in _CHANGES if (code := kinds.code_of(kind)) >= 0])
 
 
 def half_of(index: Index, row: int) -> int | None:
-    """The other half of a record; None where it has none."""
+    """The other half of a record; None if it has none."""
     if index.columns["kind"].value(row) not in (Kind.BEFORE, Kind.AFTER):
         return None
     chosen = of_changes(index)
@@ -177,7 +177,8 @@ def half_of(index: Index, row: int) -> int | None:
 
 
 def halves(index: Index, rows: Ints) -> Ints:
-    """For each of some records, in capture order and of the kinds of changes, its other half; -1 where it has none."""
+    """The other half for each of some records, which are in capture order and of the kinds of changes; -1 if there is
+    none."""
     pairing = get_format(index.format).pairing
     kinds = index.texts("kind")
     kind = kinds.codes[rows]
@@ -198,9 +199,8 @@ def halves(index: Index, rows: Ints) -> Ints:
 def _by_transaction(
     transaction: npt.NDArray[Any], kind: npt.NDArray[Any], table: npt.NDArray[Any], half: npt.NDArray[Any], after: int
 ) -> tuple[Ints, Ints]:
-    """Places of halves that belong together: those of a transaction and a table that follow each other make a run that
-    alternates; a run is paired from its start, or from its second half where it begins with an after half and is
-    odd."""
+    """Indices of halves that belong together. Consecutive halves of a transaction and table that alternate are a run. A
+    run is paired from its start, or from its second half if it begins with an after half and its length is odd."""
     known = np.flatnonzero(half | (transaction >= 0))
     order = known[np.lexsort((known, table[known], transaction[known]))]
     if not len(order):
@@ -220,8 +220,8 @@ def _by_transaction(
 def _by_position(
     index: Index, rows: Ints, kind: npt.NDArray[Any], table: npt.NDArray[Any], half: npt.NDArray[Any]
 ) -> tuple[Ints, Ints]:
-    """Places of halves that belong together: of one position and table, in files of one folder, the first before half
-    and the first after half, the second and the second."""
+    """Indices of halves that belong together: equal position and table, files in one folder; the n-th before half and
+    the n-th after half are paired."""
     positions = index.columns.get("position")
     known = np.flatnonzero(half)
     if not isinstance(positions, Texts):

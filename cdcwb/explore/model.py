@@ -1,4 +1,4 @@
-"""The explorer without a page: which records are shown, which one is chosen, and every step from there to another."""
+"""The explorer without a page: the records that are shown, the current record, and navigation."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 __all__ = ["CHOICES", "LATE", "MARK", "Explorer", "Late"]
 
 LATE: Final = ("outcome", "user")
-"""The columns that the index of changes knows."""
+"""The columns that come from the index of changes."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class Late:
-    """A column of records made from the index of changes: a record has what its transaction has; one that is a change,
-    the outcome of the change."""
+    """A column of records from the index of changes: records have the values of their transaction; changes have their
+    own outcome."""
 
     kind = "text"
 
@@ -82,21 +82,21 @@ class Late:
 
 
 CHOICES: Final = ("table", "operation", "kind", "problem", "outcome")
-"""The columns whose values are offered as a list."""
+"""The columns with a list of values."""
 
 MARK: Final = "mark"
-"""The column of the notes on marked records."""
+"""The column of the notes on bookmarked records."""
 
-_KEPT: Final = 8  # filters whose records are remembered
+_KEPT: Final = 8  # filters whose records are cached
 _MOST: Final = 500  # records of a page
 _CHANGING: Final = frozenset({MARK, ROW})
 
 
 class Explorer:
-    """The records of a capture, some of which are shown, and one of which is chosen.
+    """The records of a capture, those that are shown, and the current one.
 
-    ``filter`` is the text of the filter in force, ``note`` what a reader has to know of it; ``chosen`` the number of a
-    record, from 0. A method that cannot do what it was asked raises OptionError and leaves everything as it was.
+    ``filter`` is the text of the filter in force, ``note`` a remark on it; ``chosen`` the number of the current record,
+    from 0. A method that fails raises OptionError and changes nothing.
     """
 
     def __init__(self, source: Source) -> None:
@@ -117,16 +117,16 @@ class Explorer:
         self.kinds |= value_kinds(self.index.versions.values())
         self.filter = ""
         self.search: Search | None = None
-        self.search_done = False  # and all that it found is shown
+        self.search_done = False  # and all its records are shown
         self.chosen = 0
         self.took_ms = 0.0
         self.hint = ""
         self.note = ""
         self.selection: Selection | None = None
-        self._changes: Callable[[], Bools] | None = None  # the records of selected changes
+        self._changes: Callable[[], Bools] | None = None  # records of selected changes
         self.follows = True
-        self._passed: Ints | None = None  # by the filter; None: all
-        self._found: Ints | None = None  # by the filter and the selection; None: all
+        self._passed: Ints | None = None  # records that match the filter; None: all
+        self._found: Ints | None = None  # records that match the filter and the selection; None: all
         self._selected: tuple[int, Bools] | None = None  # a version of the selection, and its records
         self._seen: int | None = None  # the version of the selection that is shown
         self._before: list[str] = []
@@ -140,8 +140,8 @@ class Explorer:
         return cls(open_source(path, format, folder, **options))
 
     def renewed(self, source: Source) -> Explorer:
-        """The explorer of the same capture after records were added to it: the same one of them is chosen, and the
-        filter and the selection are in force."""
+        """The explorer of the same capture after records were added: the current record, the filter and the selection
+        are preserved."""
         self.cancel()
         one = Explorer(source)
         one.selection, one.follows, one._changes = self.selection, self.follows, self._changes
@@ -150,32 +150,33 @@ class Explorer:
         one.apply(self.filter, remember=False)
         return one
 
-    # --- what is shown ------------------------------------------------------------------------------------------------
+    # --- records of the list ------------------------------------------------------------------------------------------
 
     @property
     def shown(self) -> int:
-        """How many records the filter lets through."""
+        """The number of records that are shown."""
         return self.index.records if self._found is None else len(self._found)
 
     def place_of(self, row: int) -> int:
-        """Where a record stands among those that are shown, or the next one that is."""
+        """The row of a record in the list, or of the next one that is shown."""
         return row if self._found is None else int(np.searchsorted(self._found, row))
 
     def row_at(self, place: int) -> int:
-        """The record at a place among those that are shown."""
+        """The record in a row of the list."""
         return place if self._found is None else int(self._found[place])
 
     def page(self, first: int, count: int) -> list[dict[str, Any]]:
-        """Lines of the list: ``count`` records from the place ``first`` on."""
+        """Rows of the list: ``count`` records from the row ``first``."""
         begin = max(0, min(first, self.shown))
         end = min(self.shown, begin + max(0, min(count, _MOST)))
         rows = [self.row_at(place) for place in range(begin, end)]
         return [row_view(self.index, row, self.marks.note(self.index.place(row))) for row in rows]
 
     def apply(self, text: str, remember: bool = True) -> None:
-        """Show the records that a filter lets through; of a blank text, all. Raises FilterError.
+        """Shows the records that match a filter; a blank text matches all. Raises FilterError.
 
-        A filter that asks for values begins a search, which :meth:`refresh` shows more and more of; one that runs ends.
+        A filter that compares values starts a search, whose matches :meth:`refresh` adds; a running search is
+        cancelled.
         """
         started = time.perf_counter()
         understood = parse(text, self.kinds)
@@ -199,17 +200,17 @@ class Explorer:
         self._settle()
 
     def _note(self, understood: Filter) -> str:
-        """How the keys were inferred that a filter names rows by; empty where they were captured."""
+        """How the keys were inferred that the filter identifies rows by; empty if they were captured."""
         if ROW not in understood.names:
             return ""
         named = {value for column, value in understood.equals if column == "table"}
         return " ".join(told for table, told in self._rows.inferred.items() if not named or table in named)
 
     def refresh(self) -> None:
-        """Show what a search has found meanwhile, and what is selected now."""
+        """Shows new matches of the search, and the current selection."""
         search = self.search
         if search is not None and not self.search_done:
-            done = not search.running  # before its records are taken
+            done = not search.running  # before its records are read
             found = search.rows()
             self.search_done = done
             if done and search.complete:
@@ -222,7 +223,7 @@ class Explorer:
             self._settle()
 
     def _show(self, passed: Ints | None) -> None:
-        """Show the records that pass the filter, as far as they are selected."""
+        """Shows the records that match the filter and are selected."""
         self._passed, self._seen = passed, self._version
         self._found = passed
         if self._seen is not None:
@@ -230,17 +231,17 @@ class Explorer:
             self._found = np.flatnonzero(within) if passed is None else passed[within[passed]]
 
     def cancel(self) -> None:
-        """End the search that runs; what it found stays."""
+        """Cancels the running search; its matches remain."""
         if self.search is not None:
             self.search.cancel()
 
     def _shows(self, row: int) -> bool:
-        """Whether a record is among those that are shown."""
+        """Whether a record is shown."""
         place = self.place_of(row)
         return self._found is None or (place < len(self._found) and int(self._found[place]) == row)
 
     def _settle(self) -> None:
-        """Choose a record that is shown, the next one."""
+        """Makes a record that is shown the current one: the next one."""
         if self._found is not None and len(self._found):
             place = self.place_of(self.chosen)
             self.chosen = int(self._found[min(place, len(self._found) - 1)])
@@ -260,7 +261,7 @@ class Explorer:
                 self._remembered.popitem(last=False)
 
     def back(self) -> None:
-        """The filter that was in force before."""
+        """Restores the previous filter."""
         if not self._before:
             raise OptionError("there is no earlier filter")
         self.apply(self._before.pop(), remember=False)
@@ -268,18 +269,18 @@ class Explorer:
     # --- the selection ------------------------------------------------------------------------------------------------
 
     def follow(self, selection: Selection, changes: Callable[[], Bools]) -> None:
-        """Show only the records of selected changes, as long as ``follows`` is true. ``changes`` gives them as a mask
-        of records; the other halves of updates are among what is shown."""
+        """Shows only the records of selected changes while ``follows`` is true. ``changes`` returns them as a mask of
+        records; the other halves of updates are shown, too."""
         self.selection, self._changes = selection, changes
 
     @property
     def _version(self) -> int | None:
-        """The version of the selection that limits what is shown; None where none does."""
+        """The version of the selection that limits the list; None if the list is not limited."""
         limits = self.selection is not None and self.follows and self.selection.chosen()
         return self.selection.version if self.selection is not None and limits else None
 
     def _within(self, version: int) -> Bools:
-        """The records that a version of the selection selects, and those that were chosen since."""
+        """The records of a version of the selection, and the records that were chosen since."""
         if self._selected is None or self._selected[0] != version:
             assert self._changes is not None
             found = self._changes().copy()
@@ -294,11 +295,11 @@ class Explorer:
         rows = np.flatnonzero(of_changes(self.index))
         return rows, halves(self.index, rows)
 
-    # --- from record to record ----------------------------------------------------------------------------------------
+    # --- navigation ---------------------------------------------------------------------------------------------------
 
     def choose(self, row: int) -> None:
-        """Choose a record by its number; one that is not selected is shown all the same, and where the filter hides it,
-        that is taken away."""
+        """Makes a record the current one, by number. A record outside the selection is shown as well; a filter that
+        excludes it is removed."""
         if not 0 <= row < self.index.records:
             raise OptionError(f"there are {self.index.records:,} records, from 0 on; there is no {row:,}")
         if self._version is not None and not self._within(self._version)[row]:
@@ -309,12 +310,12 @@ class Explorer:
         self.chosen = row
 
     def move(self, by: int) -> None:
-        """Choose the record so many places further, or the last one in that direction."""
+        """Moves a number of rows in the list, or to its end."""
         if self.shown:
             self.chosen = self.row_at(max(0, min(self.place_of(self.chosen) + by, self.shown - 1)))
 
     def problem(self, by: int) -> None:
-        """Choose the next (1) or the previous (-1) record with a problem among those that are shown."""
+        """Moves to the next (1) or the previous (-1) record with a problem in the list."""
         rows = self._shown_problems()
         at = int(np.searchsorted(rows, self.chosen, side="right" if by > 0 else "left"))
         at = at if by > 0 else at - 1
@@ -332,14 +333,14 @@ class Explorer:
         return rows[there]
 
     def follow_transaction(self) -> None:
-        """Show the transaction of the chosen record alone."""
+        """Shows only the transaction of the current record."""
         name = self.columns["transaction"].value(self.chosen)
         if name is None:
             raise OptionError("this record belongs to no transaction")
         self.apply(f"transaction == {quoted(name)}")
 
     def follow_row(self) -> None:
-        """Show what happened to the row of the chosen record. The first time for a table, Spark looks its keys up."""
+        """Shows the history of the row of the current record. The first call for a table reads its keys with Spark."""
         table = self.columns["table"].value(self.chosen)
         if table is None:
             raise OptionError("this record changes no row")
@@ -355,20 +356,20 @@ class Explorer:
         self.apply(f"table == {quoted(table)} and {ROW} {chosen}")
 
     def go(self, text: str) -> None:
-        """Choose the record at a place; see :func:`cdcwb.explore.records.find`."""
+        """Moves to the record of a text; see :func:`cdcwb.explore.records.find`."""
         self.choose(records.find(self.index, text, self.chosen))
 
-    # --- writing a filter ---------------------------------------------------------------------------------------------
+    # --- filters ------------------------------------------------------------------------------------------------------
 
     def narrow(self, name: str, row: int, other: bool = False) -> None:
-        """Show only the records that have in a column what a record has there, or with ``other`` all but these."""
+        """Shows only the records with the same value in a column as a record, or with ``other`` all others."""
         if name not in self.columns or not 0 <= row < self.index.records:
             raise OptionError(f"there is no column '{name}', or no record {row:,}")
         self.apply(with_clause(self.filter, name, clause(name, self.columns[name].value(row), other)))
 
     def terms(self, field: int | None = None, image: str = "", column: str = "") -> Term:
-        """What keeps the value of a field of the chosen record, by its number in the tree, or of a column of an image,
-        and what keeps all others. Raises OptionError where a filter has no name for it."""
+        """The filters for the value of a field of the current record (by its number in the tree) or of a column of an
+        image, and for all other values. Raises OptionError if filters have no name for it."""
         record = self.record()
         if field is not None:
             found = term_of_field(field, record, self.columns, self.kinds)
@@ -381,7 +382,7 @@ class Explorer:
         return found
 
     def whole(self, field: int | None = None, image: str = "", column: str = "") -> str:
-        """The value of a field of the chosen record, or of a column of an image, however long it is."""
+        """The complete value of a field of the current record, or of a column of an image."""
         record = self.record()
         value = None
         if field is not None:
@@ -393,25 +394,25 @@ class Explorer:
         return value
 
     def add(self, clause: str) -> None:
-        """Narrow the filter in force by one clause more."""
+        """Adds a clause to the filter in force."""
         self.apply(with_clause(self.filter, "", clause))
 
     def only(self, name: str, value: str | None) -> None:
-        """Show only the records with this value in a column, instead of the value that the filter asks of it; None:
+        """Shows only the records with this value in a column, replacing an equality of the column in the filter; None:
         any value."""
         added = None if value is None else clause(name, value)
         self.apply(with_clause(self.filter, name, added, instead=True))
 
     @property
     def choices(self) -> dict[str, list[str]]:
-        """The values of columns that are few, the most frequent first."""
+        """The values of columns with few distinct values, most frequent first."""
         known = {name: values_of(self.columns[name]) for name in CHOICES if name not in LATE}
         return {name: values for name, values in known.items() if values} | {"outcome": [*Outcome]}
 
-    # --- marks, filters, copies ---------------------------------------------------------------------------------------
+    # --- bookmarks, saved filters, copies -----------------------------------------------------------------------------
 
     def mark(self, note: str | None) -> None:
-        """Mark the chosen record with a note (which may be empty); None takes the mark away."""
+        """Bookmarks the current record with a note (which may be empty); None removes the bookmark."""
         place = self.index.place(self.chosen)
         if note is None:
             self.marks.remove(place)
@@ -419,41 +420,41 @@ class Explorer:
             self.marks.set(place, note.strip(), self.index.row(self.chosen))
 
     def save_filter(self, name: str) -> None:
-        """Keep the filter in force under a name."""
+        """Saves the filter in force under a name."""
         if not name.strip() or not self.filter:
             raise OptionError("a saved filter needs a name and a text")
         self.saved.save(name.strip(), self.filter)
 
     def record(self) -> Record:
-        """The chosen record."""
+        """The current record."""
         return self.records.read(self.chosen)
 
     def change(self, record: Record) -> Change | None:
-        """The change that a record is, its halves put together; None where it is none."""
+        """The change of a record, with both halves; None if it has none."""
         version = self.index.versions.get(record.event["table_version"] or "")
         columns = [one["name"] for one in version["columns"] or ()] if version is not None else []
         return change_of(record, self.records.half(record), columns)
 
     def copy(self, kind: str) -> str:
-        """The chosen record as text: json, hex, redo, undo or xds."""
+        """The current record as text: json, hex, redo, undo or xds."""
         if kind not in COPIES:
             raise OptionError(f"there is no copy '{kind}'.{nearest(kind, COPIES)} There are: {', '.join(COPIES)}.")
         record = self.record()
         return COPIES[kind](record, self.change(record))
 
     def detail(self) -> dict[str, Any]:
-        """What the panes below the list show of the chosen record."""
+        """The content of the panes below the list for the current record."""
         record = self.record()
         return record_view(self.index, record, self.change(record), self.marks.note(self.index.place(self.chosen)))
 
     @property
     def home(self) -> Path | None:
-        """The folder that keeps marks and filters, or None."""
+        """The folder of bookmarks and saved filters, or None."""
         return self.source.home
 
 
 class _Noted:
-    """The notes on marked records as a column; empty where a record is marked without words."""
+    """The notes on bookmarked records as a column; empty for a bookmark without text."""
 
     kind = "text"
 

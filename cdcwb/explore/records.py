@@ -1,7 +1,7 @@
-"""One record on demand: its bytes, its fields, and what ``events`` says of it; no Spark.
+"""Single records on demand: their bytes, their fields, and their columns of ``events``; no Spark.
 
-A record whose file is there is read at its place and dissected by its format. One of a table of rows, or of a saved
-capture whose files are gone, is what the saved events hold: its tree is made of the columns of the event.
+A record whose file exists is read at its offset and dissected by its format. A record of a table of rows, or of a saved
+capture whose files no longer exist, comes from the saved events: its tree consists of the columns of the event.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OF_INDEX: Final = {
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record. ``event`` has the columns of :data:`cdcwb.model.EVENTS`, maps as dictionaries; ``data`` are its
-    bytes, None where it has none; ``field`` is their tree, whose offsets count from the record's start."""
+    bytes, None without bytes; ``field`` is their tree, whose offsets are relative to the record."""
 
     row: int
     event: dict[str, Any]
@@ -83,7 +83,7 @@ class Records:
         self.read = lru_cache(maxsize=64)(self._read)
 
     def _read(self, row: int) -> Record:
-        """The record of that number. A place that cannot be read gives a record that says why."""
+        """The record with a number. If it cannot be read, the record has the reason."""
         entry = self._index.file_of(row)
         path = Path(holding(str(entry["file"]), self._index.number("offset", row)))
         try:
@@ -97,7 +97,7 @@ class Records:
         return Record(row, self._told(row), None, Field("record", 0, 0, b"", None, reason), reason)
 
     def half(self, record: Record) -> Record | None:
-        """The other half of an update that was captured as two records."""
+        """The other half of an update in two records."""
         other = half_of(self._index, record.row)
         return None if other is None else self.read(other)
 
@@ -119,7 +119,7 @@ class Records:
         return Record(row, event, found.record if has_bytes else None, found.field, found.note)
 
     def _told(self, row: int) -> dict[str, Any]:
-        """What the index says of a record, as an event."""
+        """The columns of the index for a record, as an event."""
         event: dict[str, Any] = dict.fromkeys(EVENTS.names)
         columns = self._index.columns
         for name, column in _OF_INDEX.items():
@@ -167,7 +167,7 @@ def _event_at(path: Path, row: int) -> dict[str, Any]:
 
 
 def _tree(event: dict[str, Any]) -> Field:
-    """A tree of the columns of an event; it holds no bytes."""
+    """A tree of the columns of an event, without bytes."""
     children = []
     for name in EVENTS.names:
         value = event[name]
@@ -188,25 +188,25 @@ def _leaf(name: str, value: str | None, meaning: str) -> Field:
     return Field(name, 0, 0, b"", value, meaning)
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
+# --- locations --------------------------------------------------------------------------------------------------------
 
 _WANTED: Final = ("record", "offset", "position", "commit_position", "csn", "record_id", "time", "transaction")
 _ALONE: Final = ("position", "commit_position", "csn", "record_id", "transaction")
 
 
 def places(index: Index) -> list[str]:
-    """What can be gone to in this capture: names of columns, and the sources' own names of them."""
+    """The kinds of locations in this capture: names of columns, and the sources' own names of them."""
     there = [name for name in _WANTED if name in index.columns]
     return there + [alias for alias in ("lsn", "change_seq") if ALIASES[alias] in there]
 
 
 def find(index: Index, text: str, near: int) -> int:
-    """The record that a text names: ``offset 0x1F40`` (in the file of the record ``near``, or ``stream-2.bin offset
-    8000``), ``record 17``, ``position 0000000B03FE0050``, ``time 2025-03-23T10:57:19Z`` (the first at or after it), or
-    a value alone, which is looked for as position, CSN, record_id, transaction, time and record number.
+    """The record of a text: ``offset 0x1F40`` (in the file of the record ``near``, or ``stream-2.bin offset 8000``),
+    ``record 17``, ``position 0000000B03FE0050``, ``time 2025-03-23T10:57:19Z`` (the first at or after it), or a value
+    alone, which is searched as position, CSN, record_id, transaction, time and record number.
 
-    A value that several records have gives the first behind ``near``, then the first of all. A position that no record
-    has gives the next higher one. Raises OptionError that names what can be gone to.
+    If several records have the value, the result is the first after ``near``, else the first of all. For a position
+    without a record it is the next higher one. Raises OptionError that lists the kinds of locations.
     """
     words = text.split()
     if not words:
@@ -283,19 +283,19 @@ def _equal(column: Any, value: str, near: int) -> int | None:
 
 
 def _padded(column: Any, value: str) -> str:
-    """A position as the capture spells it: in capitals, with the zeros that stand before shorter ones."""
+    """A position in the capture's notation: upper case, with leading zeros."""
     first = column.values.drop_null()[:1].to_pylist()
     return value.upper().zfill(len(first[0])) if first and value.isalnum() else value.upper()
 
 
 def _next_higher(column: Any, bound: Any, otherwise: str) -> int:
-    """The first record of those with the lowest value that is not below the bound."""
+    """The first record of those with the lowest value that is at least the bound."""
     rows = np.flatnonzero(column.compare(">=", bound))
     if not len(rows):
         raise OptionError(otherwise)
     if isinstance(column, Numbers):
         return int(rows[int(np.argmin(column.values[rows]))])
-    lowest = column.value(int(rows[0]))  # mostly: positions ascend
+    lowest = column.value(int(rows[0]))  # fast path: positions ascend
     lower = rows[column.compare("<", lowest)[rows]]
     if not len(lower):
         return int(rows[0])

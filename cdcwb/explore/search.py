@@ -1,7 +1,8 @@
-"""A search in values: reads the records that the headers of a filter leave open, in a thread, and says how far it is.
+"""A search in values: reads the records that the headers of a filter leave undecided, in a thread, and reports
+progress.
 
-The index has no values. They are read batch by batch: from the saved events where there are any, else by the reader of
-the format from the files, without Spark.
+The index has no values. They are read batch by batch: from the saved events if there are any, else by the reader of the
+format from the files, without Spark.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from cdcwb.model import EVENTS
 __all__ = ["Search"]
 
 _READ: Final = ("file_index", "offset", "key", "before", "after", "problems")
-_BATCH: Final = 8_192  # events of saved captures that are looked at at once
-_NAMED: Final = 200  # tables or transactions that the reader is asked for by name
+_BATCH: Final = 8_192  # events of saved captures in a batch
+_NAMED: Final = 200  # maximum number of tables or transactions in a request to the reader
 
 Ints = npt.NDArray[np.int64]
 
 
 class Search:
-    """The records for which a filter holds, as far as it is known. ``total`` records have to be read, ``searched`` are;
-    ``wrong`` is why it ended before its end, None where it did not.
+    """The records that match a filter, as far as they were searched. ``total`` records have to be read, ``searched``
+    were; ``wrong`` is the reason of a failure, None without one.
 
-    A record has the values of its change: of an update that was captured as two records, both halves have both images;
-    of a statement that wrote several rows of an event log, each row has the values of all.
+    Records have the values of their change: for an update in two records both halves have both images; for a statement
+    in several rows of an event log each row has the values of all.
     """
 
     def __init__(self, source: Source, understood: Filter, columns: Mapping[str, Column]) -> None:
@@ -66,7 +67,7 @@ class Search:
         may, does = understood.bounds(bounds)
         self._headers = headers
         self._result = does.copy()
-        self._rows = np.flatnonzero(may & ~does)  # the records that only values decide
+        self._rows = np.flatnonzero(may & ~does)  # records that depend on values
         self._changes = changes
         self._matches = {one: nothing.copy() for one in values}  # by the first record of a group
         self._present = {one.column: nothing.copy() for one in values if one.value is MISSING}
@@ -80,7 +81,7 @@ class Search:
 
     @property
     def running(self) -> bool:
-        """Whether it goes on."""
+        """Whether the search is running."""
         return self._thread.is_alive() and not self._stopped.is_set()
 
     @property
@@ -89,15 +90,15 @@ class Search:
         return not self.running and self.searched == self.total and self.wrong is None
 
     def cancel(self) -> None:
-        """End it; what was found stays."""
+        """Cancels the search; its matches remain."""
         self._stopped.set()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait for its end."""
+        """Waits for the end of the search."""
         self._thread.join(seconds)
 
     def rows(self) -> Ints:
-        """The records that were found so far, in order, and those that need no values."""
+        """The matching records so far, in order, including those that need no values."""
         return np.flatnonzero(self._result)
 
     # --- in the thread ------------------------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ class Search:
             self._scan()
         except CaptureError as wrong:
             self.wrong = wrong.sentence
-        except Exception as wrong:  # nothing outside the thread would see it
+        except Exception as wrong:  # otherwise the error would be lost in the thread
             self.wrong = f"the search ended: {wrong}"
 
     def _scan(self) -> None:
@@ -141,11 +142,11 @@ class Search:
                 self.searched += int(is_searched[rows].sum())
             if not unread.any():
                 break
-        self._conclude(order[unread_rows[groups] > 0], group)  # what the reader does not give has no values
+        self._conclude(order[unread_rows[groups] > 0], group)  # records that the reader does not return have no values
         self.searched = self.total
 
     def _conclude(self, rows: Ints, group: Ints) -> None:
-        """Decide for records whose groups are read whether the filter holds."""
+        """Evaluates the filter for records whose groups have been read."""
 
         def bounds(comparison: Comparison) -> tuple[Bools, Bools]:
             if comparison.is_value:
@@ -159,8 +160,8 @@ class Search:
         self._result[rows] = self.understood.bounds(bounds)[0]
 
     def _groups(self) -> Ints | None:
-        """For each record the first one of its change: the other half of an update, or the first row of a statement of
-        an event log, which are looked up once for an index. None where the search was ended meanwhile."""
+        """The first record of the change of each record: the other half of an update, or the first row of a statement
+        of an event log; computed once for each index. None if the search was cancelled meanwhile."""
         if get_format(self._index.format).pairing is not Pairing.OBJECT:
             group, rows = np.arange(self._index.records), np.flatnonzero(self._changes)
             other = halves(self._index, rows)
@@ -178,7 +179,7 @@ class Search:
             for all_rows, found in zip(keys, changes.keys_of_rows(batch), strict=True):
                 all_rows[rows[rows >= 0]] = found[rows >= 0]
         group = changes.of_statements(*keys)
-        with suppress(OSError):  # a folder that cannot be written: it is made for each search
+        with suppress(OSError):  # in a read-only folder it is computed for each search
             write_arrow(beside := path.with_name(f".{path.name}-{get_ident()}"), pa.table({"first": group}))
             beside.replace(path)
         return group
@@ -199,7 +200,7 @@ class Search:
             yield from fmt.read(plan, split, asked)
 
     def _few(self, name: str, wanted: Bools) -> frozenset[str] | None:
-        """The values of a column in some records; None where there are many, or one has none."""
+        """The values of a column in some records; None if there are many distinct ones, or a null."""
         column = self._columns[name]
         assert isinstance(column, Codes)
         codes = np.unique(column.codes[wanted])
@@ -208,7 +209,7 @@ class Search:
         return frozenset(column.texts[int(code)].as_py() for code in codes)
 
     def _saved(self, wanted: Bools, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The saved events of the row groups that have some of the records."""
+        """The saved events in the row groups with some of the records."""
         parts, part_rows = self._index.numbers("part"), self._index.numbers("part_row")
         for number, path in enumerate(self._source.events):
             wanted_rows = np.sort(part_rows[wanted & (parts == number)])
@@ -228,7 +229,7 @@ class Search:
 
 
 def _check(values: list[Comparison]) -> None:
-    """Raises FilterError for a pattern that is none, before the search."""
+    """Raises FilterError for an invalid pattern, before the search starts."""
     for comparison in values:
         image, _, name = comparison.column.partition(".")
         row = pa.RecordBatch.from_pylist([{image: {name: ""}}], pa.schema(map(EVENTS.field, _READ)))

@@ -1,4 +1,4 @@
-"""What a field of a record is in a filter: a header (``transaction``), or a value of its row (``after.state``)."""
+"""Fields of a record in filters: a header (``transaction``), or a value of its row (``after.state``)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ __all__ = [
 
 
 FEW: Final = 200
-"""So many values of a column are listed."""
+"""Maximum number of values of a column that are listed."""
 
 _COMPLETED: Final = 12
-_NEAR: Final = 5_000  # texts among which a near one is looked for
+_NEAR: Final = 5_000  # texts among which a similar one is searched
 _COLUMN: Final = r"""(?i:before|after|key)\.(?:[\w$#]+|"(?:[^"\\]|\\.)*")|(?<![\w.])[^\W\d]\w*"""
 _VALUE: Final = re.compile(
     rf"""({_COLUMN})\s*(?:==|!=|<=|>=|<|>|\bcontains\b|\bmatches\b|\bin\s*\((?:[^()]*,)?)\s*(?:(?P<quote>["'])(?P<typed>[^"']*)|(?P<bare>[^\s"'()]*))$""",
@@ -65,7 +65,7 @@ _SIGNS: Final = {
 
 
 def clause(column: str, value: Any, other: bool = False) -> str:
-    """The comparison that keeps a value of a column, or with ``other`` everything else."""
+    """The comparison for a value of a column, or with ``other`` for all other values."""
     if isinstance(value, dt.datetime):
         value = quoted(value.isoformat())
     elif value is None:
@@ -76,7 +76,7 @@ def clause(column: str, value: Any, other: bool = False) -> str:
 
 
 def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
-    """What a filter joins by ``and``, as text and as words; None where it joins by ``or``."""
+    """The operands of a filter's ``and``, as text and as tokens; None if it has an ``or``."""
     words = tokens(line)
     found: list[tuple[str, list[Token]]] = []
     depth, begin, mine = 0, 0, list[Token]()
@@ -95,15 +95,15 @@ def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
 
 
 def _compares(words: list[Token], column: str) -> bool:
-    """Whether words are ``column == value``."""
+    """Whether tokens are ``column == value``."""
     return (
         len(words) == 3 and column_name(words[0].text) == column and words[1].text == "==" and words[2].kind != "sign"
     )
 
 
 def with_clause(line: str, column: str, added: str | None, *, instead: bool = False) -> str:
-    """A filter with one clause more; ``instead``: a value that it asked of the column before is taken out. Raises
-    FilterError for a line that is none."""
+    """A filter with an additional clause; ``instead``: equalities of the same column are removed. Raises FilterError
+    for an invalid filter."""
     parts = _parts(line)
     if parts is None:
         kept = [f"({line.strip()})"]
@@ -113,7 +113,7 @@ def with_clause(line: str, column: str, added: str | None, *, instead: bool = Fa
 
 
 def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
-    """The value that a filter asks of each of some columns, None where it asks for none or for more."""
+    """The value that a filter requires for each of some columns, None for no value or several."""
     try:
         parts = _parts(line) or []
     except FilterError:
@@ -126,7 +126,7 @@ def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
 
 
 def values_of(column: Column) -> list[str]:
-    """The values of a column of few texts, the most frequent first; none of any other."""
+    """The values of a column with few distinct texts, most frequent first; empty for other columns."""
     if not isinstance(column, Codes) or len(column.texts) > FEW:
         return []
     numbers = np.bincount(column.codes[column.codes >= 0], minlength=len(column.texts))
@@ -136,8 +136,8 @@ def values_of(column: Column) -> list[str]:
 def completions(
     before: str, columns: Mapping[str, Column], kinds: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """What may come next after the beginning of a filter: ``text``, and ``from``, the character that it replaces from
-    on. ``kinds``: those of values (``after.NAME``), and of the columns."""
+    """Completions of the beginning of a filter: ``text``, and ``from``, the index of the first character that it
+    replaces. ``kinds``: those of values (``after.NAME``), and of the columns."""
     kinds = kinds or {name: column.kind for name, column in columns.items()}
     match = _VALUE.search(before)
     name = column_name(match[1]) if match else ""
@@ -166,7 +166,7 @@ def completions(
 
 
 def _beginning(typed: str, column: Column) -> list[str]:
-    """The values that begin with a text, then those that hold it."""
+    """The values that begin with a text, then those that contain it."""
     if not isinstance(column, Codes):
         return []
     small = typed.lower()
@@ -176,7 +176,7 @@ def _beginning(typed: str, column: Column) -> list[str]:
 
 
 def hint(understood: Filter | None, columns: Mapping[str, Column]) -> str:
-    """What to say of a filter that lets nothing through: which value there is not, and the nearest that there is."""
+    """A hint for a filter without matches: a value that does not occur, and the most similar one that does."""
     for name, value in [] if understood is None else understood.equals:
         column = columns[name]
         if isinstance(column, Codes) and not column.has(value):
@@ -188,7 +188,7 @@ def hint(understood: Filter | None, columns: Mapping[str, Column]) -> str:
 # --- terms ------------------------------------------------------------------------------------------------------------
 
 Term = tuple[str, str]
-"""The clause that keeps a value, and the one that keeps all others."""
+"""The clause for a value, and the clause for all other values."""
 
 _HEADERS: Final = {
     "sequence_number": "position",
@@ -205,23 +205,23 @@ _HEADERS: Final = {
     "event_type": "type",
     "change_oper": "type",
 }
-"""The sources' own names of header fields, as words of lower case."""
+"""The sources' own names of header fields, in lower case."""
 
 _ALIKE: Final = ("transaction", "position", "commit_position", "table", "csn")
 _OF_LOG: Final = {"old_value": "before", "new_value": "after"}
-_COMPUTED: Final = ("outcome", "user", "mark", "row")  # of no field, or slow to make
+_COMPUTED: Final = ("outcome", "user", "mark", "row")  # not a field, or slow to compute
 
 
 def image_of(image: str, record: Record, change: Change | None) -> Mapping[str, str | None]:
-    """An image (before, after or key) of a record, or of the change that it is a half of; empty where there is none."""
+    """An image (before, after or key) of a record, or of the change of which it is a half; empty without one."""
     return record.event[image] or (None if change is None else getattr(change, image)) or {}
 
 
 def term_of_value(
     image: str, name: str, change: Change | None, record: Record, kinds: Mapping[str, str]
 ) -> Term | None:
-    """The clauses of a column of an image (before, after or key) of a record, or of the change that it is a half of;
-    None where it has no value there that a filter can name."""
+    """The clauses of a column of an image (before, after or key) of a record, or of the change of which it is a half;
+    None without a value there that a filter can name."""
     own = image_of(image, record, change)
     if name not in own:
         return None
@@ -231,8 +231,8 @@ def term_of_value(
 
 
 def term_of_field(number: int, record: Record, columns: Mapping[str, Column], kinds: Mapping[str, str]) -> Term | None:
-    """The clauses of a field by its number in byte order, the record itself being 0, or of what it is a part of; None
-    where it is nothing that a filter knows."""
+    """The clauses of a field by its number in byte order (0 is the record itself), or of its parents; None if filters
+    have no name for them."""
     path: list[Field] = []
     for node in _path(record.field, number):
         path.append(node)
@@ -248,7 +248,7 @@ def term_of_field(number: int, record: Record, columns: Mapping[str, Column], ki
 
 
 def _path(root: Field, number: int) -> list[Field]:
-    """A field and those that it is a part of, from the outside in."""
+    """A field and its parents, from the outside in."""
     left = number
 
     def down(node: Field) -> list[Field]:
@@ -266,7 +266,7 @@ def _path(root: Field, number: int) -> list[Field]:
 
 
 def _of_image(path: list[Field], record: Record) -> tuple[str, str] | None:
-    """The image and the column that a field is the value of."""
+    """The image and the column of a field with a value."""
     field = path[-1]
     is_before = any("before" in f"{one.name} {one.meaning}".lower() for one in path)
     for image in ("before", "after", "key") if is_before else ("after", "before", "key"):
@@ -279,7 +279,7 @@ def _of_image(path: list[Field], record: Record) -> tuple[str, str] | None:
 
 
 def _of_header(field: Field, row: int, columns: Mapping[str, Column]) -> tuple[str, Any] | None:
-    """The column of the index that a field is the source's name or the text of, with its value."""
+    """The column of the index for a field, by the source's name or by its text, with its value."""
     if not field.value:
         return None
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|[ -]", "_", field.name).lower().removeprefix("header__")
@@ -294,7 +294,7 @@ def _of_header(field: Field, row: int, columns: Mapping[str, Column]) -> tuple[s
 
 
 def _literal(value: str | None, kind: str) -> str | None:
-    """A value as it is written in a filter; None where it is not one of its column's kind."""
+    """A value in the syntax of filters; None if it is not of the column's kind."""
     if value is None:
         return "null"
     if kind == "number":

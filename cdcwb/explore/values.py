@@ -1,4 +1,4 @@
-"""Values of rows in filters: of what kind a column is, and for which texts of images a comparison holds."""
+"""Values of rows in filters: the kind of a column, and whether a comparison holds for texts of images."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TIMES: Final = re.compile(
     re.IGNORECASE,
 )
 _UNSURE: Final = re.compile(r"\d+ (DOUBLE )?(VAR)?CHAR.*")
-"""What GoldenGate calls text may be a number or a time of the source that is written as text."""
+"""Types that GoldenGate calls text but that may be numbers or times of the source in text form."""
 
 _TIME: Final = r"^\d{4}-\d{2}-\d{2}([T :]\d{2}(:\d{2}(:\d{2}([.]\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 _DATE: Final = 10  # characters
@@ -56,16 +56,14 @@ Ints = npt.NDArray[np.int64]
 
 
 def kind_of_type(name: str | None) -> str:
-    """The kind of values of a column, from its type as the source spells it: text, number, time, or any where the
-    source does not say."""
+    """The kind of values of a column, from its type in the source's notation: text, number, time, or any if unknown."""
     if not name or _UNSURE.fullmatch(name):
         return "any"
     return "number" if _NUMBERS.fullmatch(name) else "time" if _TIMES.fullmatch(name) else "text"
 
 
 def value_kinds(versions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The kinds of the columns of all tables by their names in filters, ``after.NAME``; any where one name is of
-    several kinds."""
+    """The kinds of the columns of all tables by their names in filters, ``after.NAME``; any if tables differ."""
     kinds: dict[str, str] = {}
     for version in versions:
         for column in version["columns"] or ():
@@ -76,8 +74,8 @@ def value_kinds(versions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
-    """For every event of a batch (key, before, after and problems), whether a comparison holds for its own image; a
-    value that is reported as a problem fits nothing. Raises ValueError for a pattern that is none."""
+    """Whether a comparison holds for the event's own image, for every event of a batch (key, before, after and
+    problems); a value with a problem never matches. Raises ValueError for an invalid pattern."""
     image, _, name = comparison.column.partition(".")
     has_image = pc.is_valid(batch[image]).to_numpy(zero_copy_only=False)
     rows, texts = _entries(batch[image], name)
@@ -94,7 +92,7 @@ def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
 
 
 def has(column: str, batch: pa.RecordBatch) -> Bools:
-    """For every event of a batch, whether its own image has a column (``after.NAME``)."""
+    """Whether the event's own image has a column (``after.NAME``), for every event of a batch."""
     image, _, name = column.partition(".")
     found = np.zeros(len(batch), np.bool_)
     found[_entries(batch[image], name)[0]] = True
@@ -112,7 +110,7 @@ def _entries(maps: pa.MapArray, name: str) -> tuple[Ints, pa.Array]:
 
 
 def _with_problem(problems: pa.Array, name: str, rows: Ints) -> list[int]:
-    """Those of some rows whose problems name a column: ``column 3 NAME: …``, ``NAME: …``."""
+    """The rows whose problems name a column: ``column 3 NAME: …``, ``NAME: …``."""
     with_problems = rows[pc.is_valid(problems).to_numpy(zero_copy_only=False)[rows]]
     named = re.compile(rf"([^:]*[ .])?{re.escape(name)}: ")
     return [
@@ -123,7 +121,7 @@ def _with_problem(problems: pa.Array, name: str, rows: Ints) -> list[int]:
 
 
 def _compared(texts: pa.Array, sign: str, value: Any) -> Bools:
-    """For which values a comparison holds; null equals null alone."""
+    """Whether a comparison holds, for each value; null equals only null."""
     if sign == "!=":
         equal = _compared(texts, "==", value)
         return ~equal if value is None or isinstance(value, str) else ~equal & _comparable(texts, value)
@@ -135,25 +133,25 @@ def _compared(texts: pa.Array, sign: str, value: Any) -> Bools:
 
 
 def _comparable(texts: pa.Array, value: Any) -> Bools:
-    """The values that are NULL or of the kind that they are compared with."""
+    """Whether each value is NULL or of the kind of the operand."""
     valid = _numbers(texts)[1] if isinstance(value, Decimal) else times(texts) != NO_TIME
     return np.asarray(valid | texts.is_null().to_numpy(zero_copy_only=False))
 
 
 def _numbers(texts: pa.Array) -> tuple[npt.NDArray[np.float64], Bools]:
-    """Texts as floating numbers, and which of them are numbers."""
+    """Texts as floating-point numbers, and whether each is a number."""
     trimmed = pc.utf8_trim_whitespace(texts)
     valid = pc.fill_null(pc.match_substring_regex(trimmed, f"^{NUMBER}$"), False)
     plain = pc.if_else(valid, pc.replace_substring_regex(trimmed, r"^[+]", ""), pa.scalar("0", texts.type))
     try:
         numbers = pc.cast(plain, pa.float64()).to_numpy()
-    except pa.ArrowInvalid:  # a number beyond the range of floating numbers
+    except pa.ArrowInvalid:  # a number beyond the range of floating-point numbers
         numbers = np.array([float(text) for text in plain.to_pylist()])
     return numbers, valid.to_numpy(zero_copy_only=False)
 
 
 def _with_number(texts: pa.Array, sign: str, value: Decimal) -> Bools:
-    """Compared as numbers of any size: as floating numbers first, and exactly where these are equal."""
+    """Compares numbers of any size: as floating-point numbers first, exactly if these are equal."""
     numbers, valid = _numbers(texts)
     bound, compare = float(value), _ORDER[sign]
     matches = np.asarray(compare(numbers, bound))
@@ -163,7 +161,7 @@ def _with_number(texts: pa.Array, sign: str, value: Decimal) -> Bools:
 
 
 def times(texts: pa.Array) -> Ints:
-    """Texts as microseconds since 1970 UTC, those without a zone as UTC; NO_TIME for what is not a date or time."""
+    """Texts as microseconds since 1970 UTC, those without a zone as UTC; NO_TIME for other texts."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.string()))
     valid = pc.fill_null(pc.match_substring_regex(trimmed, _TIME), False)
     plain = pc.if_else(valid, trimmed, pa.scalar(None, pa.string()))

@@ -1,6 +1,6 @@
-"""What the panes show, as plain values: rows of a page, the field tree, bytes, values, masks, the schema.
+"""The content of the panes as plain values: rows of the list, the field tree, bytes, values, masks, the schema.
 
-Everything captured passes :func:`cdcwb.words.visible` here and is put on the page as text, never as markup.
+Captured text passes :func:`cdcwb.words.visible` here and is inserted into the page as text, never as markup.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 
 
 MOST_BYTES: Final = 1 << 16
-"""So many bytes of a record are shown; how many more there are is said."""
+"""Maximum number of bytes of a record that are shown; the page states how many are left out."""
 
 MOST_FIELDS: Final = 4_000
-"""And so many fields."""
+"""Maximum number of fields that are shown."""
 
 _VALUE: Final = 300
 _SENTENCE: Final = 4_000
@@ -51,13 +51,13 @@ _COLUMNS: Final = ("time", "kind", "operation", "type", "table", "transaction", 
 
 
 def _told(time: datetime) -> str:
-    """A time in the zone of the page, with all its microseconds."""
+    """A time in the zone of the page, with microseconds."""
     wall = clock(time)[0]
     return wall if "." in wall else f"{wall}.000000"
 
 
 def row_view(index: Index, row: int, mark: str | None) -> dict[str, Any]:
-    """A line of the list of records. ``ended``: when its transaction ended, where it has no time of its own."""
+    """A row of the list of records. ``ended``: the end of its transaction, if the record has no time."""
     found = index.row(row, [name for name in _COLUMNS if name in index.columns])
     time = found["time"]
     ended = index.ended(row) if time is None else None
@@ -79,11 +79,11 @@ def _severity(codes: list[str]) -> str:
 
 
 def record_view(index: Index, record: Record, change: Change | None, mark: str | None) -> dict[str, Any]:
-    """Everything that the panes below the list show of one record."""
+    """The content of the panes for one record."""
     data = record.data
     event = record.event
     schema = schema_of(index, event["table_version"])
-    problems = {(one["code"], one["sentence"]): one for one in index.problems_of(record.row)}  # each once
+    problems = {(one["code"], one["sentence"]): one for one in index.problems_of(record.row)}  # each only once
     sentences = {one["sentence"] for one in problems.values()}
     note = "" if record.note in sentences else record.note
     return {
@@ -106,9 +106,9 @@ def record_view(index: Index, record: Record, change: Change | None, mark: str |
 
 
 def tree_of(root: Field, said: Collection[str] = ()) -> dict[str, Any]:
-    """A field tree as dictionaries: name, at, length, value, cut (whether the value is longer), meaning (empty where it
-    is ``said`` elsewhere on the page), problem, quiet, children; ``left`` in the root is how many fields were left out
-    for their number."""
+    """A field tree as dictionaries: name, at, length, value, cut (whether the value is shortened), meaning (empty if it
+    is ``said`` elsewhere on the page), problem, quiet, children; ``left`` in the root is the number of fields that are
+    left out."""
     room = [MOST_FIELDS]
 
     def node(field: Field) -> dict[str, Any]:
@@ -136,10 +136,10 @@ def tree_of(root: Field, said: Collection[str] = ()) -> dict[str, Any]:
 
 
 def values_of(change: Change | None, record: Record, schema: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The columns of the row that were captured, with their values before and after, in the schema's order.
+    """The captured columns of the row with their values before and after, in the schema's order.
 
-    ``before`` and ``after`` are None for NULL; ``has_before`` and ``has_after`` tell what was captured. A column of
-    the key alone has its value in ``after``.
+    ``before`` and ``after`` are None for NULL; ``has_before`` and ``has_after`` state whether they were captured. A
+    column that is only in the key has its value in ``after``.
     """
     event = record.event
     before = (change.before if change is not None else event["before"]) or {}
@@ -184,8 +184,8 @@ def _is_cut(value: str | None) -> bool:
 
 
 def masks_of(record: Record, schema: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The masks of a record bit by bit: name, text as it was written, and bits with number, column, whether it is set,
-    and what is said of it. Header columns are among the bits."""
+    """The masks of a record bit by bit: name, text as written, and bits with number, column, whether it is set, and a
+    description. Header columns are included."""
     found = []
     for field in record.field.walk():
         bits = [_bit(child, match) for child in field.children if (match := _BIT.match(child.meaning))]
@@ -218,8 +218,8 @@ def _bit(child: Field, match: re.Match[str]) -> dict[str, Any]:
 
 
 def schema_of(index: Index, version: str | None) -> dict[str, Any] | None:
-    """The table version in force for a record: its name, where it came from, its columns, and the other versions of the
-    table; None where no version is known."""
+    """The table version of a record: its name, its origin, its columns, and the other versions of the table; None if
+    unknown."""
     found = index.versions.get(version) if version is not None else None
     if found is None:
         return None
@@ -259,7 +259,7 @@ _NOTHING: Final = "this record changes no row"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one row. ``columns`` are those of its table version, in order; empty: not known."""
+    """A change of one row. ``columns`` are those of its table version, in order; empty if unknown."""
 
     operation: str
     schema: str | None
@@ -273,12 +273,13 @@ class Change:
 
     @property
     def name(self) -> str:
-        """The table as SQL names it."""
+        """The table as an SQL identifier."""
         return ".".join(_name(part) for part in (self.schema, self.table) if part)
 
 
 def change_of(record: Record, half: Record | None, columns: Iterable[str] = ()) -> Change | None:
-    """The change that a record is, with the other half where it is one; None where it is no change or that is missing.
+    """The change of a record, combined with the other half if it is one; None if it is not a change or the other half
+    is missing.
 
     ``columns`` are the names of the columns of its table version.
     """
@@ -310,7 +311,7 @@ def change_of(record: Record, half: Record | None, columns: Iterable[str] = ()) 
 
 
 def redo(change: Change) -> str:
-    """The statement that does the change again, or a comment that says what is not known."""
+    """The SQL statement that repeats the change, or a comment that says what is unknown."""
     if change.operation in (Operation.INSERT, Operation.REFRESH):
         if change.after is None:
             return _unknown("the after image was not captured")
@@ -331,7 +332,7 @@ def redo(change: Change) -> str:
 
 
 def undo(change: Change) -> str:
-    """The statement that takes the change back, or a comment that says what is not known."""
+    """The SQL statement that reverts the change, or a comment that says what is unknown."""
     if change.operation in (Operation.INSERT, Operation.REFRESH):
         return _delete(change, _new_key(change))
     if change.operation == Operation.UPDATE:
@@ -375,12 +376,12 @@ def _delete(change: Change, found: tuple[Image, str] | None) -> str:
 
 
 def _old_key(change: Change) -> tuple[Image, str] | None:
-    """What the row was known by before the change: its key, else its whole image, with a comment that says so."""
+    """The identifier of the row before the change: its key, else its complete image, with a comment about it."""
     return _found(change, change.before, own=change.operation == Operation.DELETE)
 
 
 def _new_key(change: Change) -> tuple[Image, str] | None:
-    """What the row is known by after the change."""
+    """The identifier of the row after the change."""
     return _found(change, change.after, own=True)
 
 
@@ -397,7 +398,7 @@ def _found(change: Change, image: Image | None, *, own: bool) -> tuple[Image, st
 
 
 def _changed(change: Change) -> list[str]:
-    """The columns that an update changed, as far as that can be told."""
+    """The columns that an update changed, as far as known."""
     if change.changed is not None:
         return list(change.changed)
     before, after = change.before or {}, change.after or {}
@@ -432,7 +433,7 @@ def _unknown(reason: str) -> str:
     return f"-- not known: {reason}"
 
 
-# --- the others -------------------------------------------------------------------------------------------------------
+# --- JSON, hex and XDS ------------------------------------------------------------------------------------------------
 
 
 def as_json(record: Record) -> str:
@@ -446,7 +447,7 @@ def _plain(value: Any) -> str:
 
 
 def as_hex(record: Record) -> str:
-    """The bytes as lines of an offset, 16 bytes and their characters, as ``xxd`` writes them; empty without bytes."""
+    """The bytes as lines of offset, 16 bytes and their characters, in the format of ``xxd``; empty without bytes."""
     data = record.data or b""
     lines = []
     for at in range(0, len(data), 16):
@@ -458,7 +459,7 @@ def as_hex(record: Record) -> str:
 
 
 def as_xds(change: Change) -> str:
-    """The change as an XDS document, or a comment that says why it is none."""
+    """The change as an XDS document, or a comment with the reason why it has none."""
     from cdcwb.xds import documents
     from cdcwb.xds.changes import events_of_changes
     from cdcwb.xds.settings import Settings
@@ -491,4 +492,4 @@ COPIES: Final[dict[str, Callable[[Record, Change | None], str]]] = {
     "undo": _of_change(undo, "-- not known: {}"),
     "xds": _of_change(as_xds, "<!-- no XDS event: {} -->"),
 }
-"""How a record is copied: by name, a function of the record and of the change that it is."""
+"""The formats of copies: a function of the record and of its change, by name."""

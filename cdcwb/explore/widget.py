@@ -1,4 +1,4 @@
-"""The explorer on a notebook's page: an anywidget whose script asks and shows, while everything is decided here."""
+"""The explorer as an anywidget: the script sends requests and renders answers, all logic is in Python."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Message = dict[str, Any]
 
 
 class ExplorerWidget(anywidget.AnyWidget):
-    """Three linked panes: records, fields, bytes. ``explorer`` is what they show, and may be asked in other cells;
-    ``capture`` is the name of the capture on a page with views of it."""
+    """Three linked panes: records, fields, bytes. ``explorer`` is the model, which other cells may use; ``capture`` is
+    the name of the capture on a page with views of it."""
 
     _esm = _ASSETS.joinpath("explorer.js").read_text(encoding="utf-8")
     _css = _ASSETS.joinpath("explorer.css").read_text(encoding="utf-8")
@@ -42,33 +42,34 @@ class ExplorerWidget(anywidget.AnyWidget):
     def __init__(self, explorer: Explorer, capture: str = "") -> None:
         super().__init__(capture=capture)
         self.explorer = explorer
-        self._lock = RLock()  # widgets may be heard in threads of their own
+        self._lock = RLock()  # requests may come from several threads
         self.on_msg(self._heard)
 
     def show(self, record: int) -> None:
-        """Choose a record, from Python or from another widget; the page follows."""
+        """Makes a record the current one; the page follows."""
         self.explorer.choose(record)
         self.send({"follow": record})
 
     def show_row(self, record: int) -> None:
-        """Choose a record, and list every record that changes its row. Raises CaptureError where no key is known."""
+        """Makes a record the current one, and lists the records that change its row. Raises CaptureError if its key is
+        unknown."""
         with self._lock:
             self.explorer.choose(record)
             self.explorer.follow_row()
         self.send({"follow": record})
 
     def renew(self, source: Source) -> None:
-        """Records were added to the capture: the page asks for them."""
+        """Notifies the page that records were added to the capture."""
         with self._lock:
             self.explorer = self.explorer.renewed(source)
         self.send({"renewed": True})
 
     def follow(self) -> None:
-        """The selection is another one: the page asks for what is shown now."""
+        """Notifies the page that the selection changed."""
         self.send({"changed": True})
 
     def answer(self, message: Message) -> Message:
-        """What the page is told when it asks: ``do`` names the step, ``first`` and ``count`` the lines of its list."""
+        """The answer to a request of the page: ``do`` names the step, ``first`` and ``count`` the rows of its list."""
         with self._lock:
             return self._answer(message)
 
@@ -139,7 +140,7 @@ class ExplorerWidget(anywidget.AnyWidget):
 
 
 def _selection(explorer: Explorer) -> Message | None:
-    """What is selected beside the explorer, and whether it is followed; None where nothing is."""
+    """The selection of the capture, and whether the explorer follows it; None if nothing is selected."""
     selection = explorer.selection
     if selection is None or not selection.chosen():
         return None
@@ -150,7 +151,7 @@ def _selection(explorer: Explorer) -> Message | None:
 
 
 def _progress(explorer: Explorer) -> Message | None:
-    """How far the search of the filter in force is; None where it needs none."""
+    """The progress of the search of the filter in force; None without a search."""
     search = explorer.search
     if search is None:
         return None
@@ -166,7 +167,7 @@ def _progress(explorer: Explorer) -> Message | None:
     }
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 # Each is true where the list has to follow the record that was chosen.
 
 
@@ -221,7 +222,7 @@ def _complete(explorer: Explorer, message: Message, reply: Message) -> bool:
 
 
 def _terms(explorer: Explorer, message: Message, reply: Message) -> bool:
-    """What keeps the value of a field, and all others; shown is what is too long for a button shortened."""
+    """The filters for the value of a field and for all other values, shortened for a button if they are too long."""
     reply["terms"] = [{"clause": one, "shown": visible(one, _TERM)} for one in explorer.terms(*_field(message))]
     return False
 

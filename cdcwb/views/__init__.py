@@ -1,7 +1,7 @@
-"""Views of a capture: questions with their figures, tables and answers, which share one selection.
+"""Views of a capture: panels with figures, tables and sentences that share one selection.
 
-capture.view.transactions()            # a page: the bar of controls, and panels
-capture.view.transactions.timeline()   # one panel; .figure, .frame and .facts to go on with
+capture.view.transactions()            # a page: the control bar, and panels
+capture.view.transactions.timeline()   # one panel; its content: .figure, .frame and .facts
 capture.view.explore()                 # the records, their fields and bytes
 """
 
@@ -48,14 +48,14 @@ PAGES: Final[dict[str, tuple[str, tuple[type[Panel], ...], str]]] = {
     "history": ("Row history", (), "replay:History"),
     "replay": ("Replay and reconcile", (), "replay:Replay"),
 }
-"""Pages by name: title, the panels that the index answers, and the page of the notebook, whose panels ask Spark."""
+"""Pages by name: title, the panels that use the index, and the page of the notebook, whose panels use Spark."""
 
 
 class PageOf:
-    """A page of a capture: called, all of it; its panels are attributes, called one by one.
+    """A page of a capture. A call returns the complete page; attributes return single panels.
 
-    Where the index answers panels of it, the whole page is these; else it is the page of the notebook, which takes
-    parameters of its own.
+    If the page has panels that use the index, the complete page consists of these; otherwise it is the page of the
+    notebook, which has parameters of its own.
     """
 
     def __init__(self, bench: Bench, title: str, panels: tuple[type[Panel], ...], asked: str) -> None:
@@ -72,7 +72,7 @@ class PageOf:
         return getattr(import_module(f"cdcwb.views.pages.{module}"), name) if name else None
 
     def __call__(self, **parameters: Any) -> View | Page:
-        """The whole page, below the bar of controls."""
+        """The complete page, below the control bar."""
         if self._panels:
             return View(self._bench, self._title, [panel() for panel in self._panels.values()])
         return self._page(**parameters)
@@ -86,7 +86,7 @@ class PageOf:
         raise AttributeError(f"this page has no panel {name!r}; there are: {', '.join(self.__dir__())}")
 
     def _page(self, **parameters: Any) -> Page:
-        """The page of the notebook, about what is selected now: kept for the next question."""
+        """The page of the notebook for the current selection, cached for the next call."""
         assert self._kind is not None
         asked = (parameters, self._bench.selection.values(), self._bench.edition)
         if self._made is None or self._made[0] != asked:
@@ -122,7 +122,8 @@ class Views:
         return self.bench.explore()
 
     def reconcile(self, other: Capture, **parameters: Any) -> Page:
-        """The page that compares the capture, which is the source, with another; ``rules`` says how."""
+        """The page that compares the capture, which is the source, with a target; ``rules`` configure the
+        comparison."""
         from cdcwb.views.pages.replay import Replay
 
         return Replay.of(self.bench.capture, other, **parameters)

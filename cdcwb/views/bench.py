@@ -1,4 +1,4 @@
-"""What the views of one capture share: its index, its selection, and who shows them."""
+"""The shared state of the views of one capture: its index, its selection, and the widgets."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ _NARROWING: Final = (*TIME, "transactions", "position_from", "position_to", "tex
 
 
 class Follower(Protocol):
-    """What shows a selection, and is told of every step."""
+    """A widget that shows a selection and is notified of every step."""
 
     def follow(self) -> None:
-        """The selection is another one."""
+        """Called after the selection changed."""
         ...
 
     def explorer(self, record: int) -> None:
-        """Show a record, where no explorer is open."""
+        """Called to show a record if no explorer is open."""
         ...
 
 
 class Bench:
-    """The index of a capture, the one selection, and the widgets that follow it.
+    """The index of a capture, its selection, and the widgets that follow it.
 
-    ``name`` is the capture's on a page of the browser; ``host`` is the widget that opens an explorer where none is.
-    ``edition`` rises when the capture is renewed (:meth:`renew`), ``keeps_up`` says whether its pages do that by
-    themselves, ``took_ms`` how long it took the last time.
+    ``name`` is the capture's name on a page of the browser; ``host`` is the widget that opens an explorer if there is
+    none. ``edition`` increases when the capture is renewed (:meth:`renew`), ``keeps_up`` states whether its pages renew
+    automatically, ``took_ms`` is the duration of the last renewal.
 
-    The index is made when it is first needed. Widgets are heard in threads of their own: ``lock`` is held for a step.
+    The index is built on first use. Widgets receive messages in several threads: ``lock`` is held during a step.
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -87,19 +87,19 @@ class Bench:
 
     @cached_property
     def everything(self) -> Selected:
-        """What the selection lets through of all changes, one by one: slow where they are very many."""
+        """The selected part of all changes, one by one: slow if they are very many."""
         return Selected(self.source.changes, self.selection)
 
     @cached_property
     def overview(self) -> Selected:
-        """What the selection lets through of all changes; in bins where they are very many."""
+        """The selected part of all changes; in bins if they are very many."""
         bins = self.everything.changes.bins
         return self.everything if bins is None else Selected(bins, self.selection)
 
     @property
     def selected(self) -> Selected:
-        """What the selection lets through, one by one: where changes are very many, of those in the times, positions
-        and transactions that are selected, or with the text. In bins where these are very many too."""
+        """The selected part, one by one: if changes are very many, only of those with the selected times, positions,
+        transactions or text. In bins if these are very many, too."""
         if self.overview is self.everything:
             return self.everything
         fields = {name: value for name, value in self.selection.chosen().items() if name in _NARROWING}
@@ -116,12 +116,12 @@ class Bench:
 
     @property
     def changes(self) -> Changes:
-        """The changes that are looked at: all of them, or those of :attr:`selected`."""
+        """The changes of the views: all of them, or those of :attr:`selected`."""
         return self.selected.changes
 
     @property
     def binned(self) -> str:
-        """That changes are counted in bins, in a sentence; empty where they are looked at one by one."""
+        """A sentence if changes are counted in bins; empty if they are counted one by one."""
         if not self.changes.width_us:
             return ""
         total = len(self.everything.changes)
@@ -132,7 +132,7 @@ class Bench:
         )
 
     def renew(self) -> None:
-        """Records were added at the end of the capture: everybody who shows it shows them too."""
+        """Records were added at the end of the capture: all its views show them."""
         began = monotonic()
         with self.lock:
             for name in ("source", "everything", "overview"):
@@ -146,7 +146,7 @@ class Bench:
         self.took_ms = (monotonic() - began) * 1000
 
     def prepare(self) -> None:
-        """Make the index in the cell that is run, where it is missing: with progress, and a button that cancels it."""
+        """Builds the index in the running cell if it is missing, with progress and a button that cancels it."""
         from cdcwb.views.bench import making
 
         with self.lock:
@@ -155,7 +155,7 @@ class Bench:
                     _ = self.everything
 
     def explore(self) -> ExplorerWidget:
-        """An explorer of the capture, which shows what is selected, and the record of the selection, from now on."""
+        """An explorer of the capture that follows the selection and its current record."""
         from cdcwb.explore.model import Explorer
         from cdcwb.explore.widget import ExplorerWidget
         from cdcwb.views.bench import making
@@ -170,7 +170,7 @@ class Bench:
         return widget
 
     def _records(self) -> npt.NDArray[np.bool_]:
-        """Which records are those of selected changes."""
+        """The mask of the records of selected changes."""
         with self.lock:
             found = np.zeros(self.source.index.records, np.bool_)
             changes = self.everything.changes
@@ -192,10 +192,10 @@ class Bench:
             self.host.explorer(record)
 
 
-# --- making -----------------------------------------------------------------------------------------------------------
+# --- progress ---------------------------------------------------------------------------------------------------------
 
 _QUIET: Final = 1.0
-"""Seconds that it may take before anything is shown."""
+"""Seconds before progress is shown."""
 
 _EMPTY: Final = {"text/plain": ""}
 _ABOUT: Final = {"cdcwb": show.NOTHING}
@@ -203,8 +203,9 @@ _ABOUT: Final = {"cdcwb": show.NOTHING}
 
 @contextmanager
 def making(what: str) -> Iterator[None]:
-    """Show in the cell how far ``what`` is, once it takes longer than a second. Its button, and an interrupted kernel,
-    end the work of Spark, all of it where the session began meanwhile; raises CaptureError after the button."""
+    """Shows the progress of ``what`` in the cell once it takes longer than a second. Its button, and an interrupted
+    kernel, cancel the jobs of Spark (all jobs if the session was created meanwhile). Raises CaptureError after the
+    button."""
     import ipywidgets
     from IPython.display import display
 
@@ -259,5 +260,5 @@ def making(what: str) -> Iterator[None]:
 
 
 def _session() -> SparkSession | None:
-    """The Spark session; None where there is none. Does not import Spark."""
+    """The Spark session; None without one. Does not import Spark."""
     return running_session() if "pyspark" in sys.modules else None

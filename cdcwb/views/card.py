@@ -1,4 +1,4 @@
-"""What a notebook shows of a capture itself: what it is, in figures, and what to look at next."""
+"""The display of a capture in a notebook: its key figures, and the views to open next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED: Final = 4
 
 
 def card(capture: Capture) -> str:
-    """Format, files, tables, changes, times, transactions, problems, and the views that have something to show."""
+    """Format, files, tables, changes, times, transactions, problems, and the views with content."""
     bench = capture.view.bench
     if is_live():
         bench.prepare()

@@ -1,4 +1,4 @@
-"""What was done when, to which tables: the panels that every page can begin with."""
+"""The panels of pages that use the index: changes over time, tables, problems, changed columns and transactions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class When(Panel):
-    """Changes by time and operation, whatever times are selected."""
+    """Changes by time and operation; the selection of times is ignored."""
 
     name = "when"
     title = "Changes over time"
@@ -72,7 +72,7 @@ class When(Panel):
 
 
 class Tables(Panel):
-    """The tables that changed."""
+    """The tables with changes."""
 
     name = "tables"
     title = "Tables"
@@ -100,7 +100,7 @@ class Tables(Panel):
 
 
 class Problems(Panel):
-    """What is wrong with the records and transactions that are selected."""
+    """The problems of the selected records and transactions."""
 
     name = "problems"
     title = "Problems"
@@ -127,25 +127,25 @@ _NONE = "No selected update is known to change a column."
 
 
 def _others(names: list[str]) -> list[str]:
-    """That other tables are there too."""
+    """A note that there are other tables."""
     if len(names) < 2:
         return []
     return [f"{names[0]} is drawn; choose another of {plural(len(names), 'table')} in the bar above."]
 
 
 def _tables(found: Changed, rows: list[dict[str, Any]]) -> list[str]:
-    """The tables that have rows, those with most updates first."""
+    """The tables with rows, most updates first."""
     there = {row["table"] for row in rows}
     return [name for name in found.tables if name in there]
 
 
 def _first_that_changed(bench: Bench, first: Mapping[int, int], names: set[str]) -> int | None:
-    """The first record of a table, of those by the code of their set, that changed all these columns."""
+    """The first record of a table that changed all these columns, from the first records by code of their set."""
     return min((record for code, record in first.items() if names <= set(bench.changes.sets[code])), default=None)
 
 
 class ChangedOverTime(Panel):
-    """Which column of a table was changed when."""
+    """When the columns of a table were changed."""
 
     name = "changed_over_time"
     title = "Which column changes when"
@@ -254,7 +254,7 @@ def _columns(bench: Bench) -> dict[str, str]:
 
 
 def overview(transactions: Transactions, numbers: Ints) -> dict[str, Any]:
-    """The facts of all of them, and ``longest_transactions``: id and duration of the longest, if any is known."""
+    """The facts of all transactions, and ``longest_transactions``: id and duration of the longest, if known."""
     facts = ask.overview_of(transactions, numbers)
     ranked = transactions.records(ask.longest(transactions, 1, numbers))
     known = [[row["transaction_id"], row["lasted_us"]] for row in ranked if row["lasted_us"] is not None]
@@ -275,12 +275,12 @@ def _bars(changes: Changes, numbers: Ints, live: bool) -> tuple[list[dict[str, A
 
 
 def _all_bars(overview: Selected) -> tuple[list[dict[str, Any]], go.Figure]:
-    """The same of all times, where somebody looks."""
+    """The longest transactions of all times, and a figure of them."""
     return _bars(overview.changes, overview.transactions(TIME), live=True)
 
 
 class Timeline(Panel):
-    """A bar for every transaction, of the longest ones; zooming in draws those of that time."""
+    """A bar for each of the longest transactions; zooming in draws those of the visible range."""
 
     name = "timeline"
     title = "Timeline"
@@ -328,7 +328,7 @@ class Timeline(Panel):
 
 
 class Concurrent(Panel):
-    """How many transactions are open at once."""
+    """The number of concurrent transactions."""
 
     name = "concurrency"
     title = "Concurrent transactions"
@@ -337,7 +337,7 @@ class Concurrent(Panel):
 
     def ask(self, bench: Bench, state: State) -> Answer:
         """See :class:`Panel`."""
-        pieces = min(DRAWN[state.live], concurrency.PIECES)  # of the axis; each has two points at most
+        pieces = min(DRAWN[state.live], concurrency.PIECES)  # of the axis, with at most two points each
         once = concurrency.of_some(bench.changes.transactions, _drawn(bench, state), pieces)
         facts = {"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average}
         answer = Answer(facts=facts, none="No selected transaction lasts from one time to another.")
@@ -350,7 +350,7 @@ class Concurrent(Panel):
 
 
 class TransactionTable(Panel):
-    """Transactions one by one, the longest first."""
+    """Transactions one by one, longest first."""
 
     name = "transactions"
     title = "Transactions"
@@ -370,7 +370,7 @@ class TransactionTable(Panel):
 
 
 class Unfinished(Panel):
-    """Transactions that did not commit, or of which the capture lacks something."""
+    """Transactions that did not commit or are incomplete."""
 
     name = "unfinished"
     title = "Not committed, or incomplete"

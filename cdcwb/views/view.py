@@ -1,7 +1,7 @@
-"""A view: one or more questions about what is selected, each with its answer as a figure, a table and a sentence.
+"""A view: one or more panels about the selection, each with a figure, a table and a sentence.
 
-In a live notebook a view is a widget that follows the selection and changes it; in a report, in papermill and in
-nbconvert it puts the same figures and tables on the page once. Which it is, is found out (:func:`is_live`).
+In a live notebook a view is a widget that follows and changes the selection. In a report, in papermill and in nbconvert
+it renders the same figures and tables once. :func:`is_live` detects which applies.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ __all__ = ["DRAWN", "ROWS", "Answer", "Panel", "Rows", "State", "View", "is_live
 
 
 ROWS: Final = 12
-"""Rows of a table that are shown first."""
+"""Number of rows of a table that are shown first."""
 
 _INSTEAD: Final = 40
 _SELECTED: Final = "selected"
 _ALIGNED: Final = {"l": 80, "r": 24}
-"""Margins in pixels that have room for the ticks of every chart of times."""
+"""Margins in pixels with room for the ticks of all charts over time."""
 
 DRAWN: Final = {True: 400, False: 5_000}
-"""How many transactions a live figure and one of a report show at most, each as a bar on one axis or two."""
+"""Maximum number of transactions in a live figure and in that of a report, each as a bar on one or two axes."""
 
 
 def is_live() -> bool:
-    """Is there somebody who can click? The environment variable ``CDCWB_VIEWS`` (live or static) decides, else whether
-    the cell is run by a page: pages name the cell, and what runs notebooks without one does not."""
+    """Whether a user can click. The environment variable ``CDCWB_VIEWS`` (live or static) decides, else whether a page
+    runs the cell: pages name the cell, programs that run notebooks do not."""
     given = os.environ.get("CDCWB_VIEWS")
     if given in ("live", "static"):
         return given == "live"
@@ -69,24 +69,25 @@ def is_live() -> bool:
 
 @dataclass(slots=True)
 class State:
-    """What somebody asked of one panel besides the selection: the times it shows, the order and number of its rows.
+    """The state of one panel besides the selection: the range of times, the order and number of its rows.
 
-    ``brushed``: times were selected in its own figure, which goes on showing all of them."""
+    ``brushed``: times were selected in its own figure, which still shows all times.
+    """
 
     live: bool = False
     brushed: bool = False
     window: tuple[datetime, datetime] | None = None
     order: tuple[str, bool] | None = None
-    """The column that rows are ordered by, and whether the largest are first."""
+    """The column that orders rows, and whether it is descending."""
     rows: int = ROWS
 
 
 @dataclass(slots=True)
 class Answer:
-    """What a panel shows.
+    """The content of a panel.
 
-    ``rows`` are those that are shown, in order, ``columns`` their headings, ``total`` how many there are; a row with a
-    ``record`` leads to it. ``facts`` are for whoever goes on with the answer. ``none`` is said where there is nothing.
+    ``rows`` are the rows that are shown, in order, ``columns`` their headings, ``total`` the number of all rows; a row
+    with a ``record`` leads to it. ``facts`` are for code that uses the answer. ``none`` is the text of an empty panel.
     """
 
     headline: str = ""
@@ -98,7 +99,7 @@ class Answer:
     facts: dict[str, Any] = field(default_factory=dict)
     none: str = ""
     numbers: tuple[Sequence[Mapping[str, Any]], Mapping[str, str]] | None = None
-    """Rows and headings that say the same as the figure, for pages on which no script runs."""
+    """Rows and headings with the numbers of the figure, for pages without scripts."""
 
     def table(self, capture: str = "") -> str:
         """The rows as HTML. ``capture``: its name on the page, where a click on a row shows its record."""
@@ -111,7 +112,7 @@ class Answer:
 
     @property
     def lines(self) -> list[str]:
-        """The notes, what is outside the axis, and how many rows there are."""
+        """The notes, the number of values outside the axis, and the number of rows."""
         outside = None if self.figure is None else (self.figure.layout.meta or {}).get("outside")
         lines = [*self.notes, *([outside] if outside else [])]
         if self.none and not self.rows and self.figure is None:
@@ -122,8 +123,7 @@ class Answer:
 
 
 class Panel(ABC):
-    """One question. ``brush``: dragging over its figure selects times. ``sorts``: columns that rows can be ordered
-    by."""
+    """One panel. ``brush``: dragging over its figure selects times. ``sorts``: columns that can order the rows."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -133,22 +133,22 @@ class Panel(ABC):
 
     @abstractmethod
     def ask(self, bench: Bench, state: State) -> Answer:
-        """The answer for what is selected."""
+        """The answer for the selection."""
 
     def record(self, bench: Bench, state: State, point: Mapping[str, Any]) -> int | None:
-        """The record behind a point of the figure: ``id``, ``x`` (text) and ``custom`` as the figure has them."""
+        """The record of a point of the figure: ``id``, ``x`` (text) and ``custom`` as in the figure."""
         return None
 
 
 def drawn(bench: Bench, state: State) -> tuple[Changes, Bools]:
-    """The changes that a figure shows: those that are selected; whatever times are, where they were selected in it."""
+    """The changes of a figure: the selected ones; times are ignored if they were selected in the figure itself."""
     shown = bench.overview if state.brushed else bench.selected
     return shown.changes, shown.mask(TIME if state.brushed else ())
 
 
 def show_times(figure: go.Figure, bench: Bench, state: State) -> None:
-    """Gives a figure the axis of time of all charts of its page, where it shows all times; the selected ones are a box
-    in it, in the place of that of an earlier step."""
+    """Sets the time axis of a figure to that of all charts of its page, if it shows all times; a box marks the selected
+    times and replaces an earlier box."""
     figure.update_layout(margin=_ALIGNED)
     is_narrowed = bench.selection.time_from is not None or bench.selection.time_to is not None
     if is_narrowed and not state.brushed:
@@ -166,7 +166,7 @@ def show_times(figure: go.Figure, bench: Bench, state: State) -> None:
 
 
 def ordered(rows: list[dict[str, Any]], state: State) -> list[dict[str, Any]]:
-    """All rows in the order that was asked for; those without a value last."""
+    """All rows in the requested order; those without a value last."""
     if state.order is None:
         return rows
     name, descending = state.order
@@ -176,15 +176,15 @@ def ordered(rows: list[dict[str, Any]], state: State) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """What a column of a frame can hold: pairs of a name and a number are text."""
+    """A value for a column of a frame: pairs of a name and a number become text."""
     return tally(value) if isinstance(value, list) and value and isinstance(value[0], tuple) else value
 
 
 class View:
-    """Panels of one capture under a title, shown by the last line of a cell; ``headings``: each below its own title.
+    """Panels of one capture under a title, for the last line of a cell; ``headings``: each panel has its own title.
 
-    ``figure`` (plotly), ``frame`` (pandas) and ``facts`` are what it shows now, to go on with; of a view of several
-    panels the first that has one, and the facts of all.
+    ``figure`` (plotly), ``frame`` (pandas) and ``facts`` are the current content; for a view of several panels the
+    first figure and frame, and the facts of all panels.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class View:
 
     @property
     def figure(self) -> go.Figure:
-        """The first figure. Raises OptionError where there is none."""
+        """The first figure. Raises OptionError without one."""
         for answer in self.answers().values():
             if answer.figure is not None:
                 return answer.figure
@@ -211,7 +211,7 @@ class View:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The rows of the first table, with Arrow types: all of them."""
+        """All rows of the first table, with Arrow types."""
         import pandas as pd
 
         for answer in self.answers(State(rows=1 << 40)).values():
@@ -228,7 +228,7 @@ class View:
 
     @property
     def headline(self) -> str:
-        """The answer in one sentence: that of the first panel that has one."""
+        """The answer in one sentence, of the first panel that has one."""
         return next((answer.headline for answer in self.answers().values() if answer.headline), "")
 
     def __repr__(self) -> str:
@@ -244,7 +244,7 @@ class View:
             self.put()
 
     def put(self) -> None:
-        """Put the figures and tables on the page as they are now."""
+        """Renders the current figures and tables."""
         show.style_once()
         limits = self.bench.selection.sentence()
         if limits:
@@ -265,7 +265,7 @@ class View:
                 show.note(line)
 
 
-# --- leads ------------------------------------------------------------------------------------------------------------
+# --- links to records -------------------------------------------------------------------------------------------------
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -274,10 +274,10 @@ _RECORD_IDS: Final = ("record_id", "first_record_id")
 
 
 def records_of(rows: Rows, changes: Changes) -> list[int | None]:
-    """The number of the record that each row leads to, None where it names none.
+    """The number of the record of each row, None without one.
 
-    What is looked at of a row, in this order: ``file`` and ``offset``; ``position`` or ``first_position``;
-    ``record_id`` or ``first_record_id``; ``transaction_id``.
+    Rows are matched by, in this order: ``file`` and ``offset``; ``position`` or ``first_position``; ``record_id`` or
+    ``first_record_id``; ``transaction_id``.
     """
     found: list[int | None] = [None] * len(rows)
     for find in (_by_place, _by_position, _by_record_id, _by_transaction):

@@ -1,4 +1,4 @@
-"""A view on a live page: an anywidget whose script draws and asks, while everything is decided here."""
+"""A view as an anywidget: the script draws and sends requests, all logic is in Python."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["PageWidget", "page"]
 _ASSETS: Final = resources.files("cdcwb.views")
 _VALUES: Final = 300  # of a field, in its menu
 _MORE: Final = 40
-_LOOKS_MS: Final = 2_000  # from one look at a followed topic to the next
-_SHARE: Final = 0.25  # of the time that new messages are worked into the page at most
+_LOOKS_MS: Final = 2_000  # interval between two looks at a followed topic
+_SHARE: Final = 0.25  # maximum share of the time that renewing the page may take
 _BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
 Message = dict[str, Any]
 
@@ -44,20 +44,20 @@ def _plotly() -> bytes:
 
 
 def page(view: View) -> ipywidgets.VBox:
-    """The widget of a view, with room below for an explorer."""
+    """The widget of a view, followed by room for an explorer."""
     box = ipywidgets.VBox()
     box.children = (PageWidget(view, box),)
     return box
 
 
 class PageWidget(anywidget.AnyWidget):
-    """The panels of a view and the bar of controls above them. Panels out of sight are drawn when they come into it."""
+    """The panels of a view below the control bar. Panels are drawn when they become visible."""
 
     _esm = _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
     _css = show.asset("show.css") + _ASSETS.joinpath("page.css").read_text(encoding="utf-8")
     about = traitlets.Dict().tag(sync=True)
     _last: ClassVar[tuple[Bench, ipywidgets.Widget] | None] = None
-    """The capture and the place of the explorer that was opened last in JupyterLab."""
+    """The capture and the slot of the explorer that was opened last in JupyterLab."""
 
     def __init__(self, view: View, box: ipywidgets.VBox) -> None:
         titles = [panel.title if view.headings else "" for panel in view.panels]
@@ -71,7 +71,7 @@ class PageWidget(anywidget.AnyWidget):
         self._panels: dict[str, Panel] = {panel.name: panel for panel in view.panels}
         self._states = {name: State(live=True) for name in self._panels}
         self._answers: dict[str, Answer] = {}
-        self._figures: dict[str, str] = {}  # as they were drawn, without their shapes
+        self._figures: dict[str, str] = {}  # as drawn, without shapes
         self._seen: set[str] = set()
         self._stale: set[str] = set(self._panels)
         self._drawn = 0
@@ -82,17 +82,17 @@ class PageWidget(anywidget.AnyWidget):
         self.bench.host = self
         self.on_msg(self._heard)
 
-    # --- following the selection --------------------------------------------------------------------------------------
+    # --- updates after selection --------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Draw what is in sight again, the bar first."""
+        """Redraws the visible panels, the bar first."""
         self._stale = set(self._panels)
         self.send({"stale": sorted(self._stale), "controls": self._controls(), "wrong": ""})
         self._draw_seen()
 
     def explorer(self, record: int) -> None:
-        """Show a record in an explorer: in the lower half of JupyterLab, at the right of one of another capture there;
-        else below."""
+        """Shows a record in an explorer: in the lower half of JupyterLab, to the right of the explorer of another
+        capture there; otherwise below the view."""
         widget = next(iter(self.bench.explorers), None) or self.bench.explore()
         if self._beside:
             from sidecar import Sidecar
@@ -144,8 +144,8 @@ class PageWidget(anywidget.AnyWidget):
             self.send(message | {"shapes": shapes})
 
     def _figure(self, answer: Answer, panel: Panel) -> tuple[str, list[Message]]:
-        """The figure as JSON, apart from its shapes, and these: most steps change nothing else. Empty if there is
-        none."""
+        """The figure as JSON without its shapes, and the shapes, because most steps change only these. Empty without a
+        figure."""
         figure = answer.figure
         if figure is None:
             return "", []
@@ -153,7 +153,7 @@ class PageWidget(anywidget.AnyWidget):
             figure.update_layout(dragmode="select", selectdirection="h")
         content = json.loads(figure.to_json())
         template = content["layout"]["template"]
-        template["layout"]["meta"] = "cdcwb-live"  # it is drawn here, and nowhere else again
+        template["layout"]["meta"] = "cdcwb-live"  # the script of this widget draws it, no other does
         template["data"] = {key: [{"unselected": {"marker": {"opacity": 1}}}] for key in ("bar", "scatter")}
         content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if panel.brush else _BUTTONS[1:]}
         content = darkened(content) if self._dark else content
@@ -188,8 +188,7 @@ class PageWidget(anywidget.AnyWidget):
         }
 
     def _following(self) -> Message | None:
-        """How far the topic is followed that is shown, and when the page is to ask for it again; None for other
-        captures."""
+        """The progress of the followed topic, and when the page asks again; None for other captures."""
         bench = self.bench
         status = bench.capture.following
         if status is None:
@@ -202,7 +201,7 @@ class PageWidget(anywidget.AnyWidget):
             "wait_ms": max(_LOOKS_MS, round(bench.took_ms / _SHARE)),
         }
 
-    # --- steps --------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
         message: Message = content if isinstance(content, dict) else {}
@@ -216,7 +215,7 @@ class PageWidget(anywidget.AnyWidget):
                 self.send({"wrong": wrong.sentence})
 
     def opened(self, message: Message) -> None:
-        """A page shows the widget, perhaps once more."""
+        """A page displays the widget, possibly again."""
         self._dark = bool(message.get("dark"))
         self._beside = bool(message.get("beside"))
         self._figures.clear()
@@ -225,13 +224,13 @@ class PageWidget(anywidget.AnyWidget):
         self._draw_seen()
 
     def theme(self, message: Message) -> None:
-        """The page is dark now, or light."""
+        """The page switches to dark or light."""
         self._dark = bool(message.get("dark"))
         self._stale = set(self._panels)
         self._draw_seen()
 
     def see(self, message: Message) -> None:
-        """A panel comes into sight, or leaves it."""
+        """A panel becomes visible or invisible."""
         name = str(message.get("panel"))
         if name in self._panels:
             (self._seen.add if message.get("on") else self._seen.discard)(name)
@@ -245,22 +244,22 @@ class PageWidget(anywidget.AnyWidget):
         self.bench.selection.update(time_from=times[0], time_to=times[1])
 
     def zoom(self, message: Message) -> None:
-        """A figure shows a part of its axis: it is drawn again with what is there."""
+        """A figure is zoomed: it is drawn again with the content of the range."""
         name = str(message["panel"])
         first, last = _times(message.get("x"))
         self._states[name].window = None if first is None or last is None else (first, last)
         self._draw(name)
 
     def point(self, message: Message) -> None:
-        """A point of a figure is clicked: its record is shown."""
+        """A point of a figure is clicked: shows its record."""
         name = str(message["panel"])
         found = self._panels[name].record(self.bench, self._states[name], message)
         if found is not None:
             self._show(found, message)
 
     def record(self, message: Message) -> None:
-        """A row of a table, or a point of a chart that a cell drew, is clicked: its record is shown. ``row``: with all
-        records of the row of the captured table."""
+        """A row of a table, or a point of a chart of a cell, is clicked: shows its record. ``row``: with all records of
+        the row of the captured table."""
         record = int(message["record"])
         if 0 <= record < self.bench.source.index.records:
             self._show(record, message)
@@ -269,11 +268,11 @@ class PageWidget(anywidget.AnyWidget):
                     explorer.show_row(record)
 
     def _show(self, record: int, message: Message) -> None:
-        """In the explorers that there are; ``seen``: one of them is in sight."""
+        """Shows a record in the open explorers; ``seen``: one of them is visible."""
         hidden = bool(self.bench.explorers) and not message.get("seen")
         self.bench.host = self
         if self.bench.selection.record == record:
-            self.bench.selection.record = None  # asked for again: it may have been left in the explorer
+            self.bench.selection.record = None  # the explorer may show another record meanwhile
         self.bench.selection.record = record
         if hidden:
             self.explorer(record)
@@ -288,7 +287,7 @@ class PageWidget(anywidget.AnyWidget):
             self._draw(name)
 
     def more(self, message: Message) -> None:
-        """More rows of a table."""
+        """Shows more rows of a table."""
         state = self._states[str(message["panel"])]
         state.rows += _MORE if state.rows > ROWS else _MORE - ROWS
         self._draw(str(message["panel"]))
@@ -310,20 +309,20 @@ class PageWidget(anywidget.AnyWidget):
             {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
 
     def look(self, message: Message) -> None:
-        """The page asks how far the followed topic is; ``new``: the new messages are to be shown, ``on``: from now on
-        all that come."""
+        """The page asks for the progress of the followed topic; ``new``: show the new messages, ``on``: show new
+        messages automatically from now on."""
         bench = self.bench
         bench.keeps_up = bool(message.get("on", bench.keeps_up))
         if not ((message.get("new") or bench.keeps_up) and bench.capture.refresh()):
             self.send({"following": self._following()})
 
     def plotly(self, _message: Message) -> None:
-        """The page needs plotly.js."""
+        """The page requests plotly.js."""
         self.send({"plotly": True}, [_plotly()])
 
 
 def _times(given: Any) -> tuple[datetime | None, datetime | None]:
-    """Two ends of an axis of time, the earlier first; the later is not included, and so comes after what it shows."""
+    """The ends of a range of times, the earlier first; the later is excluded."""
     if not given:
         return None, None
     first, last = sorted(time_on_axis(str(one)) for one in given[:2])

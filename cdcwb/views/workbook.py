@@ -1,4 +1,4 @@
-"""A folder of notebooks for one capture: copies, which can be run and changed without touching anything else."""
+"""A folder of notebooks for one capture: copies that can be run and changed independently."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _HELP: Final = (
 def make_workbook(
     path: str | os.PathLike[str], to: Path, format: str = "auto", options: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write notebooks for the capture at ``path`` (absolute, or a URL) into the folder ``to``; returns the one to
-    begin with.
+    """Writes notebooks for the capture at ``path`` (absolute, or a URL) to the folder ``to``; returns the one to begin
+    with.
 
-    A folder that was made for the same capture keeps its notebooks as they are; those that are missing are added.
-    Raises OptionError for a folder that holds something else.
+    A folder of the same capture keeps its notebooks unchanged; missing ones are added. Raises OptionError for a folder
+    with other content.
     """
     path = os.fspath(path)
     about = {"path": path, "format": format, "options": without_login(options or {})}
@@ -67,13 +67,13 @@ def make_workbook(
     given = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
     _write(to / WORKBENCH, _workbench(last_part(path).name), given)
     for source in notebooks().values():
-        if not source.stem.endswith("start_here"):  # it is about no capture
+        if not source.stem.endswith("start_here"):  # it has no capture
             _write(to / source.name, load_notebook_node(str(source)), given)
     return to / WORKBENCH
 
 
 def last_part(path: str) -> PurePath:
-    """What a path or a URL ends with, without the settings of the URL."""
+    """The last part of a path or a URL, without the query of the URL."""
     return PurePath(PurePath(path.partition("?")[0] if "://" in path else path).name)
 
 
