@@ -1,4 +1,4 @@
-/* The panes of the explorer. What they show comes from the kernel and is put on the page as text, never as markup. */
+/* The panes of the explorer. Their content comes from the kernel and is inserted as text, never as markup. */
 
 const ROW = 24;
 const DUMP = 20;
@@ -12,7 +12,7 @@ const KEYS = [
   ["1 – 4", "fields, values, mask, schema"], ["Enter", "into the fields: ↑ ↓ ← →"], ["Esc", "end the search, back to the records"], ["?", "this help"],
 ];
 const PICKS = ["table", "operation", "outcome", "problem"];
-/* The columns of the list: the width of each, what a cell shows, and the column of filters that it stands for. */
+/* The columns of the list: width, content of a cell, and the column in filters. */
 const LIST = [
   { name: "record", width: "minmax(58px, auto)", look: "number", text: (row) => counted(row.row + 1) },
   { name: "mark", head: "", width: "14px", text: (row) => (row.mark === null ? "" : "★"), title: (row) => row.mark || (row.mark === null ? "" : "bookmarked") },
@@ -43,7 +43,7 @@ function make(tag, about = {}, ...children) {
 const counted = (number) => Number(number).toLocaleString("en-GB");
 const plural = (number, word) => `${counted(number)} ${word}${Number(number) === 1 ? "" : "s"}`;
 
-/* One of eight colours for a text: neighbours in the list are told apart, equal ones found again. */
+/* One of eight colours for a text, always the same one for equal texts. */
 const coloured = (text) => [...text].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) >>> 0, 7) % 8;
 
 class Panes {
@@ -175,7 +175,7 @@ class Panes {
     clearTimeout(this.looking);
   }
 
-  /* --- asking and hearing --------------------------------------------------------------------------------------- */
+  /* --- messages ------------------------------------------------------------------------------------------------- */
 
   ask(step, about = {}) {
     this.asked += 1;
@@ -184,7 +184,7 @@ class Panes {
     this.model.send({ id: this.asked, do: step, first: this.first, count: this.count, ...about });
   }
 
-  /* A search goes on in the kernel: the page asks how far it is, and for what it found. */
+  /* While a search runs in the kernel, the page polls its progress and its matches. */
   drawSearch({ search }) {
     this.searching.hidden = !search;
     clearTimeout(this.looking);
@@ -195,7 +195,7 @@ class Panes {
     if (search.running) this.looking = setTimeout(() => { this.ask("page"); this.polled = this.asked; }, 250);
   }
 
-  /* What is selected in the views beside it. */
+  /* The selection of the capture's views. */
   drawSelection({ selection }) {
     this.selection.hidden = !selection;
     if (!selection) return;
@@ -367,7 +367,7 @@ class Panes {
     this.ask("only", { column: name, value });
   }
 
-  /* What a line of the list has, as buttons that narrow to it. */
+  /* The values in a row of the list, as buttons that filter by them. */
   narrowing(row, columns) {
     return columns.flatMap((column) => {
       const name = column.by ? column.by(row) : column.name;
@@ -401,7 +401,7 @@ class Panes {
     this.veil.querySelector("button").focus();
   }
 
-  /* A field of the record, or a cell of its values, as a clause of the filter. */
+  /* Filters for a field of the record, or for a cell of its values. */
   showTerms(terms) {
     const step = (clause) => { this.shut(); this.ask("add", { clause }); };
     this.box("Filter by this value",
@@ -602,7 +602,7 @@ class Panes {
     return line;
   }
 
-  /* A value that is too long for its line: all of it. */
+  /* Shows the complete value of a shortened field. */
   more(name, about) {
     const step = (event) => { event.stopPropagation(); this.ask("whole", { name, ...about }); };
     return make("button", { type: "button", class: "more", title: "the whole value", onclick: step }, "all");
@@ -757,7 +757,7 @@ class Panes {
     ];
   }
 
-  /* --- boxes ---------------------------------------------------------------------------------------------------- */
+  /* --- dialogs -------------------------------------------------------------------------------------------------- */
 
   box(title, ...children) {
     this.shut();

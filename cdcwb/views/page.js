@@ -1,10 +1,10 @@
-/* Panels that share a selection. What they show comes from the kernel: figures as JSON, tables as HTML in which everything
-   captured is escaped. Everything else is put on the page as text. */
+/* Panels that share a selection. Their content comes from the kernel: figures as JSON, tables as HTML with escaped captured
+   text. Everything else is inserted as text. */
 
 const LOADED = "__cdcwb_plotly";
 const SOON = 250;
 
-/* plotly.js comes from the kernel once for a page of the browser; nothing is fetched from elsewhere. */
+/* plotly.js comes from the kernel, once for each page of the browser; nothing is fetched from elsewhere. */
 function plotly(model) {
   return (globalThis[LOADED] ??= new Promise((done, fail) => {
     const listen = async (message, buffers) => {
@@ -26,7 +26,7 @@ function plotly(model) {
   }));
 }
 
-/* Whether JupyterLab can show the explorer below the notebook, beside it. */
+/* Whether JupyterLab can show the explorer in a pane below the notebook. */
 function canSplit() {
   const config = document.getElementById("jupyter-config-data");
   if (!config || !document.querySelector(".jp-LabShell")) return false;
@@ -50,8 +50,8 @@ const isDark = () => {
   return said === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : said === "false";
 };
 
-/* Rows, cells and points anywhere on the page of the browser lead to records: whichever widget of their capture is open takes them
-   to the kernel. What leads has the name of the capture, and the number of the record; a cell may lead to another one than its row. */
+/* Rows, cells and points anywhere on the page of the browser link to records: an open widget of their capture sends the click to
+   the kernel. A link has the name of the capture and the number of the record; a cell may have another record than its row. */
 const OPEN = (globalThis.__cdcwb_open ??= new Map());
 
 const explorers = (capture) => [...document.querySelectorAll(".cdcwb-explorer")].filter((node) => node.dataset.capture === capture && node.offsetParent !== null);
@@ -63,7 +63,7 @@ function lead(capture, record, row = false) {
 
 const captureOf = (row) => row.closest("[data-capture]")?.dataset.capture;
 
-/* The button that shows the history of the row that the pointer is on, or that has the focus: at its end, over the page. */
+/* The button for the history of the hovered or focused row, at the end of that row. */
 function offerHistory(rowOf, show) {
   let row = null;
   const button = make("button", { type: "button", tabindex: "-1", title: "List every record that changes this row of its table (r, or Shift and a click)" }, "Row history");
@@ -83,7 +83,7 @@ function offerHistory(rowOf, show) {
     box.style.top = `${line.top + Math.max(0, Math.min(line.height, 28) - height) / 2}px`;
   };
   document.body.append(box);
-  document.addEventListener("mousemove", follow); // a pointer that rests while the page scrolls enters nothing
+  document.addEventListener("mousemove", follow); // scrolling under a resting pointer fires no mouseenter
   document.addEventListener("focusin", follow);
   document.addEventListener("scroll", hide, { capture: true, passive: true });
 }
@@ -98,7 +98,7 @@ function listen() {
     const row = of(event.target);
     if (row && (event.shiftKey || !window.getSelection().toString())) show(row, event.shiftKey);
   });
-  document.addEventListener("mousedown", (event) => { if (event.shiftKey && of(event.target)) event.preventDefault(); }); // no text is selected
+  document.addEventListener("mousedown", (event) => { if (event.shiftKey && of(event.target)) event.preventDefault(); }); // prevents the selection of text
   document.addEventListener("keydown", (event) => {
     if (!event.target.matches?.("tr[data-record], td[data-record]") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key !== "Enter" && event.key !== "r") return;
@@ -106,14 +106,14 @@ function listen() {
     show(event.target, event.key === "r");
   }, true);
   const bound = new WeakSet();
-  document.addEventListener("mouseover", (event) => { // charts are drawn by others, and drawn again
+  document.addEventListener("mouseover", (event) => { // other code draws and redraws the charts
     const row = of(event.target);
     if (row && !row.title && OPEN.has(captureOf(row))) row.title = "Click: the record. Row history, r, or Shift and a click: every record that changes the same row.";
     const chart = event.target.closest?.(".js-plotly-plot");
     const capture = chart?.layout?.meta?.capture;
     if (!capture || !chart._ev || bound.has(chart._ev)) return;
     bound.add(chart._ev);
-    chart.on("plotly_click", (clicked) => lead(capture, String(clicked.points[0].id ?? "").split("~")[0])); // what follows makes ids unique
+    chart.on("plotly_click", (clicked) => lead(capture, String(clicked.points[0].id ?? "").split("~")[0])); // the part after ~ makes ids unique
   });
 }
 
@@ -156,7 +156,7 @@ class Controls {
 
   close() { document.removeEventListener("pointerdown", this.outside); clearTimeout(this.typing); clearTimeout(this.looking); }
 
-  /* How far a followed topic is: asked for again and again while the page is in sight. */
+  /* Polls the progress of a followed topic while the page is visible. */
   look(about = {}) {
     clearTimeout(this.looking);
     if (document.hidden) this.looking = setTimeout(() => this.look(), 1000);
@@ -252,7 +252,7 @@ class Panel {
     this.headline.textContent = told.headline;
     this.headline.hidden = !told.headline;
     this.notes.replaceChildren(...told.notes.map((text) => make("p", { class: "cdcwb-note" }, text)));
-    this.table.innerHTML = told.table; // made by the kernel, everything captured escaped
+    this.table.innerHTML = told.table; // from the kernel, captured text escaped
     this.more.hidden = !told.more;
     for (const [place, head] of [...this.table.querySelectorAll("th")].entries())
       if (told.sortable[place]) { head.tabIndex = 0; head.classList.add("sortable"); if (told.sorted[0] === place) head.setAttribute("aria-sort", told.sorted[1] ? "descending" : "ascending"); }
@@ -279,7 +279,7 @@ class Panel {
     const figure = buffer ? JSON.parse(new TextDecoder().decode(buffer)) : this.figure;
     this.figure = figure;
     const loaded = await plotly(this.page.model);
-    if (this.version !== told.version) return; // a later one is on its way
+    if (this.version !== told.version) return; // a later answer will follow
     const first = !this.Plotly, marks = { shapes: told.shapes, selections: [] };
     this.Plotly = loaded;
     this.quiet = true;
@@ -337,7 +337,7 @@ class Page {
 
   record(number, row) { this.ask("record", { record: number, row }); }
 
-  /* A step that shows a record: in the explorer that is in sight, else in one that comes into it. */
+  /* Sends a step that shows a record: in a visible explorer, else one becomes visible. */
   ask(step, about) {
     const seen = () => explorers(this.capture);
     this.send(step, { ...about, seen: seen().length > 0 });
