@@ -195,7 +195,7 @@ def _plainly(text: bytes) -> list[tuple[Printed, dict[str, str | None]]]:
 
 
 def difference(path: Path) -> str | None:
-    """What the two readers and awk say that is not the same; None where they agree."""
+    """What the two readers and awk say that is not the same; None if they agree."""
     text = np.fromfile(path, np.uint8)
     head = text[: boundary(text, 1_000_000)]
     plain, found = split_text(head.tobytes()), scan(head)

@@ -1,11 +1,11 @@
-"""cdcwb: a workbench for what a change-data-capture system really did.
+"""cdcwb: a workbench for captures of change-data-capture systems.
 
     import cdcwb
     capture = cdcwb.load("data/gbase8s")
     capture.transactions.show()
 
-Importing it starts nothing and loads no library: Spark starts with the first :func:`load`, and
-:mod:`cdcwb.spark.daemon`, which forks, must not have the threads that numpy and pyarrow start.
+Importing it starts nothing and loads no library. Spark starts with the first :func:`load`.
+:mod:`cdcwb.spark.daemon` forks, so it must not have the threads that numpy and pyarrow start.
 """
 
 from __future__ import annotations

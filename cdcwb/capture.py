@@ -1,4 +1,4 @@
-"""A capture as a set of Spark DataFrames, opened from files, a folder, or what :meth:`Capture.save` wrote."""
+"""A capture as Spark DataFrames, opened from files, live sources, a DataFrame, or a saved capture."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ __all__ = [
 ]
 
 _PARTIAL: Final = "only some of its rows or values were saved"
-_DECODED: Final = "decoded"  # all events, where only some rows or values of them are saved
-_LOOKED_AT: Final = 256  # messages of topics, to detect the format
+_DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
+_SAMPLE: Final = 256  # messages of topics, to detect the format
 _MOST_NAMED: Final = 1000  # transactions that a filter names one by one
 
 
@@ -106,8 +106,8 @@ def load(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are read: the format and what it found in them, and the options, also those that all formats share.
-    ``given``: the format as it was given, which may be auto."""
+    """How files are read: the format with its evidence, the options, and those that all formats share. ``given``: the
+    requested format, which may be auto."""
 
     files: list[str]
     stamps: Stamps
@@ -120,8 +120,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TopicReading:
-    """How topics are read: the offsets of each partition, the client's configuration, and format and options as they
-    were given."""
+    """How topics are read: the offsets of each partition, the client's configuration, and the requested format and
+    options."""
 
     topics: Topics
     ranges: list[Range]
@@ -133,8 +133,8 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseReading:
-    """How a table of a database is read: from and until which ids (None: all), the column of ids where it is given,
-    user and password, and format and options as they were given."""
+    """How a table of a database is read: the first id and the end of the range (None: no limit), the column of ids if
+    it is given, user and password, and the requested format and options."""
 
     address: Address
     table: TableName
@@ -147,8 +147,8 @@ class DatabaseReading:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Checked:
-    """A capture that can be opened: the files to read (None: none), and the saved capture that they are appended to
-    with its description (None: none); or topics; or a table of a database."""
+    """A checked capture: the files to read (or None), the saved capture to which they are appended (or None) with its
+    description; or topics; or a table of a database."""
 
     reading: Reading | None
     saved: Path | None = None
@@ -158,7 +158,7 @@ class Checked:
 
     @property
     def packages(self) -> list[str]:
-        """What a Spark session needs to read it, as Maven coordinates."""
+        """The packages that a Spark session needs to read it, as Maven coordinates."""
         from cdcwb.live.frames import connector
 
         if self.database is not None:
@@ -167,8 +167,8 @@ class Checked:
 
 
 def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Checked:
-    """Everything about a capture and its options that can be wrong before Spark is needed: whether the files are there,
-    whether a format recognises and reads them, and whether it takes these options. No JVM is started.
+    """Checks a capture and its options without Spark: whether the files exist, whether a format recognises and reads
+    them, and whether it has these options.
 
     Raises CaptureError as :func:`load` does.
     """
@@ -195,7 +195,7 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
 
 
 def open_checked(checked: Checked, spark: SparkSession) -> Capture:
-    """The capture that :func:`check_capture` looked at."""
+    """Opens the capture that :func:`check_capture` checked."""
     if checked.topics is not None:
         return _open_topics(checked.topics, spark)
     if checked.database is not None:
@@ -223,7 +223,7 @@ def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReadin
 
 
 def _open_topics(reading: TopicReading, session: SparkSession) -> Capture:
-    """The tables of a capture of topics. A format that is not given is detected from their first messages."""
+    """Opens a capture of topics. The format ``auto`` is detected from their first messages."""
     from cdcwb.live.frames import detected_offsets, messages
 
     frame = messages(session, reading.topics, reading.ranges, reading.settings)
@@ -259,7 +259,7 @@ def _check_database(url: str, format: str, options: dict[str, Any]) -> DatabaseR
 
 
 def _open_database(reading: DatabaseReading, session: SparkSession) -> Capture:
-    """The tables of a capture of a database's table, as far as its ids go now."""
+    """Opens a capture of a database table, up to its present last id."""
     from cdcwb.live.database import Table, told
 
     table = Table(session, reading.address, reading.table, reading.settings, reading.id_column)
@@ -270,10 +270,10 @@ def _open_database(reading: DatabaseReading, session: SparkSession) -> Capture:
 
 
 def _recognised(frame: DataFrame, reading: TopicReading) -> tuple[Format, Recognition]:
-    """What the first messages of topics are, told as if they were in a file."""
+    """The format of topics, detected from their first messages as those of a file."""
     import pyarrow.parquet as pq
 
-    some = frame.limit(_LOOKED_AT).toArrow()
+    some = frame.limit(_SAMPLE).toArrow()
     url = reading.topics.url
     if not some.num_rows:
         raise CaptureError("there is no message in this range, so the format cannot be detected: name it", path=url)
@@ -285,11 +285,11 @@ def _recognised(frame: DataFrame, reading: TopicReading) -> tuple[Format, Recogn
         except CaptureError as reason:
             reason.path = url if reason.path == path else reason.path
             raise
-        return fmt, replace(seen, evidence=[one.replace(path, url) for one in seen.evidence])
+        return fmt, replace(seen, evidence=[sentence.replace(path, url) for sentence in seen.evidence])
 
 
 def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Reading:
-    stamps = stamps_of(files)  # before they are read: of what changes meanwhile nothing is kept
+    stamps = stamps_of(files)  # before they are read, so that a file that changes meanwhile is decoded again
     fmt, recognition = choose(files, format, options)
     common = check_options(fmt, options)
     if recognition.refusal is not None:
@@ -298,9 +298,8 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
 
 
 def planner(format: str, options: Mapping[str, Any]) -> Callable[[Sequence[str], Run], Planned]:
-    """How the files of a capture that grows are read: their plan, made anew of all of them each time it is asked for.
-    The format is detected from those of the first time, and again when one of these is gone. Raises CaptureError then,
-    as :func:`load` does."""
+    """A function that plans the files of a growing capture, all of them in each call. The format is detected in the
+    first call, and again if one of the files of that call is missing. Raises CaptureError as :func:`load` does."""
     first: Reading | None = None
 
     def planned(files: Sequence[str], run: Run) -> Planned:
@@ -313,7 +312,7 @@ def planner(format: str, options: Mapping[str, Any]) -> Callable[[Sequence[str],
 
 
 def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
-    """What :class:`cdcwb.planned.Planned` is made of. ``run`` does the work over the bytes."""
+    """The arguments of :class:`cdcwb.planned.Planned`. ``run`` runs the first pass."""
     fmt, common = reading.format, reading.common
     plan = fmt.plan(reading.files, reading.options, run)
     _check_keys(fmt, plan, common.keys)
@@ -323,7 +322,7 @@ def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
 
 
 def _open_files(reading: Reading, session: SparkSession) -> Live:
-    """The tables of a capture of files."""
+    """Plans the files in Spark."""
     from cdcwb.spark.jobs import runner
 
     register(session)
@@ -331,21 +330,21 @@ def _open_files(reading: Reading, session: SparkSession) -> Live:
 
 
 def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Small | None:
-    """The tables of the capture that ``load(path, format, **options)`` opens, made in this process and without Spark.
-    None where that is not possible: it is not small, or is put together by Spark (:func:`cdcwb.small.tables_of`).
+    """The tables of the capture that ``load(path, format, **options)`` opens, computed in this process without Spark.
+    None if that is not possible: it is not small, or Spark has to assemble it (:func:`cdcwb.small.tables_of`).
     Raises CaptureError as ``load`` does."""
     return small_of(check_capture(path, format, options))
 
 
 def small_of(checked: Checked) -> Small | None:
-    """The same for a capture that was checked."""
+    """:func:`open_small` for a checked capture."""
     if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
         return None
     return tables_of(Planned(*_planned(checked.reading, lambda function, tasks: [function(task) for task in tasks])))
 
 
 def _check_continued(saved: Path, others: list[Any], format: str, options: dict[str, Any]) -> Checked:
-    """A saved capture that more files are appended to."""
+    """Checks a saved capture to which files are appended."""
     about = read_description(saved)
     given = about.get("continue") or {"not": "an earlier version saved it, without what appending needs"}
     if "not" in given:
@@ -371,7 +370,7 @@ def _check_continued(saved: Path, others: list[Any], format: str, options: dict[
 
 
 def _check_same(name: str, given: dict[str, Any], format: str, options: dict[str, Any]) -> None:
-    """Raises OptionError for a format or an option that is not what a capture was saved with."""
+    """Raises OptionError if the format or an option differs from those of the saved capture."""
     if format not in ("auto", name):
         raise OptionError(
             f"the capture was saved as {name}; files cannot be appended to it as {format}: load all files at once"
@@ -404,7 +403,7 @@ def _open_rows(
     seen: Recognition | None = None,
     more: Sequence[dict[str, Any]] = (),
 ) -> Capture:
-    """A capture from a Spark DataFrame. ``seen``: why it is of this format, if that was not given; ``more``: rows for
+    """Opens a capture of a Spark DataFrame. ``seen``: the evidence of a detected format; ``more``: further rows of
     ``detected``."""
     from cdcwb.spark.rows import RowsOf
 
@@ -420,12 +419,13 @@ def _open_rows(
 
 
 def _check_keys(fmt: Format, plan: Plan, keys: dict[str, list[str]]) -> None:
-    """Raises OptionError for a key column that no version of its table has; a table may well not be in a capture."""
+    """Raises OptionError for a key column that no version of its table has. Tables that are not in the capture are
+    ignored."""
     versions = fmt.table_versions(plan).to_pylist() if keys else []
     for table, columns in keys.items():
         names = ({row["table_name"], f"{row['schema_name']}.{row['table_name']}"} for row in versions)
-        mine = [row for row, named in zip(versions, names, strict=True) if table in named]
-        known = list(dict.fromkeys(column["name"] for row in mine for column in row["columns"]))
+        of_table = [row for row, labels in zip(versions, names, strict=True) if table in labels]
+        known = list(dict.fromkeys(column["name"] for row in of_table for column in row["columns"]))
         for column in columns if known else ():
             if column not in known:
                 raise OptionError(
@@ -441,7 +441,7 @@ def _session(packages: Sequence[str] = ()) -> SparkSession:
 
 
 class _Filters:
-    """Which tables, transactions and times of a capture are looked at."""
+    """The tables, transactions and times to which a capture is filtered."""
 
     def __init__(
         self,
@@ -460,20 +460,18 @@ class _Filters:
 
 class Capture:
     """A capture, opened by :func:`load`. Each table is a Spark DataFrame with exactly the columns of
-    :mod:`cdcwb.model`.
+    :mod:`cdcwb.model`: ``events``, ``changes``, ``transactions``, ``table_versions``, ``problems`` and ``detected``.
 
-    ``events`` has a row for each wire record, ``changes`` one for each logical change, ``transactions``,
-    ``table_versions`` and ``problems`` what their names say, ``detected`` what was inferred about the capture before
-    it was decoded. Nothing is cached: a DataFrame that is used twice is read twice.
+    Nothing is cached: a DataFrame that is used twice is read twice.
     """
 
     def __init__(self, tables: Live | Saved, filters: tuple[_Filters, ...] = ()) -> None:
         self._tables = tables
-        self._filters = filters  # one after the other
+        self._filters = filters  # applied in order
         self._named: dict[_Filters, frozenset[str] | None] = {}
-        self.topics: TopicReading | None = None  # how it is read, where it is of topics
+        self.topics: TopicReading | None = None  # None: not a capture of topics
 
-    # --- what it is ---------------------------------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------------------------------
 
     @property
     def spark(self) -> SparkSession:
@@ -482,27 +480,27 @@ class Capture:
 
     @property
     def has_images(self) -> bool:
-        """False where it was loaded with ``images=False``, so that its values were never looked at."""
+        """False if it was loaded with ``images=False``."""
         return getattr(self._tables, "with_images", True)
 
     @property
     def committed_only(self) -> bool:
-        """Does its format deliver committed changes only, so that no transaction is open?"""
+        """Whether its format delivers only committed changes, so that no transaction is open."""
         return not self._tables.format.commits
 
     @property
     def stored(self) -> bool:
-        """Is it read from the tables that :meth:`save` wrote, as they are?"""
+        """Whether it is an unfiltered saved capture."""
         return isinstance(self._tables, Saved) and not self._filters
 
     @property
     def saved_in(self) -> Path | None:
-        """The folder of a saved capture that is looked at as a whole; else None."""
+        """The folder of an unfiltered saved capture; else None."""
         return self._tables.folder if isinstance(self._tables, Saved) and not self._filters else None
 
     @property
     def origin(self) -> Origin | None:
-        """The files that it was opened from, where all that is in them is looked at; else None."""
+        """The files from which an unfiltered capture was opened; else None."""
         return self._tables.origin if type(self._tables) is Live and not self._filters else None
 
     @property
@@ -517,7 +515,7 @@ class Capture:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the first pass counted: bytes, records, open_transactions, highest_commit, restart_position …"""
+        """The counts of the first pass: bytes, records, open_transactions, highest_commit, restart_position …"""
         return self._tables.facts
 
     # --- tables -------------------------------------------------------------------------------------------------------
@@ -525,17 +523,17 @@ class Capture:
     @property
     def events(self) -> DataFrame:
         """One row per wire record; capture order is (file_index, offset)."""
-        return self._looked_at(self._tables.events(True))
+        return self._filtered(self._tables.events(True))
 
     @property
     def headers(self) -> DataFrame:
-        """``events`` without images and raw bytes: several times as fast, for questions that need no values. Problems
-        of values are not detected. The condition of a filter may name images, so with one they are included."""
-        return self._looked_at(self._tables.events(self._has_condition))
+        """``events`` without images and raw bytes, which is several times as fast. Problems of values are not detected.
+        If a filter has a condition, which may name images, they are included."""
+        return self._filtered(self._tables.events(self._has_condition))
 
     def select_events(self, *columns: str) -> DataFrame:
-        """Some columns of ``events``: what ``events.select(*columns)`` gives, without decoding the others. Spark
-        copies every column that is decoded, used or not, and images and bytes are most of them.
+        """Some columns of ``events``, as ``events.select(*columns)``, without decoding the others. Spark
+        copies every decoded column, used or not, and images and bytes are most of the data.
 
         Raises OptionError for a name that is not a column of ``events``.
         """
@@ -545,12 +543,12 @@ class Capture:
     @property
     def changes(self) -> DataFrame:
         """One row per logical change."""
-        return self._looked_at(self._tables.changes(True))
+        return self._filtered(self._tables.changes(True))
 
     @property
     def change_headers(self) -> DataFrame:
         """``changes`` as :attr:`headers` are ``events``: without images, and so without changed_columns."""
-        return self._looked_at(self._tables.changes(self._has_condition))
+        return self._filtered(self._tables.changes(self._has_condition))
 
     @property
     def _has_condition(self) -> bool:
@@ -559,17 +557,17 @@ class Capture:
     @property
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        return self._looked_at(self._tables.transactions())
+        return self._filtered(self._tables.transactions())
 
     @property
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
-        return self._looked_at(self._tables.table_versions())
+        return self._filtered(self._tables.table_versions())
 
     @property
     def problems(self) -> DataFrame:
         """One row per problem."""
-        return self._looked_at(self._tables.problems())
+        return self._filtered(self._tables.problems())
 
     @property
     def detected(self) -> DataFrame:
@@ -583,13 +581,13 @@ class Capture:
 
         ``name`` is ``schema.table``, or ``table``. The result has file_index, offset, kind, operation, position,
         transaction_id and table_version, and the structures ``before`` and ``after`` (``images``: both, before or
-        after; null where there is no such image) with a field for each of ``columns`` (None: all). Each row is decoded
+        after; null if there is no such image) with a field for each of ``columns`` (None: all). Each row is decoded
         with the version in force at its position; ``schema="latest"`` gives only the newest version's columns, with
         its types.
 
         Raises CaptureError for an unknown table or column, and names those that exist.
         """
-        return self._looked_at(
+        return self._filtered(
             self._tables.table(TableRequest(name, None if columns is None else tuple(columns), images, schema))
         )
 
@@ -604,16 +602,16 @@ class Capture:
 
     @property
     def selection(self) -> Selection:
-        """What its views look at; every one of them follows it (:class:`cdcwb.index.selection.Selection`)."""
+        """The selection that all its views follow (:class:`cdcwb.index.selection.Selection`)."""
         return self.view.bench.selection
 
-    # --- what is still being written ----------------------------------------------------------------------------------
+    # --- followed topics ----------------------------------------------------------------------------------------------
 
     def follow(self, to: str | os.PathLike[str], *, every: float = EVERY) -> Following:
-        """Follows the topics of this capture, from where it begins, into the folder ``to``: a process of its own
-        captures the messages that come, and adds them to a saved capture there, every so many seconds
-        (:mod:`cdcwb.live.follow`). ``cdcwb.load(to)`` opens it at any time, and :meth:`refresh` brings it up to date. A
-        folder that was begun before is continued.
+        """Follows the topics of this capture from its beginning into the folder ``to``: a separate process
+        captures new messages and adds them to a saved capture there, every ``every`` seconds
+        (:mod:`cdcwb.live.follow`). ``cdcwb.load(to)`` opens it at any time, and :meth:`refresh` brings it up to date.
+        An existing folder of the same topics is continued.
 
         Raises OptionError for a capture that is not one of topics, or that is filtered.
         """
@@ -630,13 +628,13 @@ class Capture:
 
     @property
     def following(self) -> Status | None:
-        """How far the topic is followed whose saved capture this is; None where it is not one of a topic."""
+        """The progress of following, if this is the saved capture of a followed topic; else None."""
         folder = self.saved_in and followed_by(self.saved_in)
         return status_of(folder) if folder else None
 
     def refresh(self) -> bool:
-        """Takes the messages in that were added to a followed topic since it was opened; were there any? Its tables
-        and its views have them, also those that are open; the selection stays as it is."""
+        """Adds the messages that were captured from a followed topic since the capture was opened; returns whether
+        there were any. Tables and open views show them; the selection does not change."""
         views = self.__dict__.get("view")
         with nullcontext() if views is None else views.bench.lock:
             newest = self._newest()
@@ -651,18 +649,18 @@ class Capture:
 
     @property
     def is_behind(self) -> bool:
-        """Were messages added to a followed topic since it was opened?"""
+        """Whether messages were captured from a followed topic since the capture was opened or refreshed."""
         return self._newest() is not None
 
     def _newest(self) -> Path | None:
-        """The tables of a followed topic, where they are newer than these."""
+        """The folder of the newest tables of a followed topic; None if these are the newest."""
         if not isinstance(self._tables, Saved):
             return None
         folder = followed_by(self._tables.folder)
         newest = None if folder is None else saved_at(folder)
         return None if newest == self._tables.folder else newest
 
-    # --- one row, one moment ------------------------------------------------------------------------------------------
+    # --- row history and replay ---------------------------------------------------------------------------------------
 
     def history(self, table: str, key: Mapping[str, str | None]) -> DataFrame:
         """Every change of one row in the order of the log: that of ``table`` (``schema.table``, or ``table``) whose
@@ -695,7 +693,7 @@ class Capture:
         if not self.has_images:
             raise OptionError(f"{what} needs images, and the capture was loaded with images=False")
 
-    # --- looking at a part --------------------------------------------------------------------------------------------
+    # --- filters ------------------------------------------------------------------------------------------------------
 
     def filter(
         self,
@@ -705,15 +703,15 @@ class Capture:
         time_to: str | dt.datetime | None = None,
         where: str | None = None,
     ) -> Capture:
-        """The same capture with only a part of its rows; of one that is filtered already, a part of that part.
+        """The capture with only a part of its rows. Filters of a filtered capture are combined.
 
         ``tables`` (``schema.table`` or ``table``) and ``transactions`` keep the rows of these. ``time_from`` (included)
         and ``time_to`` (excluded), ISO 8601 and UTC unless they say otherwise, keep what happened in that
         window: rows without a time of their own (gbase8s) have the time at which their transaction ends. ``where`` is a
-        Spark SQL condition; a table that has not all the columns it names keeps the rows of the transactions that have
+        Spark SQL condition; a table that lacks a column of it keeps the rows of the transactions that have
         an event for which it holds.
 
-        Raises OptionError for a time that is none, and for a condition with a value that a column cannot have.
+        Raises OptionError for an invalid time, and for a condition with a value that a column cannot have.
         """
         check_condition(where or "")
         filters = _Filters(
@@ -725,7 +723,7 @@ class Capture:
         )
         return Capture(self._tables, (*self._filters, filters))
 
-    def _looked_at(self, frame: DataFrame) -> DataFrame:
+    def _filtered(self, frame: DataFrame) -> DataFrame:
         for filters in self._filters:
             frame = self._narrowed(frame, filters)
         return frame
@@ -736,7 +734,7 @@ class Capture:
         windowed = filters.time_from is not None or filters.time_to is not None
         transactions = filters.transactions
         named = self._named_in_window(filters) if windowed and "ended_at" not in frame.columns else None
-        if named is not None:  # a filter, where a join would look for the transactions of the window in every query
+        if named is not None:  # a filter instead of a join in every query
             transactions = named if transactions is None else transactions & named
             windowed = False
         return select(
@@ -751,8 +749,8 @@ class Capture:
         )
 
     def _named_in_window(self, filters: _Filters) -> frozenset[str] | None:
-        """The transactions of a time window, where only these bear times and they are few enough to name in a
-        filter."""
+        """The transactions of a time window, if only transactions have times and they are few enough for a filter;
+        else None."""
         from cdcwb.spark.select import transactions_in_window
 
         if self._tables.format.row_times:
@@ -763,13 +761,13 @@ class Capture:
             self._named[filters] = frozenset(names) if len(names) <= _MOST_NAMED else None
         return self._named[filters]
 
-    # --- keeping ------------------------------------------------------------------------------------------------------
+    # --- saving -------------------------------------------------------------------------------------------------------
 
     def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes all tables as Parquet, with what ``load`` needs to open them, into a new folder; returns its path.
 
-        The folder is written atomically. Raises CaptureError if it already exists; with
-        ``overwrite`` a saved capture is replaced, also the one that is read, and only something else is an error."""
+        The folder is written atomically. Raises CaptureError if it already exists; with ``overwrite`` a saved capture
+        is replaced, also the one that is read."""
         with replacing(directory, overwrite) as beside:
             whole = type(self) is Capture and not self._filters
             small = self.small
@@ -778,14 +776,14 @@ class Capture:
                 if not all((beside / name / "_SUCCESS").exists() for name in model.TABLES):
                     advice = "name a folder that all machines share"
                     raise CaptureError(f"Spark's workers do not write to this machine; {advice}", path=str(directory))
-                goes_on = self._tables.continuation() if whole else {"not": _PARTIAL}
-                write_description(beside, self.format, self.files, self.facts, goes_on)
+                continuation = self._tables.continuation() if whole else {"not": _PARTIAL}
+                write_description(beside, self.format, self.files, self.facts, continuation)
             else:
                 small.write(beside)
         return Path(directory).expanduser().absolute()
 
     def _write_tables(self, beside: Path, whole: bool) -> None:
-        """Every table in a folder of its name. ``whole``: are they those of a capture of which nothing is left out?"""
+        """Writes every table into a folder of its name. ``whole``: the capture is not filtered or redacted."""
         decoded = self.decoded(beside / ("events" if whole else _DECODED))
         if whole and decoded is self:
             with_names(self._tables.numbered()).write.parquet(str(beside / "events"))
@@ -798,30 +796,31 @@ class Capture:
 
     @property
     def small(self) -> Small | None:
-        """The same tables, made in this process; None where Spark has to make them (:func:`cdcwb.small.tables_of`)."""
+        """The same tables, computed in this process; None if Spark has to compute them
+        (:func:`cdcwb.small.tables_of`)."""
         whole = type(self) is Capture and not self._filters and type(self._tables) is Live
         return tables_of(self._tables) if whole else None  # type: ignore[arg-type]
 
-    def decoded(self, place: str | os.PathLike[str]) -> Self:
-        """The same capture, with its events decoded into a Parquet table at ``place``, from which all its tables are
-        made from now on. ``place`` must stay for as long as the result is used.
+    def decoded(self, path: str | os.PathLike[str]) -> Self:
+        """The same capture with its events decoded into a Parquet table at ``path``, from which all its tables are
+        computed. ``path`` must exist as long as the result is used.
 
-        The capture itself, and nothing at ``place``, where that is so already (a saved one), and in the mode
-        DROPMALFORMED, which keeps problems of what it drops.
+        A capture that is already decoded (a saved one) is returned unchanged, without writing ``path``, as is one with
+        the mode DROPMALFORMED, whose problems include those of dropped events.
         """
         tables = self._tables
         if not isinstance(tables, Live) or isinstance(tables, Decoded) or tables.mode == "DROPMALFORMED":
             return self
-        where = Path(place).absolute()
-        with_names(tables.numbered()).write.parquet(str(where))
-        again = copy.copy(self)  # filters stay, and what a kind of capture of its own adds
-        vars(again).pop("view", None)
-        again._tables = Decoded(tables, where)
-        return again
+        folder = Path(path).absolute()
+        with_names(tables.numbered()).write.parquet(str(folder))
+        decoded = copy.copy(self)  # keeps filters and the attributes of subclasses
+        vars(decoded).pop("view", None)
+        decoded._tables = Decoded(tables, folder)
+        return decoded
 
     @cached_property
     def description(self) -> str:
-        """Format and files, or what its rows are called, in a few words."""
+        """A short description: format and number of files, or the name of its rows."""
         name = getattr(self._tables, "name", None)
         return f"{self.format} capture of {name or plural(len(self.files), 'file')}"
 
@@ -829,7 +828,7 @@ class Capture:
         return f"<{self.description}>"
 
     def _repr_html_(self) -> str:
-        """The card that a notebook shows; the first time, the index of the capture is made for it."""
+        """The card that a notebook shows; the first call builds the index of the capture."""
         from cdcwb.views.card import card
 
         return card(self)

@@ -1,4 +1,4 @@
-"""Is everything here that cdcwb needs, and how to get what is not. Looks only: starts no JVM, takes under a second."""
+"""Checks of the installation, for ``cdcwb doctor``. They start no JVM and take under a second."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LEAST_DISK = 2 << 30  # bytes where Spark spills
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: whether it will do, what is there, what is needed, and how to get it.
+    """One check: whether it passed, what was found, what is needed, and how to install it.
 
-    ``hint`` is empty where all is well. Without an ``optional`` thing captures are read and reports written as well.
+    ``hint`` is empty if the check passed. ``optional``: captures are read and reports written without it too.
     """
 
     name: str
@@ -58,7 +58,7 @@ def _check(name: str, ok: bool, found: str, needed: str, hint: str, *, optional:
 
 
 def _packages() -> Iterator[Check]:
-    """Python and the packages cdcwb needs, against the ranges it was installed with."""
+    """Checks Python and the required packages against the version ranges in cdcwb's metadata."""
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
@@ -84,33 +84,33 @@ def _packages() -> Iterator[Check]:
 
 
 def _worker_python() -> Check:
-    """Spark's workers must run the Python version of the driver; get_spark sets PYSPARK_PYTHON where it is not set."""
+    """Checks that Spark's workers run the Python version of the driver; get_spark sets PYSPARK_PYTHON if unset."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    given = os.environ.get("PYSPARK_PYTHON")
-    if given is None:
+    python = os.environ.get("PYSPARK_PYTHON")
+    if python is None:
         return Check("PYSPARK_PYTHON", True, f"not set: workers run {sys.executable}", f"unset, or Python {own}")
-    program = machine.find_program(given)
+    program = machine.find_program(python)
     same = program is not None and f"{program.version}.".startswith(f"{own}.")
-    found = f"{given} ({'not found' if program is None else program.version})"
+    found = f"{python} ({'not found' if program is None else program.version})"
     return _check("PYSPARK_PYTHON", same, found, f"unset, or Python {own}", "unset PYSPARK_PYTHON")
 
 
 def _java() -> Check:
-    java, seen = machine.find_java()
+    java, runtimes = machine.find_java()
     needed = " or ".join(map(str, machine.JAVA_VERSIONS))
     if java is not None:
         return Check("Java", True, f"{java.version} in {java.home} (by {java.found_by})", needed)
-    found = ", ".join(f"{other.version} in {other.home}" for other in seen) or "none"
+    found = ", ".join(f"{other.version} in {other.home}" for other in runtimes) or "none"
     return Check("Java", False, found, needed, machine.JAVA_HINT)
 
 
 def _spark_home() -> Check:
-    """A SPARK_HOME of some other installation replaces the Spark that came with PySpark, of whatever version."""
-    given = os.environ.get("SPARK_HOME")
+    """Checks that SPARK_HOME does not replace PySpark's own Spark by that of another installation."""
+    home = os.environ.get("SPARK_HOME")
     spec = find_spec("pyspark")
     own = Path(spec.origin).parent if spec is not None and spec.origin else None
-    same = given is None or (own is not None and Path(given).resolve() == own.resolve())
-    found = given or "not set: the Spark of the package pyspark"
+    same = home is None or (own is not None and Path(home).resolve() == own.resolve())
+    found = home or "not set: the Spark of the package pyspark"
     return _check("SPARK_HOME", same, found, "unset", "unset SPARK_HOME, unless it is a Spark of PySpark's own version")
 
 

@@ -8,8 +8,8 @@
     ├── SourceDownError             a live source does not answer; the next run may succeed
     └── MissingDependencyError      something is missing (Java, Chromium, a client); says what to install
 
-All of them pickle, so they survive the way from a worker process. Where a place is known it is carried as attributes:
-``path`` (file), ``offset`` (bytes into the decompressed file), ``needed`` and ``available`` (bytes).
+All of them pickle, so they can be sent from a worker process. A known location is in the attributes ``path`` (file),
+``offset`` (bytes into the decompressed file), ``needed`` and ``available`` (bytes).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 class CaptureError(Exception):
     """A capture, an option or an argument cannot be used; the message is one sentence for the user.
 
-    ``path``, ``offset`` (bytes), ``needed`` and ``available`` (bytes) are None where they do not apply. ``advice`` are
+    ``path``, ``offset`` (bytes), ``needed`` and ``available`` (bytes) are None if they do not apply. ``advice`` has
     lines for the user to copy.
     """
 
@@ -52,13 +52,13 @@ class CaptureError(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message with its place, without the advice."""
-        place = ""
+        """The message with its location, without the advice."""
+        location = ""
         if self.path is not None:
-            place = self.path if self.offset is None else f"{self.path} at offset {self.offset}"
+            location = self.path if self.offset is None else f"{self.path} at offset {self.offset}"
         elif self.offset is not None:
-            place = f"offset {self.offset}"
-        text = f"{place}: {self.message}" if place else self.message
+            location = f"offset {self.offset}"
+        text = f"{location}: {self.message}" if location else self.message
         if self.needed is not None and self.available is not None:
             text += f" (needed {self.needed} bytes, {self.available} are there)"
         return text
@@ -67,7 +67,7 @@ class CaptureError(Exception):
         return "\n".join((self.sentence, *self.advice))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in the place of a stack trace: the sentence, and the advice."""
+        """The lines that IPython shows instead of a stack trace: the sentence and the advice."""
         return [_printable(line) for line in (f"{type(self).__name__}: {self.sentence}", *self.advice)]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -75,8 +75,8 @@ class CaptureError(Exception):
 
 
 def _printable(text: str) -> str:
-    """Text without characters that a terminal would obey; captured text may be in it."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """Escapes the control characters of a message, which may contain captured text."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _rebuild(
@@ -108,7 +108,7 @@ class TruncatedRecordError(MalformedRecordError, EOFError):
 
 
 class SourceDownError(CaptureError):
-    """A live source does not answer; nothing is wrong with what was asked for."""
+    """A live source does not answer; the request itself is valid."""
 
 
 class MissingDependencyError(CaptureError):

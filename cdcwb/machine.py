@@ -1,4 +1,4 @@
-"""What the machine offers: memory, cores, Java, a browser. Looks only; starts no JVM and imports no Spark."""
+"""Detection of memory, cores, Java and a browser of this machine; starts no JVM and imports no Spark."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: its home folder, its full version (``17.0.19``) and what led to it (``JAVA_HOME``, ``PATH``)."""
+    """A Java runtime: home folder, full version (``17.0.19``), and how it was found (``JAVA_HOME``, ``PATH``)."""
 
     home: Path
     version: str
@@ -56,7 +56,7 @@ class Java:
 
     @property
     def major(self) -> int:
-        """The number people call it by: 17 of ``17.0.19``, 8 of ``1.8.0_392``."""
+        """The major version: 17 of ``17.0.19``, 8 of ``1.8.0_392``."""
         numbers = [int(number) for number in re.findall(r"\d+", self.version)]
         return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
@@ -68,7 +68,7 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program on PATH and the version it prints (``unknown`` where it prints none)."""
+    """A program on PATH and the version it prints (``unknown`` if it prints none)."""
 
     path: Path
     version: str
@@ -80,9 +80,9 @@ class Program:
 
 
 def java_at(home: Path, found_by: str) -> Java | None:
-    """The Java runtime whose home folder is ``home``; None where there is none.
+    """The Java runtime whose home folder is ``home``; None if there is none.
 
-    The version is read from the file ``release`` that a JDK carries; only without one is ``java -version`` run.
+    The version is read from the JDK's file ``release``; ``java -version`` is run only without one.
     """
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
@@ -91,27 +91,27 @@ def java_at(home: Path, found_by: str) -> Java | None:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         release = ""
-    found = re.search(r'^JAVA_VERSION="(\d[^"]*)"', release, re.MULTILINE)
-    if found is None:
-        found = re.search(r'version "(\d[^"]*)"', _output([str(program), "-version"]))
-    return Java(home, found[1], found_by) if found else None
+    version = re.search(r'^JAVA_VERSION="(\d[^"]*)"', release, re.MULTILINE)
+    if version is None:
+        version = re.search(r'version "(\d[^"]*)"', _output([str(program), "-version"]))
+    return Java(home, version[1], found_by) if version else None
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> tuple[Java | None, list[Java]]:
-    """The Java that Spark will run on (None: none is usable), and every one seen on the way, for a message.
+    """The Java that Spark will run on (None: none is usable), and all runtimes that were examined, for a message.
 
-    Looked at in this order: ``JAVA_HOME``, the Python environment itself (conda puts one there), ``java`` on PATH, the
-    usual folders. The first usable one wins, so a ``JAVA_HOME`` that names an unsupported version does no harm.
+    The order is: ``JAVA_HOME``, the Python environment (conda installs Java there), ``java`` on PATH, the standard
+    folders. The first usable runtime is taken, so a ``JAVA_HOME`` of an unsupported version does no harm.
     """
-    seen: list[Java] = []
+    runtimes: list[Java] = []
     for home, found_by in _java_homes(environ):
         java = java_at(home, found_by)
-        if java is None or any(java.home.samefile(other.home) for other in seen):
+        if java is None or any(java.home.samefile(other.home) for other in runtimes):
             continue
-        seen.append(java)
+        runtimes.append(java)
         if java.usable:
-            return java, seen
-    return None, seen
+            return java, runtimes
+    return None, runtimes
 
 
 def _java_homes(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
@@ -127,22 +127,22 @@ def _java_homes(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 
 
 def find_browser() -> tuple[Program | None, Program | None]:
-    """Chromium (or Chrome) and chromedriver, which the browser tests drive; None for what is not on PATH."""
+    """Chromium (or Chrome) and chromedriver, for the browser tests; None for a program that is not on PATH."""
     browsers = (find_program(name) for name in _BROWSERS)
     return next((browser for browser in browsers if browser), None), find_program("chromedriver")
 
 
 def find_program(name: str) -> Program | None:
-    """The program ``name`` (or a path to one) with the version it prints; None where there is none to run."""
+    """The program ``name`` (or a path to one) with the version it prints; None if it cannot be found."""
     path = shutil.which(name)
     if path is None:
         return None
-    found = re.search(r"\d+(\.\d+)+", _output([path, "--version"]))
-    return Program(Path(path), found[0] if found else "unknown")
+    version = re.search(r"\d+(\.\d+)+", _output([path, "--version"]))
+    return Program(Path(path), version[0] if version else "unknown")
 
 
 def _output(command: list[str]) -> str:
-    """What a command prints, on either stream; empty where it cannot be run or says nothing for a minute."""
+    """Standard output and error of a command; empty if it cannot be run or takes more than a minute."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
@@ -153,24 +153,24 @@ def _output(command: list[str]) -> str:
 
 
 def cores() -> int:
-    """Processor cores this process may use."""
+    """The number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_bytes() -> int:
-    """Bytes of memory this process may use: the machine's, or less where a control group (a container) sets a limit."""
+    """Bytes of memory that this process may use: the machine's, or the limit of a control group (a container)."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = memory_limit()
     return total if limit is None else min(total, limit)
 
 
 def memory_limit(groups: Path = Path("/proc/self/cgroup"), mounts: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """The lowest memory limit, in bytes, of the control groups this process is in; None where none is set.
+    """The lowest memory limit, in bytes, of the control groups of this process; None if none is set.
 
-    ``groups`` lists the process's groups and ``mounts`` is where they are mounted, in version 1 or 2. A group is bound
-    by its parents' limits too, and in a container its path may not be there at all, only the root.
+    ``groups`` lists the process's groups and ``mounts`` is where they are mounted, in version 1 or 2. The limits of
+    parent groups apply too. In a container the group's path may be missing, and only the root exists.
     """
     try:
         lines = groups.read_text(encoding="utf-8").splitlines()
@@ -189,13 +189,13 @@ def memory_limit(groups: Path = Path("/proc/self/cgroup"), mounts: Path = Path("
         for folder in (group, *group.parents):
             if folder.is_relative_to(root) and (folder / name).is_file():
                 text = (folder / name).read_text(encoding="utf-8").strip()
-                if text.isdecimal():  # "max" where there is no limit; version 1 writes a number near 2**63
+                if text.isdecimal():  # "max": no limit; version 1 writes a number near 2**63
                     limits.append(int(text))
     return min(limits, default=None)
 
 
-def java_missing(seen: list[Java]) -> str:
-    """One line that says that no usable Java is there, which ones were ``seen``, and how to get one."""
+def java_missing(runtimes: list[Java]) -> str:
+    """The message that no usable Java is installed, with the ``runtimes`` that are, and how to install one."""
     supported = " or ".join(map(str, JAVA_VERSIONS))
-    found = ", ".join(f"Java {java.version} in {java.home}" for java in seen) or "none"
-    return f"Spark needs Java {supported} and there is {found}: {JAVA_HINT}"
+    installed = ", ".join(f"Java {java.version} in {java.home}" for java in runtimes) or "none"
+    return f"Spark needs Java {supported} and there is {installed}: {JAVA_HINT}"

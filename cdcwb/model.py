@@ -1,7 +1,7 @@
-"""The tables of cdcwb as Arrow schemas, each field documented once, and the enumerations of their text columns.
+"""The tables of cdcwb as Arrow schemas with the meaning of each column, and the enumerations of their text columns.
 
 Times are ``timestamp[us, tz=UTC]``. A null image map means that there is no such image; a key that is missing in a map
-was not captured; a null value is SQL NULL. Everything here is plain Arrow: no Spark, no parsing.
+was not captured; a null value is SQL NULL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What a wire record is, in the words that all formats share (``events.kind``)."""
+    """The kind of a record, common to all formats (``events.kind``)."""
 
     CHANGE = "change"  # a complete change in one record
     BEFORE = "before"  # the before half of an update
@@ -44,13 +44,13 @@ class Kind(StrEnum):
     BEGIN = "begin"
     COMMIT = "commit"
     ROLLBACK = "rollback"
-    UNDO = "undo"  # takes back earlier changes of the same transaction (rollback to a savepoint)
+    UNDO = "undo"  # reverses earlier changes of the same transaction (rollback to a savepoint)
     SCHEMA = "schema"
     HEARTBEAT = "heartbeat"
     CONTROL = "control"  # file header, restart, control table, record of an unknown type
     TOMBSTONE = "tombstone"
     ERROR = "error"
-    FRAGMENT = "fragment"  # the rest of a record that began in the file before
+    FRAGMENT = "fragment"  # the rest of a record that began in the previous file
     FILLER = "filler"  # bytes that are known to carry nothing (stale buffer tails, notes)
     MALFORMED = "malformed"
 
@@ -75,17 +75,17 @@ class OffsetUnit(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a change or a transaction."""
+    """The outcome of a change or a transaction."""
 
     COMMITTED = "committed"
     ROLLED_BACK = "rolled_back"
-    UNDONE = "undone"  # changes only: taken back by a rollback to a savepoint
-    UNDO = "undo"  # changes only: is itself the taking back of another
+    UNDONE = "undone"  # changes only: reversed by a rollback to a savepoint
+    UNDO = "undo"  # changes only: the reversal of another change
     OPEN = "open"
 
 
 class Completeness(StrEnum):
-    """How much of a transaction the capture holds."""
+    """Whether the capture has all events of a transaction."""
 
     COMPLETE = "complete"
     NO_BEGIN = "no_begin"
@@ -95,7 +95,7 @@ class Completeness(StrEnum):
 
 
 WHOLE: Final = "whole"
-"""What captures that were saved in version 2 or before call a complete transaction."""
+"""The name of COMPLETE in captures that were saved in version 2 or earlier."""
 
 
 class ChangeSource(StrEnum):
@@ -108,8 +108,8 @@ class ChangeSource(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a problem matters: ``error`` means that bytes could not be read, ``warning`` that something is missing
-    or contradictory, ``info`` that it is good to know."""
+    """The severity of a problem: ``error``: bytes could not be read; ``warning``: something is missing or
+    contradictory; ``info``: for information."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -122,7 +122,7 @@ class _ProblemFacts(NamedTuple):
 
 
 class Problem(StrEnum):
-    """The codes of ``problems``; ``.severity`` and ``.heading`` say what each means."""
+    """The codes of ``problems``, each with a severity and a heading."""
 
     MALFORMED = "malformed"
     TRUNCATED = "truncated"
@@ -168,7 +168,7 @@ class Problem(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """How much this problem matters."""
+        """The severity of this problem."""
         return _FACTS[self].severity
 
     @property
@@ -240,11 +240,11 @@ COLUMN: Final = pa.struct(
         ("length", pa.int32()),  # bytes
         ("precision", pa.int32()),
         ("scale", pa.int32()),  # null for a floating decimal
-        ("key_position", pa.int32()),  # from 1; null: not in the key, or the source does not say
-        ("nullable", pa.bool_()),  # null: the source does not say
+        ("key_position", pa.int32()),  # from 1; null: not in the key, or not given by the source
+        ("nullable", pa.bool_()),  # null: not given by the source
     ]
 )
-"""One column of a table version; what the source does not say is null."""
+"""One column of a table version; null: not given by the source."""
 
 
 def _field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
@@ -297,7 +297,7 @@ CHANGES: Final = pa.schema(
         _field("change_source", pa.string(), "where changed_columns comes from: a value of ChangeSource"),
     ]
 )
-"""One row per logical change; place and position are those of the after record."""
+"""One row per logical change; location and position are those of the after record."""
 
 TRANSACTIONS: Final = pa.schema(
     [
@@ -355,7 +355,7 @@ DETECTED: Final = pa.schema(
         _field("overridden", pa.bool_(), "true: an option gave the value, nothing was detected"),
     ]
 )
-"""What was detected, once, before anything was decoded."""
+"""One row per setting that was detected before decoding."""
 
 TABLES: Final[dict[str, pa.Schema]] = {
     "events": EVENTS,
@@ -368,13 +368,13 @@ TABLES: Final[dict[str, pa.Schema]] = {
 """Every table of a capture by the name of its property."""
 
 SEVERAL: Final = "several"
-"""The format of captures of several formats that are looked at as one."""
+"""The format of several captures that are opened as one."""
 
 
 def describe(table: str) -> str:
     """The columns of a table as text: a line each with name, type and meaning.
 
-    Raises KeyError for a name that :data:`TABLES` does not hold.
+    Raises KeyError for a name that is not in :data:`TABLES`.
     """
     rows = [(f.name, str(f.type), (f.metadata or {}).get(b"comment", b"").decode()) for f in TABLES[table]]
     width = max(len(name) for name, _, _ in rows)

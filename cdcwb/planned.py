@@ -1,4 +1,4 @@
-"""A capture of files for which a plan was made: how it is read, and what a saved copy needs to go on."""
+"""A capture of files with its plan: how it is read, and what appending files to a saved copy needs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cdcwb.standard_input import is_spool
 __all__ = ["SPLIT", "Origin", "Planned", "plain"]
 
 SPLIT: Final = "_split"
-"""The column that says which split of its plan an event is from, null for rows of a table."""
+"""The column with the number of the split that an event is from; null for rows of a DataFrame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a capture was opened from: its files, and the format (or ``auto``) and options that were given, as JSON
-    holds them."""
+    """What a capture was opened from: its files, and the requested format (or ``auto``) and options, as JSON
+    values."""
 
     files: list[str]
     format: str
@@ -28,17 +28,17 @@ class Origin:
 
 
 def plain(value: Any) -> Any:
-    """The value of an option as JSON holds it; every spelling of a number or a truth value is the same text."""
+    """The value of an option as a JSON value; every spelling of a number or a boolean becomes the same text."""
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Planned:
-    """How a capture is read. ``detected_rows``: what was concluded before anything was decoded; ``with_images``,
-    ``mode`` and ``keys`` are the options that all formats share; ``origin``: None where it is a table of rows."""
+    """How a capture is read. ``detected_rows`` are the rows of the table ``detected``; ``with_images``, ``mode`` and
+    ``keys`` are the options that all formats share; ``origin`` is None for a DataFrame."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Planned:
 
     @cached_property
     def marks(self) -> list[list[str]]:
-        """What tells whether the events of each split still hold when the capture goes on."""
+        """The fingerprints of each split; its saved events are reused if they are equal when files are appended."""
         return marks_of(self.format, self.plan, self.stamps)
 
     def continuation(self) -> dict[str, Any]:
-        """What a saved capture needs to go on, or why it cannot."""
+        """What appending files to the saved capture needs, or (``not``) why they cannot be appended."""
         if self.mode == "DROPMALFORMED":
             return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
         if self.origin is None:

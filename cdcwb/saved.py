@@ -1,4 +1,4 @@
-"""Which folder holds a saved capture, and what its description says."""
+"""The folder of a saved capture and its description, ``cdcwb.json``."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ __all__ = [
 ]
 
 SAVED: Final = "cdcwb.json"
-"""The file that tells a saved capture from a folder of raw files."""
+"""The file by which a saved capture is recognised."""
 
 VERSION: Final = 3
-"""What is written into it."""
+"""The version that is written into it."""
 
 FOLLOWED: Final = "follow.json"
-"""The file that tells a folder into which a topic is followed; the newest of its saved captures is opened."""
+"""The file by which the folder of a followed topic is recognised; the newest of its saved captures is opened."""
 
 STATUS: Final = "status.json"
-"""The file beside it that says how far behind it is."""
+"""The file in the same folder that has the progress of following."""
 
 GENERATIONS: Final = "generations"
 
-_READ: Final = (1, 2, 3)  # versions that are opened; the first does not say what is needed to go on
+_READ: Final = (1, 2, 3)  # versions that can be opened; the first lacks what appending files needs
 
 
 def saved_at(path: Paths) -> Path | None:
-    """The folder of a saved capture; None where ``path`` is none. Of a remote one it is a temporary copy; of a topic
-    that is followed it is what was saved last. Raises CaptureError where nothing was yet."""
+    """The folder of a saved capture; None if ``path`` is not one. For a remote capture this is a temporary copy; for
+    the folder of a followed topic, its newest capture. Raises CaptureError if that has none yet."""
     if not isinstance(path, (str, os.PathLike)):
         return None
     if is_remote(path):
@@ -71,14 +71,14 @@ def saved_at(path: Paths) -> Path | None:
 
 
 def followed_by(folder: Path) -> Path | None:
-    """The folder into which the topic is followed that a saved capture is of; None where it is of none."""
+    """The folder of the followed topic to which a saved capture belongs; None if it belongs to none."""
     above = folder.parent.parent
     return above if folder.parent.name == GENERATIONS and (above / FOLLOWED).is_file() else None
 
 
 def hold(folder: Path, reader: object) -> None:
-    """Keeps a saved capture of a topic that is followed from being removed, as long as its reader is there. Nothing
-    is done for other ones, and where the file system has no locks."""
+    """Locks a saved capture of a followed topic, so that it is not removed while ``reader`` exists. Does nothing for
+    other captures, and on file systems without locks."""
     if followed_by(folder) is None:
         return
     file = (folder / SAVED).open("rb")
@@ -88,7 +88,7 @@ def hold(folder: Path, reader: object) -> None:
 
 
 def is_free(folder: Path) -> bool:
-    """Does nobody :func:`hold` it?"""
+    """Whether no process holds the capture (:func:`hold`)."""
     try:
         with (folder / SAVED).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,25 +100,26 @@ def is_free(folder: Path) -> bool:
 
 
 def saved_among(path: Paths) -> tuple[Path | None, list[Any]]:
-    """The saved capture among some paths, None where there is none, and the other paths. Raises CaptureError for a
+    """The saved capture among some paths (None if there is none), and the other paths. Raises CaptureError for a
     second one."""
     paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found = [folder for one in paths if (folder := saved_at(one)) is not None]
-    if len(found) > 1:
+    folders = [folder for item in paths if (folder := saved_at(item)) is not None]
+    if len(folders) > 1:
         raise CaptureError(
-            f"{found[0]} is a saved capture too; files can be appended to one saved capture only", path=str(found[1])
+            f"{folders[0]} is a saved capture too; files can be appended to one saved capture only",
+            path=str(folders[1]),
         )
-    return found[0] if found else None, [one for one in paths if saved_at(one) is None]
+    return folders[0] if folders else None, [item for item in paths if saved_at(item) is None]
 
 
 def saved_format(path: Paths) -> str | None:
-    """The format of a saved capture; None where ``path`` is none. Raises CaptureError where it cannot be opened."""
+    """The format of a saved capture; None if ``path`` is not one. Raises CaptureError if it cannot be opened."""
     folder = saved_at(path)
     return None if folder is None else str(read_description(folder)["format"])
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What :data:`SAVED` says. Raises CaptureError where that is no description, or of a version that is not read."""
+    """The content of :data:`SAVED`. Raises CaptureError if it is not a description, or of an unsupported version."""
     try:
         facts: dict[str, Any] = json.loads((folder / SAVED).read_text(encoding="utf-8"))
         version = facts["version"]
@@ -130,18 +131,19 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def write_description(
-    folder: Path, format: str, files: list[dict[str, Any]], facts: dict[str, Any], goes_on: dict[str, Any]
+    folder: Path, format: str, files: list[dict[str, Any]], facts: dict[str, Any], continuation: dict[str, Any]
 ) -> None:
-    """Writes :data:`SAVED` into a folder of tables. ``goes_on``: what it needs to be continued."""
-    about = {"version": VERSION, "format": format, "files": files, "facts": facts, "continue": goes_on}
+    """Writes :data:`SAVED` into a folder of tables. ``continuation``: what appending files needs
+    (:meth:`cdcwb.planned.Planned.continuation`)."""
+    about = {"version": VERSION, "format": format, "files": files, "facts": facts, "continue": continuation}
     (folder / SAVED).write_text(named(json.dumps(about, indent=1)), encoding="utf-8")
 
 
 @contextmanager
 def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
-    """An empty folder, which becomes ``directory`` when the block ends well, and is removed otherwise.
+    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails.
 
-    Raises CaptureError if there is something at ``directory``; with ``overwrite`` a saved capture there is replaced.
+    Raises CaptureError if ``directory`` exists and is not empty; with ``overwrite`` a saved capture is replaced.
     """
     if is_remote(directory):
         sentence = "captures are saved to local folders; save to one and copy it there"
@@ -151,19 +153,19 @@ def replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Pa
     if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
         raise CaptureError("already exists; not overwritten. overwrite=True replaces a saved capture", path=str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside, old = (Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)) for _ in range(2))
+    new, old = (Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent)) for _ in range(2))
     try:
-        yield beside
-        beside.chmod(0o755)
+        yield new
+        new.chmod(0o755)
         if target.exists():
             target.rename(old)
         try:
-            beside.rename(target)
+            new.rename(target)
         except OSError:
             old.rename(target)
             raise
         shutil.rmtree(old, ignore_errors=True)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
-        with suppress(OSError):  # it holds something only where it could not be put back
+        shutil.rmtree(new, ignore_errors=True)
+        with suppress(OSError):  # not empty only if the old capture could not be restored
             old.rmdir()

@@ -1,4 +1,4 @@
-"""The tables of a small capture, made by the readers in this process: no session of Spark is started for them."""
+"""The tables of a small capture, computed by the readers in this process, without a Spark session."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ Row = dict[str, Any]
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
-    """Are these files, and those of these folders, together no larger than :data:`AT_MOST`, and none of them packed?
-    What cannot be listed is small: whoever opens it says why."""
+    """Whether these files and folders together have at most :data:`AT_MOST` bytes and no compressed file. A path that
+    cannot be listed counts as small: opening it raises the error."""
     left = AT_MOST
     with suppress(CaptureError):
-        for place in paths:
-            for file in [str(place)] if is_file(str(place)) else list_files(place):
+        for path in paths:
+            for file in [str(path)] if is_file(str(path)) else list_files(path):
                 left -= info_of(file).size
                 if left < 0 or file.endswith(_PACKED):
                     return False
@@ -56,9 +56,9 @@ def is_small(paths: Sequence[str | Path]) -> bool:
 
 
 def tables_of(planned: Planned) -> Small | None:
-    """The tables of a capture; None where Spark has to make them: it is not small, it is read with one of the options
-    ``images`` and ``mode`` or from standard input, halves of its updates are in files that overlap (change tables), or
-    its record ids fall far (event logs)."""
+    """The tables of a capture; None if Spark has to compute them: the capture is not small, it is read with the option
+    ``images`` or ``mode`` or from standard input, halves of updates are in files that overlap (change tables), or
+    record ids fall by more than the reader looks back (event logs)."""
     form, plan = planned.format, planned.plan
     files = [entry["file"] for entry in planned.files]
     plain = planned.mode == "PERMISSIVE" and planned.with_images and not any(map(is_spool, files))
@@ -73,8 +73,8 @@ def tables_of(planned: Planned) -> Small | None:
 
 
 class Small:
-    """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` have
-    the number of their split besides."""
+    """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` also
+    have the number of their split (:data:`cdcwb.planned.SPLIT`)."""
 
     def __init__(self, planned: Planned) -> None:
         self._planned = planned
@@ -108,29 +108,29 @@ class Small:
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """As :meth:`cdcwb.Capture.save`."""
-        with replacing(directory, overwrite) as beside:
-            self.write(beside)
+        with replacing(directory, overwrite) as folder:
+            self.write(folder)
         return Path(directory).expanduser().absolute()
 
     def write(self, folder: Path) -> None:
-        """Writes all that a saved capture has into a folder."""
+        """Writes the tables and the description of a saved capture into a folder."""
         for name in model.TABLES:
             self.write_table(name, folder)
         planned = self._planned
         write_description(folder, self.format, self.files, planned.facts, planned.continuation())
 
     def write_table(self, name: str, folder: Path, images: bool = True) -> Path:
-        """Writes a table, of events and changes perhaps without images, into a folder of its name; returns the file."""
+        """Writes a table (events and changes also without images) into a folder of its name; returns the file."""
         schema = model.TABLES[name] if name != "events" else model.EVENTS.append(pa.field(SPLIT, pa.int32()))
-        place = folder / name / "part-0.parquet"
-        place.parent.mkdir()
+        path = folder / name / "part-0.parquet"
+        path.parent.mkdir()
         rows = getattr(self, name)(*([images] if name in ("events", "changes") else []))
-        with pq.ParquetWriter(place, schema) as writer:
+        with pq.ParquetWriter(path, schema) as writer:
             for batch in rows:
                 writer.write_batch(batch)
-        return place
+        return path
 
-    # --- what readers give ----------------------------------------------------------------------------------------
+    # --- readers --------------------------------------------------------------------------------------------------
 
     def _read(self, wanted: Wanted) -> Batches:
         """The events of all splits."""
@@ -138,7 +138,7 @@ class Small:
             yield from self._format.read(self._plan, split, wanted)
 
     def _of_splits(self, read: Callable[..., Batches], wanted: Wanted) -> Batches:
-        """What a reader of committed work gives of each split."""
+        """The batches that a reader of committed changes returns for each split."""
         form = self._format
         for split in self._splits:
             if isinstance(form, Halving):
@@ -193,7 +193,7 @@ class Small:
 
     @cached_property
     def _summaries(self) -> pa.RecordBatch:
-        """The transactions of a stream of committed work, and what tells what is missing in them."""
+        """The transactions of a source of committed changes, with what shows whether they are complete."""
         return summarised(self.parts())
 
     def table_versions(self) -> Batches:
@@ -221,7 +221,7 @@ class Small:
         return [row for batch in self._with_problems() for row in problem_rows(batch)]
 
     def _with_problems(self) -> Batches:
-        """The events that have problems, those that only a look at other records finds among them."""
+        """The events that have problems, including problems that are found by comparison with other records."""
         form = self._format
         if isinstance(form, Joining):
             for split in self._splits:
@@ -232,7 +232,7 @@ class Small:
             yield from map(with_problems, self._read(Wanted()))
 
     def _of_assembly(self) -> list[Row]:
-        """The problems of the capture as a whole: of what its records are put together to."""
+        """The problems of assembled changes and transactions."""
         form, headers = self._format, Wanted(images=False)
         if isinstance(form, Joining):
             rows = [spelt(rows) for one in self._splits for rows in form.read_spellings(self._plan, one, Wanted())]
@@ -252,7 +252,7 @@ class Small:
         return of_sequences(self._read(Wanted(images=False, columns=columns)))
 
     def detected(self) -> Batches:
-        """What was concluded before anything was decoded."""
+        """One row per detected setting."""
         yield pa.RecordBatch.from_pylist(self._planned.detected_rows, model.DETECTED)
 
 
@@ -261,7 +261,7 @@ def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
 
 
 def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
-    """Versions of tables with the positions of their first changes (columns table_version and position, each version
+    """``table_versions`` with first_position from ``firsts`` (columns table_version and position, each version
     once)."""
     known, position = (firsts[name].combine_chunks().cast(pa.string()) for name in ("table_version", "position"))
     found = position.take(pc.index_in(versions["table_version"].combine_chunks(), known, skip_nulls=True))
@@ -272,17 +272,18 @@ def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:
 
 
 def problem_rows(rows: pa.RecordBatch, only: Sequence[str] = ()) -> list[Row]:
-    """The problems of events or changes, as rows of :data:`cdcwb.model.PROBLEMS`. ``only``: those with these codes."""
+    """The problems of events or changes, as rows of :data:`cdcwb.model.PROBLEMS`. ``only``: with these codes."""
     some = with_problems(rows)
     names = ["problems", "file", "offset", "length", "transaction_id"]
     table = labels(some["schema_name"], some["table_name"]).to_pylist()
     raw = some["raw"].to_pylist() if "raw" in some.schema.names else [None] * some.num_rows
-    found = []
+    problems = []
     for row, label, record in zip(some.select(names).to_pylist(), table, raw, strict=True):
-        place: Mapping[str, Any] = {name: row[name] for name in names[1:]}
+        location: Mapping[str, Any] = {name: row[name] for name in names[1:]}
         first = None if record is None else record[:32].hex()
-        for one in row["problems"]:
-            if not only or one["code"] in only:
-                said = {"code": one["code"], "sentence": one["detail"], "first_bytes": first, "table": label}
-                found.append({**place, **said, "severity": str(Problem(one["code"]).severity)})
-    return found
+        for problem in row["problems"]:
+            code = problem["code"]
+            if not only or code in only:
+                about = {"code": code, "sentence": problem["detail"], "first_bytes": first, "table": label}
+                problems.append({**location, **about, "severity": str(Problem(code).severity)})
+    return problems

@@ -1,5 +1,5 @@
-"""Standard input as a capture: spooled to a temporary file that is gone with the process, and named in what people
-read."""
+"""Standard input as a capture: copied to a temporary file, which is removed at the end of the process and whose path
+is replaced in all output."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _spool: list[str] = []
 
 
 def spool() -> str:
-    """Write all of standard input to a temporary file that only this user can read, and return its path; :func:`remove`
-    ends it.
+    """Copies standard input to a temporary file that only this user can read, and returns its path; :func:`remove`
+    deletes it.
 
-    Raises CaptureError for a terminal, which would be waited for for ever, and where nothing comes or fits.
+    Raises CaptureError if standard input is closed, a terminal or empty, or if it cannot be copied.
     """
     source = None if sys.stdin is None else sys.stdin.buffer
     if source is None:
@@ -56,12 +56,12 @@ def spool() -> str:
 
 
 def spool_path() -> str | None:
-    """The path of the file that holds standard input; None where it was not asked for."""
+    """The path of the file that holds standard input; None if it was not read."""
     return _spool[0] if _spool else None
 
 
 def is_spool(path: str | os.PathLike[str]) -> bool:
-    """Is this the file that holds standard input?"""
+    """Whether this is the file that holds standard input."""
     return _spool == [os.fspath(path)]
 
 
@@ -74,7 +74,7 @@ def named(text: str) -> str:
 
 
 def remove() -> None:
-    """Remove the file, where there is one."""
+    """Removes the file, if there is one."""
     for path in _spool:
         shutil.rmtree(Path(path).parent, ignore_errors=True)
     _spool.clear()
@@ -84,7 +84,7 @@ def remove() -> None:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """A signal that asks this process to end ends it like a command that fails, with its files removed."""
+    """Handles a signal by ending the process with an exit code, so that its files are removed."""
     sys.exit(128 + number)
 
 

@@ -1,5 +1,5 @@
-"""Where the tables of a capture come from: its files, rows of a DataFrame, events that are decoded already, a saved
-capture, or a saved capture and the files that came since."""
+"""The tables of a capture by source: files, a DataFrame, decoded events, a saved capture, or a saved capture with new
+files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["Continued", "Decoded", "Live", "LiveRows", "Saved"]
 _OF_TIMES: Final = ("position", "transaction_id", "changed_at")
 
 BROADCAST_AT_MOST: Final = 1_000_000
-"""Of captures with so many records at most, every task has the ends of all transactions."""
+"""Records up to which every task gets the ends of all transactions."""
 
 _OF_PROBLEMS: Final = (
     *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
@@ -66,8 +66,8 @@ class Live(Planned):
         return self.spark.read.format(source_name(self.format.name)).options(**given).load()
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
-        """One row per wire record; without ``images`` these and raw are null. ``mode``: as if it had been given.
-        ``columns``: only these; the others do not come to Spark, and are not decoded where that saves work."""
+        """One row per wire record; without ``images`` these and raw are null. ``mode`` overrides the capture's.
+        ``columns``: only these; the others are not passed to Spark, and not decoded if that saves work."""
         from cdcwb.spark.packing import unpack
 
         decoded = images and self.with_images
@@ -77,7 +77,7 @@ class Live(Planned):
         return unpack(self._read(packed="true", **options), columns=columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of the split that each is from, which saved ones have besides."""
+        """The events with the number of their split (:data:`cdcwb.planned.SPLIT`), as they are saved."""
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
@@ -88,11 +88,11 @@ class Live(Planned):
         from cdcwb.spark.assemble import assemble_changes
 
         if self.assembles_in_splits:
-            return self._put_together("changes", images)
+            return self._assembled("changes", images)
         if self.joins_rows:
-            return self._put_together("joined", images)
+            return self._assembled("joined", images)
         if self.delivers_changes and isinstance(self.format, Halving):
-            return self._put_together("delivered", images)  # change tables do not say where a transaction ends
+            return self._assembled("delivered", images)  # change tables do not mark the end of a transaction
         if self.delivers_changes:
             return self._with_ends("delivered", "ends", images)
         if self.reads_trail:
@@ -102,23 +102,23 @@ class Live(Planned):
             from cdcwb.spark.objects import join_statements
 
             return join_statements(self.events(images), self.events(False), self.keys, self.plan.facts)
-        # rows are compared with those they undo by their images
+        # rows are matched with those they undo by their images
         images = images or bool(self.plan.facts.get("undo_records"))
         return assemble_changes(self.events(images, columns=OF_CHANGES), self.keys, self.format, self.plan.facts)
 
     @property
     def in_splits(self) -> bool:
-        """Are changes put together in the splits, so that it costs more to do so from events that are decoded?"""
+        """Whether changes are assembled in the splits, which is cheaper than from decoded events."""
         return self.assembles_in_splits or self.delivers_changes or self.joins_rows
 
     @property
     def assembles_in_splits(self) -> bool:
-        """Are changes and transactions put together in the splits (:mod:`cdcwb.formats.assembly`)?"""
+        """Whether changes and transactions are assembled in the splits (:mod:`cdcwb.formats.assembly`)."""
         return type(self) is Live and isinstance(self.format, Assembling)
 
     @property
     def delivers_changes(self) -> bool:
-        """Are changes, and parts of transactions, put together in the splits (:mod:`cdcwb.formats.delivered`)?"""
+        """Whether changes and parts of transactions are assembled in the splits (:mod:`cdcwb.formats.delivered`)."""
         if self.format.commits:
             return False
         if self.format.pairing is Pairing.NONE:
@@ -127,45 +127,45 @@ class Live(Planned):
 
     @property
     def joins_rows(self) -> bool:
-        """Are rows that follow each other joined in the splits?"""
+        """Whether consecutive rows are joined in the splits."""
         return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
 
     @property
     def reads_trail(self) -> bool:
-        """Are halves of updates in a trail joined in the splits?"""
+        """Whether halves of updates of a trail are joined in the splits."""
         return type(self) is Live and isinstance(self.format, Trailing) and self.format.in_splits(self.plan)
 
     def _of_trail(self, images: bool) -> DataFrame:
-        """The changes of a trail: those of transactions that lie in one split, and those of the others."""
+        """The changes of a trail: of transactions within one split, and of those that cross splits."""
         whole = self._with_ends("trail", "trail_ends", images)
         if not any(cast(Trailing, self.format).shared(self.plan)):
             return whole
         return whole.unionByName(self._changes_of_crossing(images))
 
-    def _made(self, part: str, images: bool) -> DataFrame:
-        """The changes that splits give whole."""
+    def _changes_of_splits(self, part: str, images: bool) -> DataFrame:
+        """The changes that are assembled within splits."""
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
         return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
 
-    def _put_together(self, part: str, images: bool) -> DataFrame:
-        """The changes that splits give whole, and those of what crosses their borders."""
-        whole = self._made(part, images)
+    def _assembled(self, part: str, images: bool) -> DataFrame:
+        """The changes that are assembled within splits, and those that cross splits."""
+        whole = self._changes_of_splits(part, images)
         return whole.unionByName(self._changes_of_crossing(images)) if self._something_crosses else whole
 
     def _with_ends(self, part: str, ends: str, images: bool) -> DataFrame:
-        """The changes that splits give, with what the ends of their transactions tell."""
+        """The changes of splits, with the columns that come from the ends of their transactions."""
         from cdcwb.spark.assemble import conform
         from cdcwb.spark.committed import add_ends
 
-        told = self._read(part=ends, images="false", mode=self.mode)
+        of_splits = self._read(part=ends, images="false", mode=self.mode)
         few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
-        return conform(add_ends(self._made(part, images), told, few), "changes")
+        return conform(add_ends(self._changes_of_splits(part, images), of_splits, few), "changes")
 
     def _summaries(self, counts: bool) -> DataFrame:
-        """The transactions of a stream of committed work, and what is missing in them; with ``counts``, what they
-        changed."""
+        """The transactions of a source of committed changes, with missing events; with ``counts``, also the numbers of
+        changes."""
         from cdcwb.spark import committed
         from cdcwb.spark.assemble import summaries_of
 
@@ -186,7 +186,7 @@ class Live(Planned):
         return not isinstance(form, Assembling) or any(form.crossing(self.plan, split) for split in splits)
 
     def _crossing(self, images: bool) -> DataFrame:
-        """The events of what crosses borders of splits: halves of updates, or transactions."""
+        """The events of halves of updates, or of transactions, that cross splits."""
         from cdcwb.spark.packing import unpack
 
         part = "elsewhere" if isinstance(self.format, Halving) else "crossing"
@@ -241,19 +241,19 @@ class Live(Planned):
             return assemble_problems(events, None, self._part("spellings", _SPELT), None, beside, self.format)
         # halves that are joined by position are compared with their masks
         by_position = self.format.pairing is Pairing.POSITION
-        if by_position and self.delivers_changes:  # readers tell what is wrong with those that lie in one split
+        if by_position and self.delivers_changes:  # readers report the problems of those within one split
             changes = self._changes_of_crossing(True) if self._something_crosses else None
         else:
             changes = self.changes(by_position)
         ends = None
-        if not isinstance(self.format, Halving):  # change tables do not say where a transaction ends
+        if not isinstance(self.format, Halving):  # change tables do not mark the end of a transaction
             ends = self.transactions() if self.format.commits else self._summaries(counts=False)
         headers = self.events(False, columns=_OF_TIMES if self.delivers_changes else None)
         return assemble_problems(events, changes, headers, ends, beside, self.format)
 
     def _events_with_problems(self) -> DataFrame:
-        """The events that have problems, with what of them is told; those of an event log in no order are all looked at
-        again. What DROPMALFORMED drops leaves its problems."""
+        """The events that have problems, with the columns of ``problems``; all events of an unordered event log.
+        Events that DROPMALFORMED drops are among them."""
         in_parts = type(self) is Live or (type(self) is LiveRows and self.format.pairing is not Pairing.OBJECT)
         if not in_parts or (self.format.pairing is Pairing.OBJECT and not self.joins_rows):
             return self.events(True, mode="PERMISSIVE")
@@ -261,14 +261,14 @@ class Live(Planned):
         return self._part("checked" if is_checked else "problems", _OF_PROBLEMS)
 
     def _part(self, part: str, columns: Sequence[str]) -> DataFrame:
-        """Some of the events of splits, as problems have them."""
+        """The events of one part of the reader, with some columns."""
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(self.with_images).lower(), "columns": ",".join(columns)}
         return unpack(self._read(part=part, packed="true", mode="PERMISSIVE", **options), columns=columns)
 
     def detected(self) -> DataFrame:
-        """What was concluded before anything was decoded."""
+        """One row per detected setting."""
         import pyarrow as pa
 
         return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
@@ -276,7 +276,9 @@ class Live(Planned):
     def _frame(self, table: pa.Table) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return self.spark.createDataFrame(table, from_arrow_schema(table.schema))  # Connect infers none without rows
+        return self.spark.createDataFrame(
+            table, from_arrow_schema(table.schema)
+        )  # Connect infers no schema from a table without rows
 
     def table(self, request: TableRequest) -> DataFrame:
         """One table's row records with real types."""
@@ -288,7 +290,7 @@ class Live(Planned):
 
 
 class LiveRows(Live):
-    """The tables of a capture that is read from a DataFrame; ``name`` is what it is called."""
+    """The tables of a capture that is read from a DataFrame; ``name`` is the capture's name."""
 
     def __init__(
         self,
@@ -311,44 +313,44 @@ class LiveRows(Live):
         return read_rows(self.rows, self.format.name, {"plan": self.text, **options}, needed)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of the split that each is from."""
-        return self.events(True, mode)  # its rows are in no splits
+        """The events; rows of a DataFrame have no split."""
+        return self.events(True, mode)
 
 
 class Decoded(Live):
-    """The tables of a capture whose events are decoded already, and stand in a Parquet table."""
+    """The tables of a capture whose decoded events are in a Parquet table."""
 
-    def __init__(self, live: Live, place: Path) -> None:
+    def __init__(self, live: Live, path: Path) -> None:
         vars(self).update(vars(live))
-        self._place = place
+        self._path = path
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return _only(stored(self.spark, self._place), columns)
+        return _only(stored(self.spark, self._path), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
-        return stored(self.spark, self._place, split=True)
+        return stored(self.spark, self._path, split=True)
 
 
 class Continued(Live):
-    """The tables of a saved capture that goes on: its events as far as they still hold, and those that are decoded."""
+    """The tables of a saved capture to which files are appended: its events that are still valid, and new ones."""
 
     def __init__(self, live: Live, saved: Path, files: list[dict[str, Any]], splits: list[list[str]]) -> None:
         vars(self).update(vars(live))
         self._saved = saved
         self.divided = divide(splits, live.plan, live.marks)
-        places = {entry["file"]: entry["file_index"] for entry in self.files}
-        self._files = [places.get(entry["file"], -1) for entry in sorted(files, key=lambda one: one["file_index"])]
+        indexes = {entry["file"]: entry["file_index"] for entry in self.files}
+        self._files = [indexes.get(entry["file"], -1) for entry in sorted(files, key=lambda file: file["file_index"])]
 
     @cached_property
     def marks(self) -> list[list[str]]:
-        """What tells whether the events of each split still hold."""
+        """The fingerprints of each split (:attr:`cdcwb.planned.Planned.marks`)."""
         return self.divided.marks
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        # saved ones have their images, and so halves must be alike
+        # saved events have images, so both parts must have them
         return _only(self.numbered(mode).drop(SPLIT), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
@@ -369,7 +371,7 @@ class Continued(Live):
 
     @cached_property
     def _fresh(self) -> Live:
-        """The capture with only what is decoded."""
+        """The capture of the splits that are decoded again."""
         return Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
 
 
@@ -395,7 +397,7 @@ class Saved:
         return stored(self.spark, self.folder / "events", split=True)
 
     def continuation(self) -> dict[str, Any]:
-        """What it needs to go on, or why it cannot, as it was saved."""
+        """What appending files needs, or why they cannot be appended, as it was saved."""
         return dict(self._about.get("continue") or {})
 
     def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
@@ -423,7 +425,7 @@ class Saved:
         return self._read("problems")
 
     def detected(self) -> DataFrame:
-        """What was concluded before anything was decoded."""
+        """One row per detected setting."""
         return self._read("detected")
 
     def table(self, request: TableRequest) -> DataFrame:
@@ -434,15 +436,15 @@ class Saved:
         )
 
 
-def stored(spark: SparkSession, place: Path, split: bool = False) -> DataFrame:
-    """Events in a Parquet table, with the number of the split or without."""
+def stored(spark: SparkSession, path: Path, split: bool = False) -> DataFrame:
+    """The events of a Parquet table, with the number of the split or without."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import IntegerType, StructType
 
     schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
-    return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(place))
+    return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(path))
 
 
 def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:
-    """Some of its columns; None: all."""
+    """The given columns of a frame; None: all."""
     return frame if columns is None else frame.select(*columns)

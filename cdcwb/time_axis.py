@@ -1,9 +1,9 @@
-"""Which part of all times an axis shows: one event in the far future would squeeze all others into a column.
+"""The range of times that an axis shows, so that one event in the far future does not squeeze all others.
 
-An axis shows the bulk of the times. From the middle half of them (between their first and third quartile) it reaches
-out on either side by :data:`REACH` times the extent of that half. What is beyond that is outside, provided that the
-axis is then at most :data:`SQUEEZED` of what it would be with all times, and that these span more than :data:`LEAST`.
-Times outside are still drawn and counted; the page says how many they are, and a double click on the chart shows them.
+An axis shows the bulk of the times: the interquartile range, extended on either side by :data:`REACH` times its
+length. Times beyond that are outside, provided that the axis is then at most :data:`SQUEEZED` of its length with all
+times, and that all times span more than :data:`LEAST`. Times outside are still drawn and counted; the page gives their
+number, and a double click on the chart shows them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """What an axis shows, from ``first`` to ``last``, and how many times are ``before`` and ``after`` it."""
+    """The range of an axis, from ``first`` to ``last``, and the numbers of times ``before`` and ``after`` it."""
 
     first: datetime
     last: datetime
@@ -48,13 +48,14 @@ class TimeAxis:
 
     @property
     def outside(self) -> int:
-        """How many times the axis does not show."""
+        """The number of times outside the axis."""
         return self.before + self.after
 
     def bins(self, most: int, least_us: int = 1, whole_us: int = 1) -> tuple[int, int]:
-        """Where at most so many bins that cover the axis begin, and their width, in microseconds (since 1970 UTC).
+        """The begin (microseconds since 1970 UTC) and the width (microseconds) of at most ``most`` bins that cover the
+        axis.
 
-        The width is round, at least ``least_us``, and a multiple of ``whole_us``, as is the begin. They begin at round
+        The width is round, at least ``least_us``, and a multiple of ``whole_us``, as is the begin. Bins begin at round
         times of the page's zone: bins of 5 min at a multiple of 5 min, of days at midnight, of weeks on a Monday."""
         first, extent = micros(self.first), micros(self.last) - micros(self.first)
         fits = (
@@ -65,7 +66,7 @@ class TimeAxis:
         return max(start - start % whole_us, micros(datetime.min.replace(tzinfo=UTC))), width
 
     def note(self, what: str) -> str:
-        """How many of ``what`` (such as ``change``) the axis does not show; empty where it shows all."""
+        """A note with the numbers of ``what`` (such as ``change``) outside the axis; empty if there are none."""
         parts = [f"{plural(self.before, what)} before {moment(self.first)}"] if self.before else []
         parts += [f"{plural(self.after, what)} after {moment(self.last)}"] if self.after else []
         if not parts:
@@ -74,8 +75,8 @@ class TimeAxis:
 
 
 def fences(lower: int, upper: int, least: int, most: int) -> tuple[int, int] | None:
-    """From where to where times may be in the bulk, in microseconds: from their quartiles ``lower`` and ``upper``, and
-    the ``least`` and the ``most`` of all. None where all of them are."""
+    """The limits of the bulk of the times, in microseconds, from the quartiles ``lower`` and ``upper`` and the
+    ``least`` and ``most`` of all times. None if no time is outside."""
     reach = REACH * max(upper - lower, _SECOND)
     low, high = lower - reach, upper + reach
     if most - least <= LEAST // _MICROSECOND or (low <= least and high >= most):
@@ -84,17 +85,17 @@ def fences(lower: int, upper: int, least: int, most: int) -> tuple[int, int] | N
 
 
 def axis_of(times: Sequence[int] | Ints, weights: Ints | None = None) -> TimeAxis | None:
-    """The axis for some times in microseconds since 1970 UTC, in any order, which count ``weights`` times each (None:
-    once); None where there are none."""
+    """The axis for times in microseconds since 1970 UTC, in any order, each with its weight (None: 1); None if there
+    are no times."""
     at = np.asarray(times, np.int64)
     if not len(at):
         return None
-    places = [(len(at) + 3) // 4 - 1, (3 * len(at) + 3) // 4 - 1]
-    lower, upper = np.partition(at, places)[places].tolist()
-    found = fences(lower, upper, int(at.min()), int(at.max()))
-    if found is None:
+    quartiles = [(len(at) + 3) // 4 - 1, (3 * len(at) + 3) // 4 - 1]
+    lower, upper = np.partition(at, quartiles)[quartiles].tolist()
+    limits = fences(lower, upper, int(at.min()), int(at.max()))
+    if limits is None:
         return TimeAxis(time_of(at.min()), time_of(at.max()))
-    before, after = at < found[0], at > found[1]
+    before, after = at < limits[0], at > limits[1]
     inside = at[~(before | after)]
     outside = (int(np.sum(those if weights is None else weights[those])) for those in (before, after))
     return TimeAxis(time_of(inside.min()), time_of(inside.max()), *outside)

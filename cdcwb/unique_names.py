@@ -1,4 +1,4 @@
-"""Names made unique, in one way for every format: a name that repeats gets ``#2``, ``#3`` …"""
+"""Unique names: in every format, a name that repeats gets ``#2``, ``#3`` …"""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ __all__ = ["unique_names", "unused_name"]
 def unique_names(names: Iterable[str], taken: Iterable[str] = (), separator: str = "#") -> tuple[str, ...]:
     """The names in their order, each different from the others and from those in ``taken``.
 
-    The first of several equal names keeps it; the others get the separator and the least number from 2 on that makes a
-    name which is neither in ``names`` nor in ``taken``. So a name that occurs once is never changed for the sake of one
-    that repeats. Names are compared by case, and an empty name is a name like any other. The result depends on the
-    arguments alone.
+    The first of several equal names is unchanged; the others get the separator and the least number from 2 on that
+    makes a name which is neither in ``names`` nor in ``taken``. So a name that occurs once never changes because
+    another one repeats. Names are case-sensitive and may be empty.
     """
     wanted = list(names)
     used = set(taken)
@@ -22,12 +21,12 @@ def unique_names(names: Iterable[str], taken: Iterable[str] = (), separator: str
     out = []
     for name in wanted:
         if name in used:
-            found, numbers[name] = _numbered(name, avoided, separator, numbers.get(name, 2))
-            avoided.add(found)
+            unique, numbers[name] = _numbered(name, avoided, separator, numbers.get(name, 2))
+            avoided.add(unique)
         else:
-            found = name
-        used.add(found)
-        out.append(found)
+            unique = name
+        used.add(unique)
+        out.append(unique)
     return tuple(out)
 
 
@@ -38,6 +37,6 @@ def unused_name(name: str, taken: Container[str], separator: str = "#") -> str:
 
 def _numbered(name: str, taken: Container[str], separator: str, number: int) -> tuple[str, int]:
     """The name with the first number from ``number`` on that is not taken, and the number that follows it."""
-    while (found := f"{name}{separator}{number}") in taken:
+    while (numbered := f"{name}{separator}{number}") in taken:
         number += 1
-    return found, number + 1
+    return numbered, number + 1

@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and captured text in words, the same on the page, in pictures and in sentences."""
+"""Text of numbers, sizes, times and captured values, the same on pages, in charts and in sentences."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ _display: Final = _Display()
 def show_times_in(
     zone: tzinfo = UTC, name: str = "UTC", first: datetime | None = None, last: datetime | None = None
 ) -> None:
-    """From now on times are told in ``zone``, which is called ``name``; in this process, until it is called again.
+    """Sets the time zone in which this process shows times; ``name`` is the zone's name.
 
-    An axis cannot set its clock back. Where the zone's offset is not the same at ``first`` and ``last`` (aware), axes
-    keep the one of ``first``, and say so.
+    An axis has one offset: if the zone's offsets at ``first`` and ``last`` (aware) differ, axes keep that of ``first``,
+    and their title says so.
     """
     _display.zone, _display.name = zone, name
     _display.axis, _display.axis_name = zone, name
@@ -143,7 +143,7 @@ def local(time: datetime) -> datetime:
 
 
 def time_on_axis(text: str) -> datetime:
-    """The time that stands on an axis as ``text`` (ISO 8601): what :func:`local` takes from it is there again."""
+    """The time that an axis shows as ``text`` (ISO 8601); the inverse of :func:`local`."""
     return datetime.fromisoformat(text).replace(tzinfo=_display.axis).astimezone(UTC)
 
 
@@ -167,7 +167,7 @@ def _offset(time: datetime) -> str:
 
 
 def tally(numbers: Mapping[str, int] | Sequence[tuple[str, int]] | None) -> str:
-    """Counts by name as ``INSERT 3, UPDATE 1``; largest first, then by name; ``none`` where there is nothing."""
+    """Counts by name as ``INSERT 3, UPDATE 1``; largest first, then by name; ``none`` if there are none."""
     pairs = list(numbers.items()) if isinstance(numbers, Mapping) else list(numbers or [])
     pairs.sort(key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name} {count(number)}" for name, number in pairs) or "none"

@@ -227,7 +227,7 @@ def reshape(version: TableVersion, kind: str) -> tuple[TableVersion, list[int | 
 
 
 def _retyped(columns: list[Column], others: list[int], number: int) -> int | None:
-    """Make a column wider, another one with every ``number``; gives its place, None where none can be."""
+    """Make a column wider, another one with every ``number``; gives its place, None if none can be."""
     for turn in range(len(others)):
         place = others[(number + turn) % len(others)]
         wider = _wider(columns[place])
@@ -238,7 +238,7 @@ def _retyped(columns: list[Column], others: list[int], number: int) -> int | Non
 
 
 def _wider(column: Column) -> Column | None:
-    """The column with a type that holds all of its values and more; None where there is none."""
+    """The column with a type that holds all of its values and more; None if there is none."""
     match column.type:
         case Type.SMALLINT:
             return replace(column, type=Type.INTEGER, keyword="")

@@ -72,7 +72,7 @@ def generate(
         ``debezium``.
     changes: exactly how many changes the source makes, those that are undone or rolled back included. In ``gbase8s``
         all of them are in the capture (about 1.6 records for each change by default, an update being one change and
-        two records). The others hand over committed work only, Qlik a full load before it: synth.json says how many
+        two records). The others deliver committed work only, Qlik a full load before it: synth.json says how many
         changes that makes.
     seed: the same seed, number of changes and options give the same bytes.
     to: a folder; it is made. It gets

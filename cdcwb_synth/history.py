@@ -1,4 +1,4 @@
-"""What products that hand over committed work only see of a workload: the rows of the full load, and transactions when
+"""What products that deliver committed work only see of a workload: the rows of the full load, and transactions when
 they commit.
 
 Rolled back work, work that was taken back to a savepoint and transactions without an end are not in it.
@@ -33,7 +33,7 @@ __all__ = ["Change", "Committed", "history"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A change as it was made ``at`` some time: rows in the column order of ``version``, None where there is none."""
+    """A change as it was made ``at`` some time: rows in the column order of ``version``, None if there is none."""
 
     operation: Operation
     version: TableVersion

@@ -167,7 +167,7 @@ def _write_reads(data: Bytes, starts: Ints, options: Options, rng: Random, folde
 
 
 def _rendered(read: reads.Read, count: int, options: Options) -> tuple[bytes, int]:
-    """A read as it stands in the file, and how many bytes stand there before its first digit."""
+    """A read as written in the file, and the number of bytes there before its first digit."""
     if options.shape == "buffers":
         return read.content, 0
     shown = min(len(read.content), (read.used + 3) // 4 * 4)

@@ -14,7 +14,7 @@ __all__ = ["LiveRow", "OpenTransaction", "TableState"]
 
 @dataclass(slots=True, eq=False)
 class LiveRow:
-    """A row as it stands, in the columns of the table's version ``version``."""
+    """The present row in the columns of the table's version ``version``."""
 
     values: Row
     version: int
@@ -23,7 +23,7 @@ class LiveRow:
 
 
 class TableState:
-    """A table as it stands: its version in force, its live rows, and how new values are drawn."""
+    """The present state of a table: its version in force, its live rows, and how new values are drawn."""
 
     def __init__(self, version: TableVersion, drawer: Callable[[TableState, Column], Callable[[], Value]]) -> None:
         self.version = version

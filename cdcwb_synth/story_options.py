@@ -1,4 +1,4 @@
-"""Options of what happens, which are the same in all formats that hand over committed work."""
+"""Options of what happens, which are the same in all formats that deliver committed work."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["Places", "write_truth"]
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where every record ended up, by record number (from 0 in stream order): index into ``files`` (names), offset and
-    length there. A record that goes on in the next file has the place of its first part."""
+    length there. A record that is continued in the next file has the place of its first part."""
 
     files: list[str]
     file_index: npt.NDArray[np.int32]

@@ -257,7 +257,7 @@ def make_debezium(to: Path) -> Expected:
 
 
 def _truth(made: Path, name: str) -> Rows:
-    """A table of the truth; empty where the format has no such thing."""
+    """A table of the truth; empty if the format has no such thing."""
     path = made / "truth" / f"{name}.parquet"
     return pq.read_table(path).to_pylist() if path.exists() else []
 

@@ -43,7 +43,7 @@ __all__ = [
 
 
 STREAM: Final = "-"
-"""Standard input in the place of a capture, standard output in the place of a file; ``./-`` is a file of that name."""
+"""Standard input instead of a capture, standard output instead of a file; ``./-`` is a file of that name."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Filters = dict[str, Any]
@@ -68,7 +68,7 @@ class KeyValue(click.ParamType):
     name = "KEY=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The key without blanks around it, and the value as it stands."""
+        """The key without blanks around it, and the value unchanged."""
         if isinstance(value, tuple):
             return value
         key, sign, text = str(value).partition("=")
@@ -121,7 +121,7 @@ class Target(click.Path):
     """A file or folder of this machine that is written."""
 
     def __init__(self, need: str = "") -> None:
-        """``need``: what has to be named in the place of standard output; empty where that is written too."""
+        """``need``: what has to be named instead of standard output; empty if that is written too."""
         super().__init__()
         self.need = need
 
@@ -146,7 +146,7 @@ def spooled(*names: str) -> Callable[[Command], Command]:
     """The command with ``-`` in these of its arguments (a path, or several as one capture) replaced by the path of a
     file that holds standard input.
 
-    Raises OptionError where it is there twice, or is one of several paths of a capture.
+    Raises OptionError if it is there twice, or is one of several paths of a capture.
     """
 
     def decorated(command: Command) -> Command:

@@ -250,7 +250,7 @@ def _check_reading(infer_keys: bool, reading: Reading) -> None:
 
 
 def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> None:
-    """Raises OptionError where there is no document, for want of keys."""
+    """Raises OptionError if there is no document, for want of keys."""
     from cdcwb.xds import NO_KEY
 
     reasons = getattr(published, "reasons", {})

@@ -339,7 +339,7 @@ class _Decoded:
 
 
 def _decoded(planned: Planned, events: Iterator[pa.RecordBatch]) -> Planned:
-    """A capture that is not decoded again to be put together."""
+    """A capture that is not decoded again to be assembled."""
     some, plan = copy.copy(planned), copy.copy(planned.plan)
     plan.splits = plan.splits[:1]
     some.plan, some.format = plan, cast(Format, _Decoded(planned.format, list(events)))

@@ -91,7 +91,7 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
     """The HTML of an executed notebook: its markdown and its outputs, no code. ``siblings``: the suite that it is part
     of; None: it is complete by itself.
 
-    Raises CaptureError where it would be larger than :data:`SIZE_LIMIT`. Shown are charts, HTML, markdown and images;
+    Raises CaptureError if it would be larger than :data:`SIZE_LIMIT`. Shown are charts, HTML, markdown and images;
     text only where there is nothing richer. What went to standard error is left out.
     """
     reports = {} if siblings is None else {name: address for name, (_, address) in siblings.reports.items()}

@@ -46,7 +46,7 @@ _gc.collect()
 
 
 class OwnKernelManager(AsyncKernelManager):
-    """Starts ``sys.executable -m ipykernel_launcher`` in the place of an installed kernel spec.
+    """Starts ``sys.executable -m ipykernel_launcher`` instead of an installed kernel spec.
 
     ``quick``: Spark, where it runs here, is set up for many questions about little data.
     """

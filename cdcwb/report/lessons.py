@@ -163,7 +163,7 @@ class Lessons:
         show.table(shown, {"name": "position", "given_by": "given by", "orders": "orders", "example": "example"})
 
     def show_interleaving(self) -> None:
-        """One transaction among others in the log, of the first capture that has some; the fact is null where there is
+        """One transaction among others in the log, of the first capture that has some; the fact is null if there is
         none, else capture, transaction and number of records."""
         self.facts["pictured"] = None
         for name, lesson in self.captures.items():

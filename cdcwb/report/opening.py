@@ -170,7 +170,7 @@ class Parameters:
     time_to: datetime | None
     folder: Path | None
     limits: list[str] = field(default_factory=list)
-    """What was left out by ``tables`` and the times, in words; empty where the whole capture is looked at."""
+    """What was left out by ``tables`` and the times, in words; empty if the whole capture is looked at."""
     shown: str = ""
     time_zone: str = "UTC"
     others: list[Other] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Captures, saved once for all reports about them: what the notebooks of a suite open in the place of their files."""
+"""Captures, saved once for all reports about them: what the notebooks of a suite open instead of their files."""
 
 from __future__ import annotations
 

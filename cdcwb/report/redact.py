@@ -209,7 +209,7 @@ class Redacted(Capture):
         return F.col(table).isNotNull() & ~F.lower(F.col(table)).isin(*self._names)
 
     def _mark(self, value: Column) -> Column:
-        """What stands in the place of a value."""
+        """The text that replaces a value."""
         from pyspark.sql import functions as F
 
         digest = F.sha2(F.concat(F.lit(self._secret), value), 256)
@@ -246,7 +246,7 @@ class Redacted(Capture):
         return beside.withColumns({name: image(name) for name in ("key", "before", "after")}).select(*frame.columns)
 
     def _headers(self, kinds: bool) -> Column:
-        """Header fields without those that bear the row's values: a message's key, tokens that repeat a column."""
+        """Header fields without those that have the row's values: a message's key, tokens that repeat a column."""
         from pyspark.sql import functions as F
 
         label = F.col("_label")

@@ -205,7 +205,7 @@ class Report:
     about: Page
 
     def write(self, siblings: Siblings | None = None) -> int:
-        """Write the page, and return its size in bytes. Raises CaptureError where that is not possible."""
+        """Write the page, and return its size in bytes. Raises CaptureError if that is not possible."""
         html = standard_input.named(page(self.executed, self.about, siblings))
         try:
             write_whole(self.target, html)
@@ -224,7 +224,7 @@ def make_report(
     kernel: Kernel,
     siblings: Siblings | None = None,
 ) -> Report:
-    """One report in a kernel that stays: as :func:`run_report`, with ``opened`` in the place of the capture.
+    """One report in a kernel that stays: as :func:`run_report`, with ``opened`` instead of the capture.
     ``siblings``: the suite that it is part of."""
     made = datetime.now(UTC)
     started = time.monotonic()
@@ -234,7 +234,7 @@ def make_report(
         parameters = {name: value for name, value in parameters.items() if name != "others"}
     if "snapshot" in parameters_of(notebook):
         beside = f"{wanted.path}.snapshot"
-        # What a table held bears the values that were taken out of its changes.
+        # What a table held has the values that were taken out of its changes.
         given["snapshot"] = beside if is_folder(beside) and not wanted.redact else ""
     executed = execute(notebook, {**given, **parameters}, say, kernel)
     about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), redacted=wanted.redact)

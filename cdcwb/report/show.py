@@ -189,7 +189,7 @@ def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
 
 
 def note(text: str) -> None:
-    """A sentence below a chart or table, or in the place of one."""
+    """A sentence below a chart or table, or instead of one."""
     _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
 
 
@@ -213,7 +213,7 @@ def table(
     :func:`table_html`.
 
     ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
-    in the place of an empty table. ``folder`` is where the capture is: files in it are named without it.
+    instead of an empty table. ``folder`` is where the capture is: files in it are named without it.
     ``leads``: see :func:`table_html`.
     """
     rows = rows if isinstance(rows, list) else records(rows)
@@ -232,7 +232,7 @@ def table(
 
 def _inspect(row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> str | None:
     """The command that shows the record whose offset a column has, or whose position it has where no column has the
-    offset of the row; None where its file is not read by bytes."""
+    offset of the row; None if its file is not read by bytes."""
     from cdcwb.analysis.contents import command  # imports Spark
 
     which = re.fullmatch("(.*)(offset|position)", name)

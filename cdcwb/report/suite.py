@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
 LESSON: Final = "start_here"
-"""The notebook that is about a folder of captures and all that is in it."""
+"""The notebook that is about a folder of captures and everything in it."""
 
 ALONE: Final = (LESSON, "explore")
 """Notebooks that are about no capture in particular, or wait for someone: no part of a suite."""
@@ -165,7 +165,7 @@ def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Sib
     """What the pages in ``folder`` refer to, the ``reports`` of some notebooks among it; the scripts are written into
     the folder ``shared``, where the index will be.
 
-    Raises CaptureError where they cannot be written.
+    Raises CaptureError if they cannot be written.
     """
     try:
         scripts, integrity = write_scripts(shared)

@@ -46,9 +46,9 @@ class Threshold:
     value: Literal
 
     def holds(self, found: Any) -> bool | None:
-        """Whether a fact is so; None where it is null, which no number or text is compared with.
+        """Whether a fact is so; None if it is null, which no number or text is compared with.
 
-        A list, and counts by name, stand for how many there are. Raises OptionError where the two cannot be compared.
+        A list, and counts by name, stand for how many there are. Raises OptionError if the two cannot be compared.
         """
         found = len(found) if isinstance(found, list | tuple | Mapping) else found
         compare = _COMPARE[self.how]
@@ -172,7 +172,7 @@ def judge(
 
 
 def _fact(name: str, facts: Mapping[str, Any]) -> tuple[Any] | None:
-    """The value of a fact, alone in a tuple; None where there is none. Of counts by name, one that is not there is
+    """The value of a fact, alone in a tuple; None if there is none. Of counts by name, one that is not there is
     0."""
     if name in facts:
         return (facts[name],)

@@ -142,9 +142,9 @@ def assemble_problems(
     form: Format,
 ) -> DataFrame:
     """``problems``: those of events, those that only assembly sees (of ``changes``, None: there are none but among the
-    events), transactions that are not whole, and the given rows ``beside`` (of the capture, its files and schemas).
+    events), transactions that are incomplete, and the given rows ``beside`` (of the capture, its files and schemas).
     ``headers`` are events without images (of an event log: with their bytes); ``transactions`` those of the model, or,
-    of a stream of committed work, summaries; None where nothing tells whether one is complete."""
+    of a stream of committed work, summaries; None if nothing tells whether one is complete."""
     severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     placed = of_events.select(*_PLACED)

@@ -1,4 +1,4 @@
-"""The events of a saved capture that are kept when it goes on."""
+"""The events of a saved capture that are kept when it is continued."""
 
 from __future__ import annotations
 

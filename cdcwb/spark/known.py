@@ -59,7 +59,7 @@ class Known:
 
 
 def committed() -> Column:
-    """Does a change count: is it committed, or of a source that hands over nothing else?"""
+    """Does a change count: is it committed, or of a source that delivers nothing else?"""
     return F.coalesce(F.col("outcome") == str(Outcome.COMMITTED), F.lit(True))
 
 
@@ -124,7 +124,7 @@ def _aware(time: dt.datetime) -> dt.datetime:
 
 
 def find_table(known: dict[str, Known], table: str) -> Known:
-    """The table of that name (``schema.table``, or ``table``). Raises OptionError where there is none, or several."""
+    """The table of that name (``schema.table``, or ``table``). Raises OptionError if there is none, or several."""
     if table in known:
         return known[table]
     named = [one for one in known.values() if one.name == table]

@@ -13,7 +13,7 @@ __all__ = ["table_label", "with_names"]
 
 
 def table_label(schema: str = "schema_name", table: str = "table_name") -> Column:
-    """``schema.table``, or ``table`` where there is no schema; null where there is no table."""
+    """``schema.table``, or ``table`` where there is no schema; null if there is no table."""
     from pyspark.sql import functions as F
 
     name = F.col(table)
@@ -21,7 +21,7 @@ def table_label(schema: str = "schema_name", table: str = "table_name") -> Colum
 
 
 def with_names(frame: DataFrame) -> DataFrame:
-    """The rows with :data:`cdcwb.standard_input.NAME` in the place of the path of its temporary file, in every text
+    """The rows with :data:`cdcwb.standard_input.NAME` instead of the path of its temporary file, in every text
     column; the rows themselves where standard input is not read."""
     from pyspark.sql import functions as F
 

@@ -88,7 +88,7 @@ def growth(
     time: dt.datetime | None = None,
 ) -> list[tuple[dt.datetime | None, int]]:
     """How many rows a table had at the end of each span of ``width_us`` microseconds, from ``first`` (aware) on: the
-    span's end and the number, for spans in which it changed; first, under None, those of changes that bear no time.
+    span's end and the number, for spans in which it changed; first, under None, those of changes that have no time.
 
     The last number is that of :func:`rows_at` of the same arguments.
     """

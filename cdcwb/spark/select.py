@@ -34,7 +34,7 @@ def select(
 ) -> DataFrame:
     """The rows of any table of a capture that the filters let through.
 
-    ``ends`` are the capture's transactions, which give a time to rows that bear none. A row without any time is in no
+    ``ends`` are the capture's transactions, which give a time to rows that have none. A row without any time is in no
     window. ``others`` are tables with transactions, for a condition that names columns of theirs.
     """
     if tables is not None:

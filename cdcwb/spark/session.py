@@ -80,7 +80,7 @@ def driver_memory(total: int) -> int:
 
 
 def running_session() -> SparkSession | None:
-    """The session of this thread, classic or Connect; None where there is none."""
+    """The session of this thread, classic or Connect; None if there is none."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 

@@ -46,7 +46,7 @@ class Step:
 
     @property
     def fragments(self) -> int:
-        """How many records are put together to make its head."""
+        """How many records are assembled to make its head."""
         return len(self.records) - self.head
 
 

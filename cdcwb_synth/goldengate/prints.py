@@ -123,7 +123,7 @@ class Prints:
         return self._prompt - 1
 
     def _between(self, shown: Shown) -> None:
-        """A prompt, as it stands or glued to the record, or a note."""
+        """A prompt, alone or glued to the record, or a note."""
         chance = self._rng.random()
         if chance < 0.25 and self._may_glue:
             self._noise([f"Logdump {self._next()} >"], "")

@@ -27,7 +27,7 @@ def written(pairs: Sequence[tuple[str, str]]) -> str:
 
 @lru_cache(65_536)
 def parsed(text: str) -> Pairs | None:
-    """The columns and values of a key as written; None where it is none."""
+    """The columns and values of a key as written; None if it is none."""
     found: list[tuple[str, str]] = []
     at = 0
     while True:

@@ -45,7 +45,7 @@ class Driver:
 
 @dataclass(slots=True, eq=False)
 class Decided:
-    """A row and what becomes of it. ``number``: its record_id, None where that is unusable; ``kind``: its event type,
+    """A row and what becomes of it. ``number``: its record_id, None if that is unusable; ``kind``: its event type,
     likewise. ``deletes``: query-back rows of its object that come before it have no effect. ``ordinal``: its place
     among the rows that are polled."""
 
@@ -81,7 +81,7 @@ Tables = Mapping[str, Current]
 
 
 def publish(rows: Sequence[LogRow], driver: Driver, tables: Tables | None) -> list[Decided]:
-    """What becomes of rows that are given in capture order. ``tables``: contents by table_name, None where nothing is
+    """What becomes of rows that are given in capture order. ``tables``: contents by table_name, None if nothing is
     known of them."""
     seen: set[int] = set()
     decided = [_own(row, driver, seen) for row in rows]
@@ -135,7 +135,7 @@ def _own(row: LogRow, driver: Driver, seen: set[int]) -> Decided:
 
 
 def _wrong(one: Decided, again: bool, driver: Driver) -> str:
-    """Why a row can stand in no document; empty where it can."""
+    """Why a row can stand in no document; empty if it can."""
     row = one.row
     if one.number is None:
         return f"record_id {row.record_id!r} is no positive whole number"
@@ -176,7 +176,7 @@ def _gone(order: Iterable[Decided], tables: Tables | None) -> None:
 
 
 def _contents(one: Decided, table: Current) -> dict[str, str | None] | None:
-    """What the table holds of a row's object, None where it holds nothing."""
+    """What the table holds of a row's object, None if it holds nothing."""
     pairs = parsed(one.row.table_key or "") or ()
     found = table.rows.get(frozenset((bare(name), value) for name, value in pairs))
     return None if found is None else dict(zip(table.names, found, strict=True))

@@ -115,7 +115,7 @@ def typed(column: Described) -> Callable[[Any], Any]:
 
 
 def plain(column: Described) -> Callable[[Any], str]:
-    """The function that writes a value (never None) as text, as it stands in JSON and in files."""
+    """The function that writes a value (never None) as text, the same in JSON and in files."""
     value_of = typed(column)
     match column.type:
         case "DATE" | "TIME":

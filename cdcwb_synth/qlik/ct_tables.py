@@ -68,7 +68,7 @@ class StoredTable:
         self._names: dict[int, tuple[str, ...]] = {}
 
     def render(self, row: Row) -> Rendered:
-        """A row of the workload as it stands in a file, and as text, column by column."""
+        """A row of the workload as written in a file, and as text, column by column."""
         if self._places is not None:
             row = tuple([row[place] for place in self._places])
         wires, texts = zip(*map(getitem, self._cells, row), strict=True)

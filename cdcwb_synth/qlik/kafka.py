@@ -171,7 +171,7 @@ class KafkaEncoder:
         self, name: str, changes: list[Change], sequences: list[str], times: list[int], fates: list[int]
     ) -> Transaction | None:
         """What the truth has of a transaction: as the capture holds it, without messages that never arrive and with
-        those that come twice counted twice. None where nothing of it arrives, or nobody could tell it."""
+        those that come twice counted twice. None if nothing of it arrives, or nobody could tell it."""
         there = [at for at, fate in enumerate(fates) if fate]
         if not there or self._options.form == "legacy":
             return None

@@ -30,11 +30,11 @@ _KEYED: Final = ("kcat", "parquet")
 
 
 Rendered = tuple[tuple[Any, ...], tuple[str | None, ...]]
-"""A row as it stands in a message, and as text, column by column."""
+"""A row as written in a message, and as text, column by column."""
 
 
 class Table:
-    """One version of a table on its way into messages. ``number`` is the truth's; ``metadata`` its message, None where
+    """One version of a table on its way into messages. ``number`` is the truth's; ``metadata`` its message, None if
     none is sent."""
 
     def __init__(self, layout: Layout, form: Form, number: int, topic: str, metadata: bytes | None) -> None:
@@ -48,7 +48,7 @@ class Table:
         self.key_names = (layout.names[layout.key_place],)
 
     def render(self, row: Row) -> Rendered:
-        """A row of the workload as it stands in a message, and as text, column by column."""
+        """A row of the workload as written in a message, and as text, column by column."""
         if self._places is not None:
             added = self.layout.value
             row = tuple([row[place] if place >= 0 else added for place in self._places])

@@ -103,7 +103,7 @@ class Transaction:
 @dataclass(slots=True)
 class VersionTruth:
     """A table version. ``table_version`` None: it is called by its ``label`` and a number, in the order of the first
-    places. ``columns`` as in model.COLUMN. ``first`` has the first place in every file that bears it (or a row of it);
+    places. ``columns`` as in model.COLUMN. ``first`` has the first place in every file that has it (or a row of it);
     ``beside``: what describes it does not stand in the capture. ``history``: what the truth has of it if no row is of
     it, from a DDL history: place, columns and text."""
 
