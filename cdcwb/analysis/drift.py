@@ -215,7 +215,7 @@ def _between(one: Statement, old: Stretch, new: Stretch) -> bool:
 
 
 def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, column: str) -> Stretch:
-    """The nearest stretch with rows that have a column, searched from a step backwards (``way`` -1) or forwards (1);
+    """The nearest stretch with rows that have a column, searched backwards (``way`` -1) or forwards (1) from a step;
     the stretch of the step itself if there is none."""
     side = 0 if way < 0 else 1
     own = pairs[number][side]

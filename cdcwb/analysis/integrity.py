@@ -163,9 +163,9 @@ class Order:
 
     ``streams``: ``stream`` (empty if there is only one log), ``format``, ``records`` (with a position), ``steps_back``
     (records whose position is below that of the preceding record), ``behind`` (records below the highest preceding
-    position: one step back may produce many), ``first_position``, ``last_position`` (lowest and highest); those with
-    most steps back first. ``places``: the first :data:`PLACES` steps back in capture order: ``stream``, ``file``,
-    ``offset``, ``record_type``, ``position``, ``before_position``, ``before_file``, ``before_offset``,
+    position: one decrease may produce many), ``first_position``, ``last_position`` (lowest and highest); those with
+    most ``steps_back`` first. ``places``: the first :data:`PLACES` records out of order, in capture order: ``stream``,
+    ``file``, ``offset``, ``record_type``, ``position``, ``before_position``, ``before_file``, ``before_offset``,
     ``transaction_id``.
     """
 
@@ -288,7 +288,7 @@ def _record(events: pa.RecordBatch, row: int) -> _Row:
 
 
 def _place(record: _Row, before: _Row) -> _Row:
-    """A step back: a record, and the record that precedes it."""
+    """A record out of order, with the record that precedes it."""
     return record | {f"before_{name}": before[name] for name in ("position", "file", "offset")}
 
 

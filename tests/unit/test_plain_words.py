@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -31,6 +33,8 @@ NOT_OURS: Final = re.compile(
       | ledger\s+(?:closes|is\s+open)\b
       | needs?\s+a\s+look\b | steps?\s+back\b | stands?\s+twice\b
       | whole\s+or\s+not\s+at\s+all\b
+      | handed\s+in\b | for\s+good\b | so\s+to\s+say\b | told\s+apart\b | (?:is|are)\s+told\b | (?:is|was|were)\s+said\b
+      | that\s+there\s+is\b
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -63,6 +67,39 @@ def test_sentences_of_the_package_have_the_words_of_the_field(folder: str) -> No
         for path in files
         if path.suffix == ".py"
         for line, text in sentences(path)
+        for wrong in NOT_OURS.finditer(text)
+    ]
+    assert found == []
+
+
+HELD: Final = ("analysis", "charts", "explore", "index", "views")
+"""Folders of the package whose docstrings and comments are held to the same words."""
+
+
+def remarks(path: Path) -> Iterator[tuple[int, str]]:
+    """The docstrings and comments of a module, or the comments of a script."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".js":
+        for comment in re.finditer(r"/\*[\s\S]*?\*/|//\s.*", source):
+            yield source[: comment.start()].count("\n") + 1, " ".join(comment[0].split())
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, " ".join(node.value.value.split())
+    comments = [
+        token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == tokenize.COMMENT
+    ]
+    for token in comments:
+        yield token.start[0], token.string
+
+
+@pytest.mark.parametrize("folder", HELD)
+def test_docstrings_and_comments_have_the_words_of_the_field(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {wrong[0]!r}"
+        for path in sorted((ROOT / "cdcwb" / folder).rglob("*"))
+        if path.suffix in (".py", ".js")
+        for line, text in remarks(path)
         for wrong in NOT_OURS.finditer(text)
     ]
     assert found == []

@@ -1,4 +1,4 @@
-"""The pages of the notebooks: the questions of each, as panels."""
+"""The pages of the notebooks, with their panels."""
 
 from cdcwb.views.pages.capture import CapturePage, Explore
 from cdcwb.views.pages.drift import Drift

@@ -1,5 +1,5 @@
-"""What is in a file or folder: files, records, tables, changes over time, every byte accounted for, what was concluded
-about it, and what is wrong with it."""
+"""The page about a file or folder: files, records, tables, changes over time, the byte ledger, detected settings, and
+problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FACTS = (
     *("events", "events_by_kind", "events_by_record_type", "first_time", "last_time", "first_position"),
     *("last_position", "record_bytes", "filler_bytes", "malformed_rows", "table_versions"),
 )
-"""Facts of the summary that this page records beside those that every page has."""
+"""Facts of the summary that this page records besides those of every page."""
 _PARTS = {"understood": "understood", "filler": "filler", "malformed": "malformed"}
 
 
@@ -51,18 +51,18 @@ class CapturePage(Page):
 
     @cached_property
     def held(self) -> list[dict[str, Any]]:
-        """The files, and where the bytes of each are."""
+        """The files with their byte ledgers."""
         held = {entry["file"]: entry for entry in ask.ledger(self.capture)}
         return [{**held[entry["file"]], **entry} for entry in self.summary["files"]]
 
     @cached_property
     def done(self) -> ask.Done:
-        """What was done when, and to which table."""
+        """Changes over time and by table."""
         return ask.done(self.capture, self.first, self.last)
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """What is in the capture, whether it is healthy, and what limits the page."""
+        """The contents of the capture, its health, and the limits of the page."""
         summary, captures = self.summary, self.opened.captures
         named = ask.captures(summary, captures) if len(captures) > 1 else []
         facts = {name: summary[name] for name in _FACTS}
@@ -90,7 +90,7 @@ class CapturePage(Page):
 
     @panel("Files")
     def files(self, sheet: Sheet) -> None:
-        """The files, and what became of their bytes."""
+        """The files, and their bytes by outcome of decoding."""
         self.list_files(sheet, self.held, {"events": "records", **_PARTS})
         names = ask.short_names([entry["file"] for entry in self.held])
         pairs = list(zip(names, self.held, strict=True))[:1000]
@@ -126,7 +126,7 @@ class CapturePage(Page):
 
     @panel("Tables", Tables)
     def tables(self, sheet: Sheet) -> None:
-        """The tables, the most changed first, and what was done to each."""
+        """The tables, most changed first, with their operations."""
         several = {table["table"]: table["versions"] for table in self.summary["tables"]}
         none: dict[str, Any] = {"changes": 0, "operations": [], "first_time": None, "last_time": None}
         none |= {"first_position": None, "last_position": None}
@@ -151,7 +151,7 @@ class CapturePage(Page):
 
     @panel("Problems", Problems)
     def problems(self, sheet: Sheet) -> None:
-        """What is wrong, by code, where, and the command that shows the record there."""
+        """Problems by code, their locations, and the commands that show the records."""
         options = {name: one.options for name, one in self.asked.captures.items()}
         readers = ask.readers(self.opened.captures, options)
         codes, places = ask.problem_rows(self.summary["problems_by_code"], readers)
@@ -172,7 +172,7 @@ class CapturePage(Page):
 
     @panel("Versions of tables")
     def versions(self, sheet: Sheet) -> None:
-        """The versions of tables, in the order in which they came."""
+        """The versions of tables, in order of appearance."""
         rows = ask.versions(self.capture)
         heads = {"table": "table", "table_version": "version", "columns": "columns", "names": "named"}
         heads |= {"first_position": "from position", "origin": "comes from", "file": "file", "offset": "offset"}
@@ -185,7 +185,7 @@ class CapturePage(Page):
 
 
 class Explore:
-    """An explorer for each capture. No Spark is started."""
+    """An explorer for each capture, without Spark."""
 
     def __init__(self, asked: Parameters) -> None:
         self.asked = asked
@@ -198,14 +198,14 @@ class Explore:
 
     @classmethod
     def open(cls, *common: Any) -> Self:
-        """Open what the parameters of a notebook name: those of :func:`cdcwb.report.check_parameters`, in their
+        """Opens the captures of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
         order."""
         asked = cast(Any, check_parameters)(*common)
         show.style(asked)
         return cls(asked)
 
     def records(self) -> Sheet:
-        """The records, those that the parameters name at first."""
+        """The records; first those of the parameters."""
         sheet = Sheet("Records")
         for name, pane in self.panes.items():
             pane.explorer.apply(narrowing(self.asked.tables, self.asked.time_from, self.asked.time_to))
@@ -215,7 +215,7 @@ class Explore:
         return sheet
 
     def marks(self) -> Sheet:
-        """What is marked now."""
+        """The current bookmarks."""
         sheet = Sheet("Bookmarks")
         marks = [one for pane in self.panes.values() for one in pane.explorer.marks.rows()]
         sheet.marks(marks, total=len(marks), folder=self.asked.shown)

@@ -1,5 +1,5 @@
-"""How the columns of tables changed: which versions there are, what differs between them, whether a reader of one reads
-the other, and values that stand under the wrong columns although no version says so."""
+"""The page about schema drift: versions of tables, their differences, compatibility of readers, and misaligned
+values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Drift"]
 
 _STEPS: Final = 12
-"""Steps from one version to another that are shown column by column."""
+"""Maximum number of steps that are shown column by column."""
 _VERSIONS: Final = {
     "table": "table",
     "number": "version",
@@ -47,10 +47,10 @@ _PROFILES: Final = {
 
 
 class Drift(Page):
-    """Versions of tables, the steps between them, and values under the wrong columns.
+    """Versions of tables, the steps between them, and misaligned values.
 
-    ``table``: the one whose steps are shown column by column (empty: all). ``old_version``, ``new_version``: compare
-    these two; both empty: every step between neighbours. See :func:`cdcwb.analysis.drift.chosen`.
+    ``table``: the table whose steps are shown column by column (empty: all). ``old_version``, ``new_version``: compare
+    these two; both empty: every step between consecutive versions. See :func:`cdcwb.analysis.drift.chosen`.
     """
 
     title: ClassVar[str] = "Schema drift"
@@ -77,7 +77,7 @@ class Drift(Page):
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """How many versions and findings there are, and what limits the page."""
+        """The numbers of versions and findings, and the limits of the page."""
         versions, found, without = self.drift.versions, self.found, self.drift.without_version
         several = Counter(version.table for version in versions)
         changing = sum(number > 1 for number in several.values())
@@ -114,7 +114,7 @@ class Drift(Page):
 
     @panel("Versions over time")
     def versions(self, sheet: Sheet) -> None:
-        """A bar for every version from its first change to its last, and a row."""
+        """A bar for every version from its first change to its last, and a table."""
         lanes = sheet.lead(ask.lane_rows(self.drift))
         figure = charts.version_lanes(lanes)
         sheet.chart(figure, show.table_html(lanes[:100], _VERSIONS))
@@ -137,7 +137,7 @@ class Drift(Page):
 
     @panel("Findings")
     def findings(self, sheet: Sheet) -> None:
-        """What differs between versions, and values under the wrong columns: worst first."""
+        """Differences between versions, and misaligned values, worst first."""
         heads = {"severity": "severity", "rule": "rule", "table": "table", "column": "column", "old": "old"}
         heads |= {"new": "new", "first_position": "first position", "first_at": "first time", "evidence": "evidence"}
         rows = [{name: getattr(one, name) for name in heads} for one in self.found[:200]]
@@ -145,7 +145,7 @@ class Drift(Page):
 
     @panel("Column by column")
     def differences(self, sheet: Sheet) -> None:
-        """The columns of two versions side by side, for each step from one to the other."""
+        """The columns of two versions, for each step."""
         shown = [step for step in self.steps if step.differences or self.pair]
         heads = {"old_place": "ordinal", "old_name": "old column", "old_kind": "type", "new_place": "ordinal now"}
         heads |= {"new_name": "new column", "new_kind": "type now", "differs": "differs in"}
@@ -162,7 +162,7 @@ class Drift(Page):
 
     @panel("Schema compatibility")
     def compatibility(self, sheet: Sheet) -> None:
-        """Whether a reader of one version reads rows of the other, by the rules of Avro."""
+        """Whether a reader of one version can read rows of the other, by the rules of Avro."""
         heads = {"table": "table", "old": "old version", "new": "new version", "fit": "compatibility"}
         heads |= {"evidence": "the new reader reads old rows", "sentence": "the old reader reads new rows"}
         fits = ask.reading(self.steps)
@@ -171,7 +171,7 @@ class Drift(Page):
 
     @panel("Values under the wrong columns")
     def misaligned(self, sheet: Sheet) -> None:
-        """Columns whose values begin to look like those of another, and how both looked before."""
+        """Columns whose values begin to resemble those of another, with the profiles of both before."""
         heads = {"table": "table", "column": "column", "looks_like": "looks like", "changes": "rows"}
         heads |= {"position": "from position", "at": "from time", "file": "file", "offset": "offset"}
         profiles = self.values.profiles.values()
@@ -187,7 +187,7 @@ class Drift(Page):
 
     @panel("How values changed")
     def profiles(self, sheet: Sheet) -> None:
-        """How the values of each column looked before a step and after it, the most unlike first."""
+        """Profiles of the values of each column before and after a step, largest difference first."""
         rows = ask.step_profiles(self.steps, self.values)
         heads = {"table": "table", "old": "old version", "new": "new version", **_PROFILES}
         none = "No step has enough values on both sides."
@@ -196,7 +196,7 @@ class Drift(Page):
 
     @panel("Rows without a version")
     def without_version(self, sheet: Sheet) -> None:
-        """Rows of which nothing says what their columns are."""
+        """Rows of unknown table version."""
         heads = {"table": "table", "events": "rows", "position": "first position", "file": "file", "offset": "offset"}
         rows = self.drift.without_version
         sheet.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
@@ -204,7 +204,7 @@ class Drift(Page):
 
     @panel("What a sink that keeps the newest schema gets wrong")
     def newest_schema(self, sheet: Sheet) -> None:
-        """What rows of older versions lose when they are read by the newest version of their table."""
+        """What is lost if rows of older versions are read by the newest version of their table."""
         losses = newest_schema(self.drift.versions, self.drift.steps)
         heads = {"table": "table", "table_version": "rows of version", "changes": "rows", "rule": "rule"}
         heads |= {"column": "column", "old": "in the rows", "new": "in the newest", "what": "what goes wrong"}
@@ -214,5 +214,5 @@ class Drift(Page):
 
 
 def _in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with the name of their rule in words."""
+    """Rows with readable rule names."""
     return [row | {"rule": row["rule"].replace("_", " ")} for row in rows]

@@ -1,5 +1,5 @@
-"""What the Publisher channel of an Identity Manager's driver makes of an event log: decisions, documents, costs; of any
-other capture, its changes as the same kind of documents."""
+"""The page about publication by an Identity Manager driver's Publisher channel: decisions, documents and cost of an
+event log, or the changes of another format as XDS documents."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EventLog"]
 
-_LANES: Final = 40  # objects of which rows are shown
-_ROWS: Final = 60  # rows of an object that are shown
+_LANES: Final = 40  # objects whose rows are shown
+_ROWS: Final = 60  # rows of an object
 _HISTORIES: Final = 20
 _WITH_OBJECT: Final = {"scope": "object", "record_id": "record", "event_type": "type", "decision": "decision"}
 
@@ -35,10 +35,10 @@ _WITH_OBJECT: Final = {"scope": "object", "record_id": "record", "event_type": "
 class EventLog(Page):
     """Which rows of an event log are published, why the others are not, and the documents.
 
-    ``snapshot``: what the tables hold now, a JSON object of table and file, or a folder with a file for each table;
-    ``auto``: the folder NAME.snapshot beside the capture. ``infer_keys``: tables of other captures without a key get an
-    inferred one. ``driver_user``, ``as_of``, ``batch_size`` and ``settings``
-    are those of :func:`cdcwb.analysis.event_log.read_settings`.
+    ``snapshot``: the current content of the tables, a JSON object of table and file, or a folder with a file for each
+    table; ``auto``: the folder NAME.snapshot beside the capture. ``infer_keys``: tables of other captures without a key
+    get an inferred one. ``driver_user``, ``as_of``, ``batch_size`` and ``settings`` are those of
+    :func:`cdcwb.analysis.event_log.read_settings`.
     """
 
     title: ClassVar[str] = "Event log and XDS"
@@ -59,7 +59,7 @@ class EventLog(Page):
 
     @classmethod
     def check(cls, snapshot: str = "auto", infer_keys: bool = False, **settings: Any) -> Settings:
-        """The settings of the publication. Raises OptionError."""
+        """Validates the settings of the publication. Raises OptionError."""
         as_bool("infer_keys", infer_keys)
         if snapshot != "auto":
             snapshot_files(snapshot, "")
@@ -67,18 +67,18 @@ class EventLog(Page):
 
     @cached_property
     def nothing(self) -> bool:
-        """Whether there is nothing to show; the headline says why."""
+        """Whether there is nothing to show; the headline has the reason."""
         no_key = not self.log and any((row["reason"] or "").startswith(NO_KEY) for row in self.page.reasons)
         return not self.facts["documents"] and (no_key or not self.facts["rows"])
 
     @cached_property
     def objects_drawn(self) -> Records:
-        """The first rows of the busiest objects of a log."""
+        """The first rows of the objects with most rows in a log."""
         return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """What became of the rows, and what the decisions rest on."""
+        """The decisions, and the settings and data that they depend on."""
         self.begin(sheet, {**self.facts, "snapshot_tables": sorted(self.tables_now)})
         if self.nothing:
             return
@@ -97,7 +97,7 @@ class EventLog(Page):
 
     @panel("Decisions")
     def decisions(self, sheet: Sheet) -> None:
-        """How many rows of each event type, or changes of each operation, have which decision."""
+        """The number of rows by event type, or of changes by operation, and decision."""
         counts, kind = self.page.counts, self.kind
         names = words.TYPES if self.log else words.OPERATIONS
         sheet.record({"decisions": [[row[kind], row["decision"], row["rows"]] for row in counts]})
@@ -140,7 +140,7 @@ class EventLog(Page):
 
     @panel("Objects")
     def objects(self, sheet: Sheet) -> None:
-        """The objects of an event log with most rows: when, and what."""
+        """The objects of an event log with most rows, over time."""
         if not self.log:
             return
         rows, objects = sheet.lead(self.objects_drawn), self.facts["objects"]
@@ -167,7 +167,7 @@ class EventLog(Page):
 
     @panel("Documents")
     def documents(self, sheet: Sheet) -> None:
-        """Documents beside the rows that they came from."""
+        """Documents and the rows that they came from."""
         documents = self.page.documents()
         sheet.record({"documents_shown": [row["document"] for row in documents]})
         if not self.nothing:
@@ -177,7 +177,7 @@ class EventLog(Page):
 
     @panel("Old values that do not fit")
     def chain(self, sheet: Sheet) -> None:
-        """Rows whose old value is not the value that the row before wrote."""
+        """Rows whose old value differs from the value that the previous row wrote."""
         sheet.record({"chain_breaks": self.page.chain_breaks})
         if self.log and not self.nothing:
             headings = {"record_id": "record", "scope": "object", "column_name": "column"}
@@ -193,7 +193,7 @@ class EventLog(Page):
 
     @panel("Net effect")
     def net(self, sheet: Sheet) -> None:
-        """What all rows of an object come to in the end."""
+        """The net effect of all rows of an object."""
         effects = self.page.effects
         sheet.record({"net_effects": effects})
         if not self.log or self.nothing:
@@ -207,7 +207,7 @@ class EventLog(Page):
 
     @panel("Cost of the event categories")
     def costs(self, sheet: Sheet) -> None:
-        """What each category of event types costs in space, time and triggers."""
+        """The cost of each category of event types in space, time and triggers."""
         costs = self.page.costs_by_category
         counted = ("rows", "bytes", "events", "query_backs")
         sheet.record({"costs": {row["category"]: [row[name] for name in counted] for row in costs}})
@@ -229,7 +229,7 @@ class EventLog(Page):
 
     @panel("Different spellings of a key")
     def spellings(self, sheet: Sheet) -> None:
-        """Keys that are one key in several spellings."""
+        """Keys with several spellings."""
         spellings = self.page.spellings(self.capture.problems)
         sheet.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
@@ -238,7 +238,7 @@ class EventLog(Page):
 
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
-        """What was wrong, by code, and where."""
+        """Problems by code, and their locations."""
         codes, shown = integrity.by_code(self.capture), self.asked.shown
         sheet.record({"problem_codes": {row["code"]: row["problems"] for row in codes}})
         headings = {"severity": "severity", "code": "code", "problems": "problems", "sentence": "for example"}

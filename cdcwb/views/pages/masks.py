@@ -1,5 +1,5 @@
-"""Which columns updates change: by the mask that the source wrote, by comparing the images, or by the columns that the
-log record lists; and where a mask and the images disagree."""
+"""The page about changed columns: by the source's mask, by comparison of images, or by the columns in the log record;
+and disagreements of masks and images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cdcwb.words import count, joined, plural, tally
 
 __all__ = ["Masks"]
 
-_TABLES, _PAIRED = 8, 6  # that are drawn
+_TABLES, _PAIRED = 8, 6  # maximum number of tables in charts
 
 
 class Masks(Page):
@@ -36,12 +36,12 @@ class Masks(Page):
 
     @cached_property
     def updates(self) -> list[dict[str, Any]]:
-        """How many updates there are of each table, and what tells their changed columns."""
+        """The number of updates of each table, and the sources of change information."""
         return ask.overview(self.changed, self.told)
 
     @cached_property
     def told(self) -> ask.Told:
-        """How it is known what updates changed."""
+        """The sources of change information of updates."""
         return ask.told(self.capture)
 
     @cached_property
@@ -62,7 +62,7 @@ class Masks(Page):
 
     @cached_property
     def bits(self) -> list[Drawn]:
-        """The same, bit by bit."""
+        """The most frequent masks, bit by bit."""
         return draw(self.frequent, listed(self.capture, "table_versions"), listed(self.capture, "detected"))
 
     @cached_property
@@ -76,7 +76,7 @@ class Masks(Page):
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """How many updates there are, and what tells which columns they change."""
+        """The number of updates, and the sources of change information."""
         known, totals = self.updates, self.totals
         told = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
         changed = {(row["table"], row["column"]) for row in self.columns if row["changed"]}
@@ -115,7 +115,7 @@ class Masks(Page):
 
     @panel("When columns change", ChangedOverTime)
     def over_time(self, sheet: Sheet) -> None:
-        """A row for every column, the most changed at the top; the darker, the more updates changed it then."""
+        """A row for every column, most changed at the top; darker cells have more updates."""
         cells: list[dict[str, Any]] = []
         with_cells: list[str] = []
         if (axis := ask.axis(self.capture)) is not None:
@@ -162,7 +162,7 @@ class Masks(Page):
 
     @panel("Which columns change together", Together)
     def together(self, sheet: Sheet) -> None:
-        """Which columns are changed by the same update."""
+        """Columns that are changed by the same update."""
         pairs = self.changed.together()
         paired = [name for name in self.changed.tables if any(pair["table"] == name for pair in pairs)]
         for name in paired[:_PAIRED]:
@@ -180,7 +180,7 @@ class Masks(Page):
 
     @panel("Masks, bit by bit")
     def bit_by_bit(self, sheet: Sheet) -> None:
-        """Each mask that occurs, the most frequent first: a dot is a set bit."""
+        """Each mask, most frequent first: a dot is a set bit."""
         heads = {"mask": "mask", "operation": "operation", "changes": "changes", "columns": "columns"}
         for name in list(dict.fromkeys(mask.table for mask in self.bits))[:_TABLES]:
             mine = [mask for mask in self.bits if mask.table == name]
@@ -198,7 +198,7 @@ class Masks(Page):
 
     @panel("No-op updates")
     def idle(self, sheet: Sheet) -> None:
-        """Updates that change no column."""
+        """No-op updates."""
         rows = ask.idle_updates(self.changed, self.told)
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
         heads = {"table": "table", "idle": "no-op updates", "updates": "of updates", "share": "share"}
@@ -209,7 +209,7 @@ class Masks(Page):
 
     @panel("Changes of keys")
     def keys(self, sheet: Sheet) -> None:
-        """Updates that gave a row another key."""
+        """Updates that changed the key of a row."""
         moved = ask.key_changes(self.capture)
         heads = {"table": "table", "old_key": "old key", "new_key": "new key", "position": "position"}
         heads |= {"changed_at": "time", "transaction_id": "transaction", "file": "file", "offset": "offset"}
@@ -218,7 +218,7 @@ class Masks(Page):
 
     @panel("Masks against images")
     def disagreements(self, sheet: Sheet) -> None:
-        """Changes whose mask says something else than their images."""
+        """Changes whose mask disagrees with their images."""
         heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table", "file": "file"}
         heads |= {"offset": "offset", "length": "length"}
         none = (
@@ -231,6 +231,6 @@ class Masks(Page):
 
 
 def _some(sheet: Sheet, tables: list[str], most: int) -> None:
-    """That not all tables are drawn."""
+    """A note that not all tables are drawn."""
     if len(tables) > most:
         sheet.note(f"{count(most)} of {plural(len(tables), 'table')} shown: those with the most updates.")

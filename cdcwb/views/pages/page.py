@@ -1,7 +1,7 @@
-"""A page about a capture: the questions of one notebook, each a panel that is called by its name.
+"""A page about a capture: the panels of one notebook, each a method.
 
 page = Transactions.open("my/trail")   # or capture.view.transactions
-page.latency()                         # one panel; .figure, .frame and .facts to go on with
+page.latency()                         # one panel; its content: .figure, .frame and .facts
 page                                   # all of them
 """
 
@@ -46,7 +46,7 @@ _COMMON: Final = (
     *("problems", "problems_by_severity", "ledger", "malformed_bytes"),
 )
 _FILTERS: Final = ("tables", "transactions", "time_from", "time_to")
-"""The fields of a selection that narrow what is asked of Spark."""
+"""The fields of a selection that limit the input of Spark."""
 _MARKS: Final = 30
 _AS_IT_WAS: Final = (
     "The charts with a control bar, and those that follow it, show new messages. Everything else on this page is as it "
@@ -60,10 +60,10 @@ T = TypeVar("T", bound="Page")
 def panel(
     title: str, live: type[Panel] | None = None
 ) -> Callable[[Callable[Concatenate[T, Sheet, P], None]], Callable[Concatenate[T, P], Sheet | View]]:
-    """Makes a panel of a method that writes on a sheet: called without the sheet, it returns it.
+    """Turns a method that writes to a sheet into a panel: called without the sheet, it returns the sheet.
 
-    ``live``: the panel of the index that answers the same question where somebody can click, and the page is about one
-    capture and nothing that a selection cannot say.
+    ``live``: the corresponding panel of the index, which replaces this one in a live notebook if the page is about one
+    capture and its conditions can be expressed as a selection.
     """
 
     def made(say: Callable[Concatenate[T, Sheet, P], None]) -> Callable[Concatenate[T, P], Sheet | View]:
@@ -81,18 +81,18 @@ def panel(
 
 
 class Page:
-    """The questions of one notebook about a capture, or several that are looked at together.
+    """The panels of one notebook about a capture, or about several that are shown together.
 
-    ``opened`` are the captures, whole and narrowed to what is looked at. Pages have panels, which :func:`panel` makes.
+    ``opened`` are the captures, complete and limited to the selected part. :func:`panel` makes the panels.
     """
 
     title: ClassVar[str]
     notebook: ClassVar[str] = ""
-    """The name of the notebook, under which its headline is known (:mod:`cdcwb.report.facts`)."""
+    """The name of the notebook, which identifies its headline (:mod:`cdcwb.report.facts`)."""
     images: ClassVar[bool] = False
-    """Whether its questions are about values."""
+    """Whether its panels use values."""
     shows_health: ClassVar[bool] = False
-    """Whether it begins with the health of the capture; else it begins with the answer to its own question."""
+    """Whether the page begins with the health of the capture; else it begins with its own result."""
 
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
@@ -104,20 +104,20 @@ class Page:
 
     @classmethod
     def check(cls, **_own: Any) -> object:
-        """The page's own parameters, understood. Raises OptionError that names everything that is wrong."""
+        """Validates the page's own parameters. Raises OptionError that names everything that is wrong."""
         return None
 
     @classmethod
     def open(cls, *common: Any, **own: Any) -> Self:
-        """Open what the parameters of a notebook name: those of :func:`cdcwb.report.check_parameters`, in their order,
-        and the page's own. Raises OptionError before anything is read, CaptureError as :func:`cdcwb.load` does."""
+        """Opens the captures of a notebook's parameters, which are those of :func:`cdcwb.report.check_parameters` in
+        order, and the page's own. Raises OptionError before anything is read, CaptureError like :func:`cdcwb.load`."""
         asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
         show.style(asked)
         return cls(open_page(asked, cls.images), **own)
 
     @classmethod
     def of(cls, capture: Capture, **own: Any) -> Self:
-        """The page of a capture that is open, about the tables, transactions and times that are selected."""
+        """The page of an open capture, about the selected tables, transactions and times."""
         cls.check(**own)
         selection = capture.selection
         fields = {name: value for name, value in selection.chosen().items() if name in _FILTERS}
@@ -129,12 +129,12 @@ class Page:
 
     @property
     def is_live(self) -> bool:
-        """Whether there is somebody who can click, and the page is about one capture."""
+        """Whether a user can click, and the page is about one capture."""
         return is_live() and len(self.opened.captures) == 1
 
     @property
     def selected(self) -> dict[str, Any]:
-        """What of the capture it looks at, as fields of a selection."""
+        """The shown part of the capture, as fields of a selection."""
         asked = self.asked
         return {"tables": asked.tables, "time_from": asked.time_from, "time_to": asked.time_to}
 
@@ -143,16 +143,16 @@ class Page:
         """The views of the capture, which share its selection."""
         return next(iter(self.opened.captures.values())).view
 
-    # --- all of it ----------------------------------------------------------------------------------------------------
+    # --- the complete page --------------------------------------------------------------------------------------------
 
     @classmethod
     def panels(cls) -> dict[str, str]:
         """The titles of its panels by name, in order."""
-        members = {name: getattr(cls, name) for one in cls.__mro__ for name in vars(one)}  # its own before the common
+        members = {name: getattr(cls, name) for base in cls.__mro__ for name in vars(base)}  # own ones first
         return {name: value.title for name, value in members.items() if hasattr(value, "title") and callable(value)}
 
     def put(self) -> None:
-        """Put all panels on the page that have something to show, each below its title."""
+        """Renders all panels that are not empty, each below its title."""
         show.style_once()
         for name, title in self.panels().items():
             asked = getattr(self, name)()
@@ -165,14 +165,14 @@ class Page:
     def __repr__(self) -> str:
         return f"{self.title}: {', '.join(f'.{name}()' for name in self.panels())}"
 
-    # --- how each begins ----------------------------------------------------------------------------------------------
+    # --- the beginning of a page --------------------------------------------------------------------------------------
 
     def answered_by(self) -> Mapping[str, Any]:
-        """The facts that the headline is made of and that other panels record than the one that begins the page."""
+        """The facts of the headline that panels other than the first record."""
         return {}
 
     def begin(self, sheet: Sheet, facts: Mapping[str, Any]) -> None:
-        """The headline and what limits the page, and the facts that every page has, besides ``facts``."""
+        """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
         opened, health = self.opened, self.opened.health
         marks = self._marks()
         said: dict[str, Any] = {
@@ -206,7 +206,7 @@ class Page:
             sheet.marks(marks[:_MARKS], total=len(marks), folder=self.asked.shown)
 
     def time_card(self, first: datetime | None, last: datetime | None) -> tuple[str, str, str]:
-        """The card with how long a time is covered."""
+        """The card with the range of time."""
         if first is None or last is None:
             return "time covered", "not known", ""
         lasted = rounded((last - first) // timedelta(microseconds=1))
@@ -219,7 +219,8 @@ class Page:
         return "problems", count(self.summary["problems"]), ", ".join(worst_first) or "none"
 
     def list_files(self, sheet: Sheet, files: list[dict[str, Any]], counts: Mapping[str, str]) -> None:
-        """The table of ``files`` (those of a summary, and more); ``counts``: headings of what is counted in each."""
+        """The table of ``files`` (those of a summary, with additions); ``counts``: headings of what is counted in
+        each."""
         rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
         heads = {"file": "file", "bytes": "size", "shape": "shape", "compression": "compression", **rows, **counts}
         accounted = {"closes": "all"}
@@ -232,7 +233,7 @@ class Page:
 
     @panel("How the capture was read")
     def reading(self, sheet: Sheet) -> None:
-        """What was detected from the capture itself, with the evidence; each setting is an option that overrides it."""
+        """The detected settings of the capture, with the evidence; each is an option that overrides detection."""
         detected = self.summary["detected"]
         heads = {"scope": "scope", "setting": "setting", "value": "value", "evidence": "evidence"}
         heads |= {"overridden": "given as an option"}
@@ -242,7 +243,7 @@ class Page:
         sheet.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
 
     def _marks(self) -> list[dict[str, Any]]:
-        """The marks on records of the captures, where these are saved ones."""
+        """The bookmarks of captures that are saved."""
         saved = [place for one in self.asked.captures.values() if (place := Path(one.path)).is_dir()]
         return [row for place in saved for row in marks_of(place)]
 
@@ -261,11 +262,11 @@ _MARKED: Final = {
 
 
 class Sheet:
-    """Figures, tables and sentences of one panel. The last line of a cell puts it on the page.
+    """Figures, tables and sentences of one panel. The last line of a cell renders it.
 
     ``figure`` (plotly) and ``frame`` (pandas, Arrow types) are its first figure and its first table, ``figures`` and
-    ``frames`` all of them; ``facts`` is what a script reads. ``bench``: where somebody can click, the rows of its
-    tables, and the points of figures that are made of rows of :meth:`lead`, lead to their records.
+    ``frames`` all of them; ``facts`` are for scripts. ``bench``: in a live notebook the rows of its tables, and the
+    points of figures that are made of rows of :meth:`lead`, link to their records.
     """
 
     def __init__(self, title: str = "", bench: Bench | None = None) -> None:
@@ -276,7 +277,7 @@ class Sheet:
         self._tables: list[tuple[show.Rows, dict[str, str]]] = []
         self._said: list[Callable[[], None]] = []
 
-    # --- what a panel says --------------------------------------------------------------------------------------------
+    # --- content ------------------------------------------------------------------------------------------------------
 
     def verdict(self, health: Health) -> None:
         """See :func:`cdcwb.report.show.verdict`."""
@@ -291,7 +292,7 @@ class Sheet:
         self._said.append(lambda: show.note(text))
 
     def cards(self, values: Iterable[tuple[str, str, str] | None]) -> None:
-        """A few figures side by side: title, value and a line below it each; None is left out."""
+        """A few key figures: title, value and a note each; None is left out."""
         shown = [value for value in values if value is not None]
         self._said.append(lambda: show.cards(shown))
 
@@ -307,8 +308,8 @@ class Sheet:
         leads: Mapping[str, tuple[Bench, Rows]] | None = None,
     ) -> None:
         """A table: see :func:`cdcwb.report.show.table`. ``by_heading``: its columns are captured ones, so those of the
-        frame have the names of their headings. ``leads``: columns whose cells lead to records of a capture, and what
-        names these in each row (:mod:`cdcwb.views.view`)."""
+        frame have the names of their headings. ``leads``: columns whose cells link to records of a capture, and the
+        names that identify these in each row (:mod:`cdcwb.views.view`)."""
         self._tables.append((rows, dict(columns) if by_heading else {name: name for name in columns}))
 
         def put() -> None:
@@ -321,7 +322,7 @@ class Sheet:
         self._said.append(put)
 
     def chart(self, figure: go.Figure, instead: str) -> None:
-        """A figure; ``instead`` is HTML that says the same in numbers."""
+        """A figure; ``instead`` is HTML with the same numbers."""
         if self.capture:
             figure.layout.meta = {**(figure.layout.meta or {}), "capture": self.capture}
         self.figures.append(figure)
@@ -329,11 +330,11 @@ class Sheet:
 
     @property
     def capture(self) -> str:
-        """The name of the capture on the page, where somebody can click; else empty."""
+        """The name of the capture on the page in a live notebook; else empty."""
         return "" if self._bench is None else self._bench.name
 
     def lead(self, rows: show.Rows) -> list[dict[str, Any]]:
-        """The rows, where somebody can click with the number of their ``record`` (:mod:`cdcwb.views.view`)."""
+        """The rows, in a live notebook with the number of their ``record`` (:mod:`cdcwb.views.view`)."""
         plain = rows if isinstance(rows, list) else show.records(rows)
         if self._bench is None or not plain or "record" in plain[0]:
             return plain
@@ -341,7 +342,7 @@ class Sheet:
         return [{**row, "record": record} for row, record in zip(plain, records, strict=True)]
 
     def put_by(self, put: Callable[[], None]) -> None:
-        """Whatever else: ``put`` puts it on the page."""
+        """Other content, which ``put`` renders."""
         self._said.append(put)
 
     def widget(self, shown: Any) -> None:
@@ -349,19 +350,19 @@ class Sheet:
         self._said.append(lambda: show.widget(shown))
 
     def marks(self, rows: list[dict[str, Any]], *, total: int, folder: str) -> None:
-        """Records that were marked in the explorer."""
+        """Records that were bookmarked in the explorer."""
         shown = [{name: row.get(name) for name in _MARKED} for row in rows]
         self.table(shown, _MARKED, total=total, none="No record is bookmarked.", folder=folder)
 
     def record(self, facts: Mapping[str, Any]) -> None:
-        """Facts for those who go on with the answer."""
+        """Facts for scripts and tests."""
         self.facts |= facts
 
-    # --- what becomes of it -------------------------------------------------------------------------------------------
+    # --- output -------------------------------------------------------------------------------------------------------
 
     @property
     def figure(self) -> go.Figure:
-        """The first figure. Raises OptionError where there is none."""
+        """The first figure. Raises OptionError without one."""
         if not self.figures:
             raise OptionError("this panel has no figure")
         return self.figures[0]
@@ -373,7 +374,7 @@ class Sheet:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The first table. Raises OptionError where there is none."""
+        """The first table. Raises OptionError without one."""
         if not self._tables:
             raise OptionError("this panel has no table")
         return _frame(*self._tables[0])
@@ -384,7 +385,7 @@ class Sheet:
         return not self._said
 
     def put(self) -> None:
-        """Put it on the page, and the facts into the output of the cell."""
+        """Renders the sheet, and writes the facts to the output of the cell."""
         show.style_once()
         for put in self._said or [show.nothing]:
             put()
@@ -408,7 +409,7 @@ def _frame(rows: show.Rows, columns: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _plain(value: Any) -> Any:
-    """What a column of a frame can hold: names with numbers become a list of structs."""
+    """A value for a column of a frame: names with numbers become a list of structs."""
     if isinstance(value, list | tuple) and any(isinstance(one, tuple) for one in value):
         return [{"name": str(name), "number": number} for name, number in value]
     return value

@@ -39,10 +39,10 @@ _COUNTED: Final = ("missing", "extra", "different", "late", "same")
 class Replay(Page):
     """A table as it was after a commit, the history of one row, and the differences between two captures.
 
-    ``table``: empty: the one with the most changes that have a key. ``position``, ``time``: replay what was committed
-    up to there; empty: to the end. ``key``: the row whose history is shown, as a JSON object; empty: the one with the
-    most changes. ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``:
-    tables that have no key in either capture are compared by an inferred one.
+    ``table``: empty: the one with most changes that have a key. ``position``, ``time``: replay all commits up to this;
+    empty: to the end. ``key``: the row whose history is shown, as a JSON object; empty: the row with most changes.
+    ``rules``: how two captures are compared (:func:`cdcwb.analysis.alike.read_rules`). ``infer_keys``: tables that have
+    no key in either capture are compared by an inferred one.
     """
 
     title: ClassVar[str] = "Replay and reconcile"
@@ -70,7 +70,7 @@ class Replay(Page):
 
     @classmethod
     def of(cls, capture: Capture, other: Capture | None = None, **own: Any) -> Self:
-        """See :meth:`Page.of`. ``other`` is compared with ``capture``, which is the source: all of both."""
+        """See :meth:`Page.of`. ``capture`` is the source and ``other`` the target; both are compared completely."""
         if other is None:
             return super().of(capture, **own)
         return cls(look_at(capture, images=cls.images, others=[other]), **own)
@@ -82,18 +82,18 @@ class Replay(Page):
 
     @cached_property
     def life(self) -> Life | None:
-        """The row and its changes; None where rows have no key."""
+        """The row and its changes; None if rows have no key."""
         return ask.row_life(self.wanted) if self.wanted.table else None
 
     @property
     def benches(self) -> list[Bench]:
-        """Of each capture, where somebody can click and there are two."""
+        """The bench of each capture, in a live notebook with two captures."""
         captures = list(self.opened.captures.values())
         return [one.view.bench for one in captures[:2]] if is_live() and len(captures) > 1 else []
 
     @cached_property
     def found(self) -> Reconciled | None:
-        """Two captures side by side; None where there is one."""
+        """The comparison of two captures; None for a single capture."""
         return ask.compare(self.wanted, self.asked.folder)
 
     @cached_property
@@ -103,13 +103,13 @@ class Replay(Page):
 
     @cached_property
     def state_facts(self) -> dict[str, Any]:
-        """How many rows the table has."""
+        """The number of rows of the table."""
         state = self.state
         return {"replay_rows": state.rows if state else None, "replay_partial": state.partial if state else None}
 
     @cached_property
     def compared_facts(self) -> dict[str, Any]:
-        """How many changes are in one capture only, and why; None where there is one capture."""
+        """The number of changes in one capture only, with reasons; None for a single capture."""
         found = self.found
         numbers: Mapping[str, int | None] = found.counts() if found else dict.fromkeys(_COUNTED)
         why = {what: found.by_reason(what) if found else None for what in ("missing", "extra")}
@@ -124,7 +124,7 @@ class Replay(Page):
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """Which tables there are; why nothing can be replayed, where rows have no key."""
+        """The tables; or why nothing can be replayed, if rows have no key."""
         wanted = self.wanted
         self.begin(sheet, {"replay_table": wanted.table.table if wanted.table else None})
         for sentence in wanted.notes:
@@ -137,7 +137,7 @@ class Replay(Page):
 
     @panel("Table after replay")
     def replayed(self, sheet: Sheet) -> None:
-        """The rows of a table after some commit, and how many there were when."""
+        """The rows of a table after a commit, and the number of rows over time."""
         sheet.record(self.state_facts)
         if self.table is None or self.state is None:
             return
@@ -159,7 +159,7 @@ class Replay(Page):
 
     @panel("Row history")
     def row(self, sheet: Sheet) -> None:
-        """Every change of a row in the order of the log, also under the keys it had before and after."""
+        """Every change of a row in log order, including those under its earlier and later keys."""
         sheet.record(ask.life_facts(self.life))
         if self.life is not None and self.wanted.table:
             put_which(sheet, self.wanted.table.table, self.life)
@@ -167,7 +167,7 @@ class Replay(Page):
 
     @panel("Source and target")
     def side_by_side(self, sheet: Sheet) -> None:
-        """How many changes are missing, extra, different, late or the same, by table and over time."""
+        """The number of changes that are missing, extra, different, late or the same, by table and over time."""
         found = self.found
         sheet.record(self.compared_facts)
         if found is None:
@@ -203,7 +203,7 @@ class Replay(Page):
 
     @panel("Columns that differ")
     def columns(self, sheet: Sheet) -> None:
-        """In which share of the matched changes each column differs."""
+        """The share of the matched changes in which each column differs."""
         columns = show.records(self.found.by_column()) if self.found else []
         names = ("table", "column", "different", "compared")
         sheet.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
@@ -217,7 +217,7 @@ class Replay(Page):
 
     @panel("Differences")
     def differences(self, sheet: Sheet) -> None:
-        """The changes that are not the same in both captures, one by one."""
+        """The changes that differ between the captures, one by one."""
         if self.found is None:
             return
         found = show.records(self.found.differences())
@@ -225,7 +225,7 @@ class Replay(Page):
         leads = {}
         for side, bench in zip(("source", "target"), self.benches, strict=False):
             bench.prepare()
-            sheet.widget(View(bench, "", [], controls=False))  # it opens the explorer of its capture
+            sheet.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
             leads[f"{side}_position"] = bench, [row[side] or {} for row in found]
         headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
         headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
@@ -235,7 +235,7 @@ class Replay(Page):
 
     @panel("Delay in the target")
     def delays(self, sheet: Sheet) -> None:
-        """How much later than in the source matched changes are in the target."""
+        """The delays of matched changes in the target."""
         if self.found is None:
             return
         spans = self.found.delays()
@@ -251,7 +251,7 @@ class Replay(Page):
 
 
 def put_which(sheet: Sheet, table: str, life: Life) -> None:
-    """Which row it is, and how many changes it has."""
+    """The row, and the number of its changes."""
     which = ", the row with the most changes" if life.chosen else ""
     sheet.note(f"{table}, {key_text(life.key)}{which}: {plural(life.changes, 'change')}.")
 
@@ -270,15 +270,15 @@ def put_changes(sheet: Sheet, life: Life) -> None:
 
 
 def _place(change: Mapping[str, Any]) -> dict[str, Any]:
-    """The first record of a change, as rows name it."""
+    """The first record of a change, in the columns that identify records."""
     return {name: change["places"][0][name] for name in ("file", "offset")} if change["places"] else {}
 
 
 class History(Page):
-    """The changes of one row, also under the keys that it had before and after.
+    """The changes of one row, including those under its earlier and later keys.
 
-    ``table``: empty: the one with the most changes that have a key. ``key``: columns of the row and their values, as a
-    mapping, as a JSON object or as ``id=42``; empty: the row with the most changes.
+    ``table``: empty: the one with most changes that have a key. ``key``: columns of the row and their values, as a
+    mapping, as a JSON object or as ``id=42``; empty: the row with most changes.
     """
 
     title: ClassVar[str] = "Row history"
@@ -292,7 +292,7 @@ class History(Page):
 
     @cached_property
     def life(self) -> Life | None:
-        """The row and its changes; None where rows have no key."""
+        """The row and its changes; None if rows have no key."""
         return ask.row_life(self.wanted) if self.wanted.table else None
 
     @property
@@ -302,7 +302,7 @@ class History(Page):
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """Which row it is; why none, where rows have no key."""
+        """The row; or why there is none, if rows have no key."""
         life = self.life
         self.begin(sheet, {"history_table": self.table or None, **ask.life_facts(life), **ask.ends_facts(life)})
         for sentence in self.wanted.notes:
@@ -314,13 +314,13 @@ class History(Page):
 
     @panel("Changes")
     def changes(self, sheet: Sheet) -> None:
-        """Every change in the order of the log; those that were rolled back or undone too."""
+        """Every change in log order, including those that were rolled back or undone."""
         if self.life is not None:
             put_changes(sheet, self.life)
 
     @panel("Old and new values")
     def values(self, sheet: Sheet) -> None:
-        """The old and the new value of each column that a change shows."""
+        """The old and the new value of each column in a change."""
         if self.life is None or not self.life.changes:
             return
         headings = {"at": "time", "operation": "operation", "outcome": "outcome", "column": "column", "old": "old"}
@@ -331,7 +331,7 @@ class History(Page):
 
     @panel("Row after each change")
     def states(self, sheet: Sheet) -> None:
-        """The values of the row after each change that was not taken back; a dash is a value that no change shows."""
+        """The values of the row after each change that was not undone; a dash is an unknown value."""
         if self.life is None or not self.life.changes:
             return
         rows, columns = ask.state_rows(self.life.shown)

@@ -1,5 +1,5 @@
-"""What was done in one piece, when, by whom, and what became of it; how many were open at once, how long changes waited
-for their commit, and whether positions rise as they should."""
+"""The page about transactions: times, users and outcomes, concurrency, commit latency, and the sequence of
+positions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Transactions(Page):
     """Timeline, concurrency, latency, positions, and the transactions one by one.
 
     ``users``, ``outcomes`` (committed, rolled_back, open), ``least_changes``, ``least_bytes``, ``least_seconds``: only
-    the transactions that fit.
+    matching transactions.
     """
 
     title: ClassVar[str] = "Transactions"
@@ -51,7 +51,7 @@ class Transactions(Page):
 
     @property
     def is_live(self) -> bool:
-        """See :class:`Page`: a selection knows no least number of changes."""
+        """See :class:`Page`: a selection cannot express the minimum numbers."""
         return super().is_live and not (self.wanted.least_changes or self.wanted.least_bytes or self.wanted.least_us)
 
     @property
@@ -61,7 +61,7 @@ class Transactions(Page):
 
     @cached_property
     def axis(self) -> TimeAxis | None:
-        """The axis of time that charts share."""
+        """The time axis of all charts."""
         return ask.axis(self.capture, self.first, self.last) if self.first else None
 
     @cached_property
@@ -71,24 +71,24 @@ class Transactions(Page):
 
     @cached_property
     def ranked(self) -> list[dict[str, Any]]:
-        """The ten longest transactions of those whose duration is known."""
+        """The ten longest transactions of known duration."""
         return [row for row in self.longest_ones if row["lasted_us"] is not None][:10]
 
     @property
     def columns(self) -> dict[str, str]:
-        """Headings of what a transaction did."""
+        """Headings of the contents of a transaction."""
         what = {"outcome": "outcome", "changes": "changes", "tables": "tables"}
         what |= {"bytes": "size"} if self.summary["unit"] == "byte" else {"rows": "rows"}
         return what | ({"user": "user"} if self.facts["transactions_with_user"] else {})
 
     @property
     def all_unknown(self) -> bool:
-        """Whether of no transaction it is known if it is complete."""
+        """Whether the completeness of all transactions is unknown."""
         return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
 
     @panel("Summary")
     def overview(self, sheet: Sheet) -> None:
-        """What became of the transactions, and what limits the page."""
+        """The outcomes of the transactions, and the limits of the page."""
         facts, summary = self.facts, self.summary
         self.begin(sheet, {**facts, "changes_by_outcome": summary["changes_by_outcome"], "filters": self.wanted.limits})
         if self.wanted.limits and not facts["transactions"]:
@@ -121,7 +121,7 @@ class Transactions(Page):
 
     @panel("Timeline", Timeline)
     def timeline(self, sheet: Sheet) -> None:
-        """A bar for every transaction, from its begin to its end, on the axes of time and of the log."""
+        """A bar for every transaction, from its begin to its end, on axes of time and log position."""
         shown, columns = self.longest_ones, {**_WHO, "duration_us": "duration", **self.columns}
         ends = {"capture_end": self.last, "last_position": self.facts["last_position"]}
         figure = charts.timeline(shown, **ends, unit=self.summary["unit"], axis=self.axis)
@@ -166,7 +166,7 @@ class Transactions(Page):
 
     @panel("Concurrent transactions", Concurrent)
     def concurrency(self, sheet: Sheet) -> None:
-        """How many transactions were open at once."""
+        """The number of concurrent transactions."""
         once = concurrency.over_time(self.capture, self.first, self.last, least_us=self.tick_us, axis=self.axis)
         if once.steps:
             numbers = show.table_html(once.steps[:60], {"at": "from", "open": "open transactions"})
@@ -198,7 +198,7 @@ class Transactions(Page):
 
     @panel("Commit latency")
     def latency(self, sheet: Sheet) -> None:
-        """How long changes waited for their commit, and how long transactions lasted."""
+        """The latency from changes to commit, and the duration of transactions."""
         waited, lasted = transactions.latency(self.capture)
         heads = {
             "what": "of",
@@ -240,7 +240,7 @@ class Transactions(Page):
 
     @panel("Positions")
     def positions(self, sheet: Sheet) -> None:
-        """Steps back: where positions do not rise along a stream."""
+        """Records out of order: positions that do not rise in a stream."""
         order = integrity.order(self.capture)
         heads = {
             "stream": "stream",
@@ -270,7 +270,7 @@ class Transactions(Page):
 
     @panel("Duplicates and shared positions")
     def repeated(self, sheet: Sheet) -> None:
-        """Records that share a position: duplicates, and others."""
+        """Records with the same position: duplicates, and others."""
         double = integrity.twice(self.capture)
         heads = {
             "position": "position",
@@ -297,7 +297,7 @@ class Transactions(Page):
 
     @panel("Missing")
     def missing(self, sheet: Sheet) -> None:
-        """What the source's own numbering shows to be missing."""
+        """Gaps in the source's own numbering."""
         total = next((one["count"] for one in self.summary["problems_by_code"] if one["code"] == "gap"), 0)
         gaps = integrity.gaps(self.capture) if total else []
         heads = {"sentence": "gap", "file": "file", "offset": "offset", "transaction_id": "transaction"}
@@ -368,7 +368,7 @@ class Transactions(Page):
 
     @panel("Undone")
     def undone(self, sheet: Sheet) -> None:
-        """Changes that a rollback to a savepoint took back."""
+        """Changes that a rollback to a savepoint undid."""
         undone = ask.undone(self.capture) if self.summary["changes_by_outcome"].get("undone") else []
         none = "The source delivers committed changes only: no change in the capture was undone."
         sheet.table(
@@ -381,7 +381,7 @@ class Transactions(Page):
 
     @panel("Operations")
     def operations(self, sheet: Sheet) -> None:
-        """Operations, and what became of them."""
+        """Operations by outcome."""
         done = ask.changes(self.capture)
         headings = {"operation": "operation", "outcome": "outcome", "changes": "changes"}
         if done:
@@ -391,7 +391,7 @@ class Transactions(Page):
 
     @panel("Problems")
     def problems(self, sheet: Sheet) -> None:
-        """What was wrong, by code, and where."""
+        """Problems by code, and their locations."""
         codes = integrity.by_code(self.capture) if self.summary["problems"] else []
         sheet.table(
             codes,
@@ -418,5 +418,5 @@ class Transactions(Page):
 
     @panel("Files")
     def files(self, sheet: Sheet) -> None:
-        """The files, and whether every byte of them is accounted for."""
+        """The files, and whether all their bytes are accounted for."""
         self.list_files(sheet, self.summary["files"], {"events": "events"})
