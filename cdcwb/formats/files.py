@@ -80,6 +80,10 @@ class Source(Protocol):
         """Let the bytes go."""
         ...
 
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
 
 class BinarySource:
     """A file whose bytes are the wire bytes; what it offers is said at :class:`Source`."""

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.bitmask import parse
 
-__all__ = ["MOST_DIGITS", "cast", "parsed"]
+__all__ = ["MOST_DIGITS", "cast", "cast_each", "parsed"]
 
 MOST_DIGITS: Final = 38
 """Digits of Spark's decimals."""
@@ -39,11 +39,11 @@ def parsed(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind):
         trimmed = pc.replace_substring_regex(trimmed, r"(\.\d{6})\d+", r"\1")
         trimmed = pc.replace_substring_regex(trimmed, "Z$", "")
-        zoneless = _parsed_as(trimmed, pa.timestamp("us"))
+        zoneless = cast_each(trimmed, pa.timestamp("us"))
         return zoneless.cast(kind)
     if pa.types.is_decimal(kind):
         return _decimals(trimmed, kind)
-    return _parsed_as(trimmed, kind)
+    return cast_each(trimmed, kind)
 
 
 def _decimals(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
@@ -52,17 +52,18 @@ def _decimals(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
     text = pc.replace_substring_regex(text, r"\.$", "")
     form = rf"^[+-]?\d{{1,{MOST_DIGITS}}}(\.\d{{1,{max(kind.scale, 1)}}})?$"
     good = pc.fill_null(pc.match_substring_regex(text, form), False)
-    return _parsed_as(pc.if_else(good, text, pa.scalar(None, pa.string())), kind)
+    return cast_each(pc.if_else(good, text, pa.scalar(None, pa.string())), kind)
 
 
-def _parsed_as(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+def cast_each(text: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Texts as Arrow reads a type; null where it reads none of it."""
     found = cast(text, kind)
     if found is not None:
         return found
     half = len(text) // 2
     if not half:
         return pa.nulls(len(text), kind)
-    return pa.concat_arrays([_parsed_as(text.slice(0, half), kind), _parsed_as(text.slice(half), kind)])
+    return pa.concat_arrays([cast_each(text.slice(0, half), kind), cast_each(text.slice(half), kind)])
 
 
 def cast(values: pa.Array, kind: pa.DataType) -> pa.Array | None:

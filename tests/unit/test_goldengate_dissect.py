@@ -296,10 +296,10 @@ def test_whatever_the_bytes_are_the_tree_has_no_holes(data: st.DataObject) -> No
     tree(bytes(text), definition())
 
 
-@pytest.fixture(params=["planned", "alone"])
+@pytest.fixture(params=["whole", "window"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The ways in which files of moderate and of large size are inspected."""
-    if request.param == "alone":
+    if request.param == "window":
         monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
     return str(request.param)
 
@@ -323,9 +323,8 @@ def test_a_record_is_found_with_the_definition_of_its_table(tmp_path: Path, size
     assert named(record.field, "data", "fruit").value == "apples"
     assert "decoded with" in record.note
     assert record.event["table_name"] == "orders"
-    if size == "planned":
-        assert (record.event["kind"], record.event["operation"]) == ("change", "INSERT")
-        assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
+    assert (record.event["kind"], record.event["operation"]) == ("change", "INSERT")
+    assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
 
 
 def test_a_record_is_found_with_the_definition_that_its_table_shares_with_another(tmp_path: Path, size: str) -> None:
@@ -340,9 +339,8 @@ def test_a_record_is_found_with_the_definition_that_its_table_shares_with_anothe
     record = inspect_record(str(path), path.stat().st_size - 5, {})
     assert named(record.field, "data", "fruit").value == "apples"
     assert "shop.orders" in record.note
-    if size == "planned":
-        assert record.event["key"] == [("id", "7")]
-        assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
+    assert record.event["key"] == [("id", "7")]
+    assert dict(record.event["after"]) == {"id": "7", "fruit": "apples"}
 
 
 def test_a_place_behind_the_file_is_an_error(tmp_path: Path) -> None:
@@ -361,6 +359,21 @@ def test_a_record_far_into_a_large_file_is_found(tmp_path: Path, size: str) -> N
     assert (found.offset, found.record) == (at + 70 * len(RECORD), records[70].encode())
     assert named(found.field, "data", "fruit").value == "apples"
     assert inspect_record(str(path), at - 5, {}).event["kind"] == "filler"
+
+
+def test_of_a_large_file_the_bytes_around_a_record_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdcwb.formats.goldengate._WHOLE", 0)
+    monkeypatch.setattr("cdcwb.formats.goldengate._BEFORE", 100_000)
+    path = tmp_path / "session.txt"
+    records = [RECORD.replace("RBA 1880", f"RBA {1880 + number}") for number in range(400)]
+    path.write_text(METADATA_LINE + DEFINITION + "".join(records))
+    at = len(METADATA_LINE) + len(DEFINITION)
+    for number, names in ((20, {"id", "fruit"}), (300, {"c0", "c1"})):
+        found = inspect_record(str(path), at + number * len(RECORD) + 5, {})
+        assert (found.offset, found.record) == (at + number * len(RECORD), records[number].encode())
+        assert {name for name, _ in found.event["after"]} == names
 
 
 def test_a_json_message_is_found_by_its_place(tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_the_field_tree_says_what_the_maps_say_on_damaged_text_too(tmp_path: Pat
         if one["kind"] != "change":
             continue
         raw = one["raw"]
-        tree = dissect(raw, None, entry.byte_order, "utf-8", entry.nullable, entry.order_known)
+        tree = dissect(raw, None, entry)
         assert values_of(tree) == dict(one["after"] or one["before"] or ())
 
 

@@ -14,7 +14,7 @@ from cdcwb.formats import identify
 from cdcwb.formats.base import Wanted
 from cdcwb.formats.goldengate.decode import MISSING
 from cdcwb.formats.goldengate.decode.definitions import parse_defgen
-from cdcwb.formats.goldengate.plan import OPTIONS, Options, Part, Plan, cut, grouped
+from cdcwb.formats.goldengate.plan import OPTIONS, Options, Part, Plan, grouped
 from cdcwb.formats.goldengate.plan.planning import crossings, make_plan
 from cdcwb.formats.goldengate.plan.trails import (
     MetadataText,
@@ -203,11 +203,6 @@ def test_sections_that_share_a_range_of_a_trail_file_are_compared() -> None:
 
 
 # --- cutting ----------------------------------------------------------------------------------------------------------
-
-
-def test_files_are_cut_at_their_boundaries() -> None:
-    assert cut(100, [40, 70, 100]) == [(0, 40), (40, 70), (70, 100)]
-    assert cut(100, []) == [(0, 100)]
 
 
 def test_small_files_are_read_together() -> None:

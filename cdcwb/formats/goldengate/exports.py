@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -279,16 +279,6 @@ class ExportFile:
         """What holds the records, in a word."""
         return self.container.kind if self.container is not None else "xml"
 
-    def to_dict(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> ExportFile:
-        """The file that :meth:`to_dict` gave."""
-        held = raw.get("container")
-        return cls(**{**raw, "container": None if held is None else Container.from_dict(held)})
-
 
 # --- what a file is ---------------------------------------------------------------------------------------------------
 
@@ -296,11 +286,8 @@ class ExportFile:
 def recognise(path: str, options: Mapping[str, Any]) -> Recognition:
     """How sure it is that a file is an export, from its beginning. Never raises for what is in the file."""
     try:
-        source = open_source(path, "binary", _ENOUGH)
-        try:
+        with open_source(path, "binary", _ENOUGH) as source:
             head = source.read(0, _HEAD).tobytes()
-        finally:
-            source.close()
         found = _xml(head)
         if found is not None:
             return Recognition(0.98, [f"{path}: {found}"], "xml")
@@ -381,8 +368,7 @@ def _first(container: Container, literals: bool) -> tuple[int, int]:
 def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
     """What one file is. Raises CaptureError for a file that cannot be read, OptionError for an option that cannot be
     used."""
-    source = open_source(path, "binary")
-    try:
+    with open_source(path, "binary") as source:
         head = source.read(0, _HEAD).tobytes()
         found = _xml(head)
         if found is not None:
@@ -398,8 +384,6 @@ def probe(path: str, options: Mapping[str, Any]) -> ExportFile:
                 evidence=evidence,
                 encoding=encoding,
             )
-    finally:
-        source.close()
     container, literals = _container(path, options, head)
     return ExportFile(
         path,
@@ -425,12 +409,9 @@ def parts(file: ExportFile, split_size: int = SPLIT_SIZE) -> list[tuple[int, int
         return containers.parts(file.container, split_size)
     if file.compression is not None or file.size <= split_size:
         return [(0, file.size)] if file.size else []
-    source = open_source(file.path, "binary")
-    try:
+    with open_source(file.path, "binary") as source:
         starts = boundaries(_view(source), split_size)
         return list(zip(starts, [*starts[1:], source.length], strict=True))
-    finally:
-        source.close()
 
 
 def _view(source: Source) -> memoryview:
@@ -442,8 +423,7 @@ def scan(file: ExportFile, start: int, stop: int) -> Summary:
     if file.container is not None:
         return scan_messages(containers.read(file.container, start, stop), file.literals)
     summary = Summary()
-    source = open_source(file.path, "binary")
-    try:
+    with open_source(file.path, "binary") as source:
         reader = XmlReader(_view(source), (file.path, 0, file.unit), file.encoding)
         for found in reader.batches(start, stop):
             decoded = reader.decode(found, stop)
@@ -451,8 +431,6 @@ def scan(file: ExportFile, start: int, stop: int) -> Summary:
             if decoded.wrong and summary.malformed is None:
                 piece = found[min(decoded.wrong)]
                 summary.malformed = piece.start, piece.stop - piece.start, decoded.wrong[min(decoded.wrong)][1]
-    finally:
-        source.close()
     return summary
 
 
@@ -477,13 +455,10 @@ def read(
         for messages in containers.read(file.container, start, stop):
             yield from read_messages(messages, place, to_utc, wanted, file.literals)
         return
-    source = open_source(file.path, "binary")
-    try:
+    with open_source(file.path, "binary") as source:
         reader = XmlReader(_view(source), place, file.encoding)
         for found in reader.batches(start, stop):
             yield from select(reader.events(found, stop, to_utc, wanted), wanted)
-    finally:
-        source.close()
 
 
 def read_messages(

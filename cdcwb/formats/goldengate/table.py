@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays.maps import TextPool
 from cdcwb.formats.base import TableRequest, Wanted
+from cdcwb.formats.bitmask import parse
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.goldengate.assignment import KINDS, OPERATIONS, Assigned
 from cdcwb.formats.goldengate.decode import Bools, Bytes, Ints, Order
@@ -33,18 +34,14 @@ from cdcwb.formats.goldengate.decode.bodies import (
     walk,
 )
 from cdcwb.formats.goldengate.decode.definitions import ColumnDef, Definition
-from cdcwb.formats.goldengate.decode.values import Kind as ValueKind
-from cdcwb.formats.goldengate.decode.values import (
-    Texts,
-    nullable_texts,
-    texts,
-)
+from cdcwb.formats.goldengate.decode.values import nullable_texts, texts
 from cdcwb.formats.goldengate.exports import ColumnFacts
 from cdcwb.formats.goldengate.layout import GUESS, Coding, How
 from cdcwb.formats.goldengate.plan import FileEntry, Plan
 from cdcwb.formats.goldengate.plan.trails import Version
 from cdcwb.formats.goldengate.plan.transactions import forms_of
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.unique_names import unused_name
 
@@ -54,9 +51,8 @@ __all__ = [
     "Put",
     "Tables",
     "arrow_type",
-    "build_images",
     "column_types",
-    "decode_cells",
+    "read_images",
     "typed_rows",
     "typed_schema",
     "typed_texts",
@@ -135,56 +131,30 @@ class Tables:
         return there
 
 
-@dataclass(slots=True)
-class CellTexts:
-    """The texts of cells: ``place`` of each in ``pool`` (-1: bytes that are no value, which is in no image), ``kinds``
-    (int8, of the ``Kind`` of values), ``slots`` (what it is called) and ``problems`` as (record, code,
-    sentence), sorted by record."""
-
-    pool: TextPool
-    place: Ints
-    kinds: npt.NDArray[np.int8]
-    slots: Ints
-    problems: list[tuple[int, Problem, str]] = field(default_factory=list)
-
-
 def decode_cells(
-    buffer: Bytes, cells: Cells, group: Ints, tables: Tables, charset: str = "utf-8", order: Order = "little"
-) -> CellTexts:
-    """All values of some bodies as text. ``group``: the table of each body. The other arguments are those of
-    :func:`~cdcwb.formats.goldengate.decode.values.texts`."""
-    groups = group[cells.row]
-    slots = tables.slots(groups, cells.index)
+    buffer: Bytes, cells: Cells, slots: Ints, tables: Tables, charset: str, order: Order
+) -> tuple[TextPool, Ints, list[tuple[int, Problem, str]]]:
+    """All values of some bodies as text: a pool, the place of each in it (-1: bytes that are no value, which is in no
+    image), and problems as (cell, code, sentence). ``slots``: those of the cells."""
     codes = tables.codes(slots)
     pool = TextPool()
     place = np.zeros(len(cells), dtype=np.int64)
-    kinds = np.zeros(len(cells), dtype=np.int8)
     problems: list[tuple[int, Problem, str]] = []
-    used = np.flatnonzero(np.bincount(codes, minlength=len(tables.codings)))
-    for code in used:
-        of_code = codes == code
+    for code in np.flatnonzero(np.bincount(codes, minlength=len(tables.codings))):
         how = tables.codings[code]
-        for chosen, bare in _by_indicators(cells, of_code):
+        for chosen, bare in _by_indicators(cells, codes == code):
             start, stop = cells.start[chosen], cells.stop[chosen]
             if bare:
                 found = nullable_texts(buffer, start, stop, how, charset, order)
             else:
                 found = texts(buffer, start, stop, cells.is_null[chosen], how, charset, order)
             place[chosen] = pool.add(found.array)
-            kinds[chosen] = found.kinds
             problems += [(int(chosen[at]), code_of, sentence) for at, code_of, sentence in found.problems]
     place[cells.odd] = -1
     place[[cell for cell, _, _ in problems]] = -1
-    for cell in np.flatnonzero(cells.odd):
-        problems.append((int(cell), Problem.VALUE, odd_indicator(cells.indicator_text(buffer, int(cell)))))
-    for cell in np.flatnonzero(tables.is_surplus(groups, cells.index)):
-        problems.append((int(cell), Problem.ROW_SIZE, "the definition of the table has no column with this index"))
-    problems.sort(key=lambda one: one[0])
-    named = [
-        (int(cells.row[cell]), code_of, f"{tables.name(int(slots[cell]))}: {sentence}")
-        for cell, code_of, sentence in problems
-    ]
-    return CellTexts(pool, place, kinds, slots, named)
+    for cell in np.flatnonzero(cells.odd).tolist():
+        problems.append((cell, Problem.VALUE, odd_indicator(cells.indicator_text(buffer, cell))))
+    return pool, place, problems
 
 
 def _by_indicators(cells: Cells, of_code: Bools) -> list[tuple[Ints, bool]]:
@@ -208,82 +178,66 @@ class Put:
 
 
 class Images(NamedTuple):
-    """Map columns of a batch, null where a record has no such image."""
+    """Map columns of a batch, null where a record has no such image; ``problems`` as (record, code, sentence)."""
 
     before: pa.Array
     after: pa.Array
     key: pa.Array
+    problems: list[tuple[int, Problem, str]]
 
 
-def build_images(
-    count: int,
+def read_images(
+    buffer: Bytes,
     cells: Cells,
-    found: CellTexts,
-    tables: Tables,
     group: Ints,
-    wanted: Bools | None = None,
+    tables: Tables,
+    charset: str = "utf-8",
+    order: Order = "little",
     put: Sequence[Put] = (),
 ) -> Images:
-    """The images of ``count`` records from their cells and what :func:`decode_cells` found in them.
+    """The images of records from the cells of their bodies.
 
     A record has the images that it has a column of. Keys are in the order of the column indexes, none twice: of columns
-    with one index the first counts. ``group``: the table of each record; ``wanted``: which records get images (None:
-    all); ``put``: values from elsewhere. The key is taken from the before image, if that holds any key column, else
-    from the after image.
+    with one index the first counts. ``group``: the table of each record; ``put``: values from elsewhere. The key is
+    taken from the before image, if that holds any key column, else from the after image.
     """
-    entries = _entries(cells, found, wanted)
+    groups = group[cells.row]
+    slots = tables.slots(groups, cells.index)
+    pool, places, problems = decode_cells(buffer, cells, slots, tables, charset, order)
+    for cell in np.flatnonzero(tables.is_surplus(groups, cells.index)).tolist():
+        problems.append((cell, Problem.ROW_SIZE, "the definition of the table has no column with this index"))
+    problems.sort(key=lambda one: one[0])
+    named = [(int(cells.row[at]), code, f"{tables.name(int(slots[at]))}: {said}") for at, code, said in problems]
     more: dict[str, int] = {}
+    columns: list[npt.NDArray[Any]] = [cells.row, cells.half, cells.index, slots, places]
     if put:
-        entries = _with_put(entries, found.pool, put, tables, group, more)
-    entries = _in_order(entries)
-    if (entries.place < 0).any():
-        entries = entries.of(np.flatnonzero(entries.place >= 0))
-    row, slot, place = entries.row, entries.slot, entries.place
-    before = entries.half == Half.BEFORE
+        added = _added(pool, put, tables, group, more)
+        columns = [np.concatenate(both) for both in zip(added, columns, strict=True)]
+    rank = columns[0] * 2 + columns[1] << 32 | columns[2]
+    if not (rank[1:] > rank[:-1]).all():
+        by_rank = np.argsort(rank, kind="stable")
+        once = by_rank[np.append(True, np.diff(rank[by_rank]) > 0)[: len(rank)]]
+        columns = [one[once] for one in columns]
+    if (columns[4] < 0).any():
+        columns = [one[columns[4] >= 0] for one in columns]
+    row, half, _, slot, place = columns
+    before = half == Half.BEFORE
     is_key = tables.is_key(slot)
-    key_before = np.zeros(count, dtype=bool)
+    key_before = np.zeros(len(group), dtype=bool)
     key_before[row[is_key & before]] = True
-    maps = _Maps(count, found.pool, tables, more)
-    return Images(
-        maps.of(row, slot, place, before),
-        maps.of(row, slot, place, ~before),
-        maps.of(row, slot, place, is_key & (before == key_before[row])),
-    )
+
+    def of(chosen: Bools) -> pa.Array:
+        some = (row, slot, place) if chosen.all() else (row[chosen], slot[chosen], place[chosen])
+        return _map(len(group), pool, tables, list(more), *some)
+
+    return Images(of(before), of(~before), of(is_key & (before == key_before[row])), named)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """Columns that go into images."""
-
-    row: Ints
-    half: npt.NDArray[np.int8]
-    index: Ints
-    slot: Ints
-    place: Ints
-
-    def of(self, keep: Ints) -> _Entries:
-        return _Entries(self.row[keep], self.half[keep], self.index[keep], self.slot[keep], self.place[keep])
-
-    def behind(self, first: _Entries) -> _Entries:
-        return _Entries(
-            np.concatenate([first.row, self.row]),
-            np.concatenate([first.half, self.half]),
-            np.concatenate([first.index, self.index]),
-            np.concatenate([first.slot, self.slot]),
-            np.concatenate([first.place, self.place]),
-        )
-
-
-def _entries(cells: Cells, found: CellTexts, wanted: Bools | None) -> _Entries:
-    entries = _Entries(cells.row, cells.half, cells.index, found.slots, found.place)
-    return entries if wanted is None else entries.of(np.flatnonzero(wanted[cells.row]))
-
-
-def _with_put(
-    entries: _Entries, pool: TextPool, put: Sequence[Put], tables: Tables, group: Ints, more: dict[str, int]
-) -> _Entries:
-    """Values from elsewhere in front of the others, of which they replace those with the same index. ``more`` takes
-    their names, each with its number among them."""
+def _added(
+    pool: TextPool, put: Sequence[Put], tables: Tables, group: Ints, more: dict[str, int]
+) -> list[npt.NDArray[Any]]:
+    """Row, half, index, slot and place in the pool of values from elsewhere, which replace those with the same index.
+    ``more`` takes their names, each with its number among them."""
     row = np.array([one.record for one in put], dtype=np.int64)
     index = np.array([one.index for one in put], dtype=np.int64)
     slot = tables.slots(group[row], index)
@@ -293,59 +247,25 @@ def _with_put(
             index[at] = _INDEXES + at  # behind all columns
             name = one.name if definition is None else unused_name(one.name, definition.names)
             slot[at] = tables.free + more.setdefault(name, len(more))
-    added = _Entries(
-        row,
-        np.array([one.half for one in put], dtype=np.int8),
-        index,
-        slot,
-        pool.add(pa.array([one.text for one in put], pa.string())),
-    )
-    return entries.behind(added)
+    half = np.array([one.half for one in put], dtype=np.int8)
+    return [row, half, index, slot, pool.add(pa.array([one.text for one in put], pa.string()))]
 
 
-def _in_order(entries: _Entries) -> _Entries:
-    """Sorted by record, half and index, the first of what is there twice; as they are if they are so already."""
-    order = entries.row * 2 + entries.half << 32 | entries.index
-    if bool((order[1:] > order[:-1]).all()):
-        return entries
-    by_order = np.argsort(order, kind="stable")
-    order = order[by_order]
-    once = np.append(True, order[1:] > order[:-1])[: len(order)]
-    return entries.of(by_order[once])
-
-
-class _Maps:
-    """Makes map columns; ``more`` are the names of the first free slots."""
-
-    def __init__(self, count: int, pool: TextPool, tables: Tables, more: Iterable[str]) -> None:
-        self.count = count
-        self.pool = pool
-        self.tables = tables
-        self.more = list(more)
-
-    def of(self, row: Ints, slot: Ints, place: Ints, chosen: Bools) -> pa.Array:
-        """The map of the chosen entries, which are sorted by record; null where a record has none."""
-        if not chosen.all():
-            row, slot, place = row[chosen], slot[chosen], place[chosen]
-        sizes = np.bincount(row, minlength=self.count)
-        offsets = np.zeros(self.count + 1, dtype=np.int32)
-        np.cumsum(sizes, out=offsets[1:])
-        return pa.MapArray.from_arrays(
-            pa.array(offsets, mask=np.append(sizes == 0, False)),
-            self._keys(slot),
-            self.pool.gather(place.astype(np.int32)),
-        )
-
-    def _keys(self, slot: Ints) -> pa.Array:
-        there = np.bincount(slot, minlength=1) > 0
-        used = np.flatnonzero(there)
-        names = pa.array([self._name(int(one)) for one in used], pa.string())
-        places = np.cumsum(there, dtype=np.int32) - 1
-        return names.take(pa.array(places[slot]))
-
-    def _name(self, slot: int) -> str:
-        more = slot - self.tables.free
-        return self.more[more] if 0 <= more < len(self.more) else self.tables.name(slot)
+def _map(
+    count: int, pool: TextPool, tables: Tables, more: Sequence[str], row: Ints, slot: Ints, place: Ints
+) -> pa.Array:
+    """A map column of entries that are sorted by record; null where a record has none. ``more``: the names of the first
+    free slots."""
+    sizes = np.bincount(row, minlength=count)
+    offsets = np.zeros(count + 1, dtype=np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    there = np.bincount(slot, minlength=1) > 0
+    used = np.flatnonzero(there).tolist()
+    free = range(tables.free, tables.free + len(more))
+    names = pa.array([more[one - tables.free] if one in free else tables.name(one) for one in used], pa.string())
+    keys = names.take(pa.array((np.cumsum(there, dtype=np.int32) - 1)[slot]))
+    nulls = np.append(sizes == 0, False)
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=nulls), keys, pool.gather(place.astype(np.int32)))
 
 
 _IMAGED: Final = np.isin(KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
@@ -437,13 +357,11 @@ class Bodies:
         """Row images, and the problems that come up in decoding them."""
         given = self.given
         cells = self.cells(rows)
-        group = given.version[rows]
-        found = decode_cells(self.buffer, cells, group, self.tables, self.charset, self.order)
-        for at, code, sentence in found.problems:
+        put = self._large_objects(rows, cells)
+        images = read_images(self.buffer, cells, given.version[rows], self.tables, self.charset, self.order, put)
+        for at, code, sentence in images.problems:
             batch.problem(at, code, sentence)
         self._unwalked(batch, rows, cells)
-        put = self._large_objects(rows, cells)
-        images = build_images(len(rows), cells, found, self.tables, group, None, put)
         return {"before": images.before, "after": images.after, "key": images.key}
 
     def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
@@ -540,47 +458,6 @@ def arrow_type(column: ColumnDef | None) -> pa.DataType:
     return pa.string()
 
 
-def as_type(found: Texts, kind: pa.DataType) -> pa.Array:
-    """Texts as values of a type; null where they are none of it, or bytes that could not be read."""
-    if pa.types.is_string(kind):
-        return found.array
-    unread = found.kinds == ValueKind.HEX
-    if pa.types.is_binary(kind):
-        return pa.array(
-            [
-                None if one is None else bytes.fromhex(one) if binary else one.encode()
-                for one, binary in zip(found.array.to_pylist(), found.kinds >= ValueKind.BINARY, strict=True)
-            ],
-            kind,
-        )
-    text = found.array
-    if unread.any():
-        text = pc.if_else(pa.array(unread), pa.scalar(None, pa.string()), text)
-    if pa.types.is_temporal(kind):
-        text = _iso(text, _DATE if pa.types.is_date(kind) else _MICROS)
-    return _cast(text, kind)
-
-
-def _iso(text: pa.Array, length: int) -> pa.Array:
-    """Dates as Arrow reads them: the colon between day and hour as a blank, no more than ``length`` characters."""
-    day = pc.utf8_slice_codeunits(text, 0, _DATE)
-    if length == _DATE:
-        return day
-    clock = pc.utf8_slice_codeunits(text, _DATE + 1, length)
-    return pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
-
-
-def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return pc.cast(text, kind)
-    except pa.ArrowInvalid:
-        pass
-    if len(text) == 1:
-        return pa.nulls(1, kind)
-    half = len(text) // 2
-    return pa.concat_arrays([_cast(text[:half], kind), _cast(text[half:], kind)])
-
-
 _ROWS: Final = frozenset(str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER))
 
 _OF_ROWS: Final = [str(one) for one in (Operation.INSERT, Operation.UPDATE, Operation.DELETE)]
@@ -652,6 +529,14 @@ def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArr
 
 
 def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts of values as values of a type."""
-    how = ValueKind.BINARY if pa.types.is_binary(kind) else ValueKind.TEXT
-    return as_type(Texts(texts, np.full(len(texts), how, dtype=np.int8), []), kind)
+    """Texts of values as values of a type; null where they are none of it. Of dates as Logdump has them, with a colon
+    between day and hour, the digits that the type holds count."""
+    if pa.types.is_string(kind):
+        return texts
+    if pa.types.is_binary(kind):
+        return parse(texts)[0]
+    if pa.types.is_temporal(kind):
+        day = pc.utf8_slice_codeunits(texts, 0, _DATE)
+        clock = pc.utf8_slice_codeunits(texts, _DATE + 1, _DATE if pa.types.is_date(kind) else _MICROS)
+        texts = pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
+    return cast_each(texts, kind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from cdcwb.formats.base import Field
 from cdcwb.formats.goldengate.decode import (
     Order,
     Printed,
-    PrintedColumn,
     Shape,
-    System,
     header_tokens,
     iso_utc,
     items_of,
@@ -29,7 +27,6 @@ from cdcwb.formats.goldengate.decode.bodies import (
     Form,
     Half,
     columns_of,
-    detect_indicators,
     not_columns,
     odd_indicator,
 )
@@ -68,7 +65,8 @@ from cdcwb.formats.goldengate.layout import (
     shown,
     token_name,
 )
-from cdcwb.formats.goldengate.plan.transactions import forms_of, marks_of
+from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry
+from cdcwb.formats.goldengate.plan.transactions import marks_of
 from cdcwb.model import Problem
 
 __all__ = ["dissect"]
@@ -76,7 +74,6 @@ __all__ = ["dissect"]
 
 _DDLOP: Final = 160
 _ROWS: Final = {**dict.fromkeys(LISTED, Form.COLUMNS), KEYED: Form.KEYED}
-_ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 
 
 def leaf(
@@ -165,15 +162,16 @@ class HexBytes:
 class Decoding(NamedTuple):
     """What the values of a record are decoded by.
 
-    ``order`` None: the one in which its columns fit; ``order_known`` false: nothing tells it, so no value is read.
-    ``bare``: null indicators are only in columns that may be NULL.
+    ``order_known`` false: nothing tells the byte order, so no value is read. ``prefix``: bytes before the before image
+    of unified updates. ``bare``: null indicators are only in columns that may be NULL.
     """
 
     definition: Definition | None = None
-    order: Literal["little", "big"] | None = None
-    charset: str = "utf-8"
-    bare: bool = False
+    order: Order = "little"
     order_known: bool = True
+    prefix: int = 2
+    bare: bool = False
+    charset: str = "utf-8"
 
     def column(self, index: int) -> ColumnDef | None:
         """The column with this index, from 0; None where there is no definition of it."""
@@ -223,52 +221,31 @@ def _ddl(data: HexBytes, by: Decoding) -> Iterator[Field]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-class _Walk(NamedTuple):
-    order: Order
-    form: Form
-    cells: list[Cell]
-    bad: int
-
-    def fit(self) -> tuple[bool, bool, int]:
-        """How well the columns fill the body: to its end, each with a null indicator, and how far."""
-        whole = all(cell.indicator in (0, 0xFFFF) for cell in self.cells)
-        return self.bad < 0, self.bad < 0 and whole, self.bad if self.cells else -1
-
-
 def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Field]:
     skip = max(record.values.get("SyskeyLen", 0), 0)
     half = Half.BEFORE if is_before_image(io_type, record.side) else Half.AFTER
-    forms = (Form.UNIFIED_2, Form.UNIFIED_4) if io_type in UNIFIED else (_ROWS[io_type],)
-    orders = _ORDERS if by.order is None else (by.order,)
-    walks = [
-        _Walk(order, form, *columns_of(data.data, order, form, skip, half, by.bare))
-        for order in orders
-        for form in forms
-    ]
-    walk = max(walks, key=_Walk.fit)
+    unified = Form.UNIFIED_4 if by.prefix == 4 else Form.UNIFIED_2
+    form = _ROWS.get(io_type, unified)
+    cells, bad = columns_of(data.data, by.order, form, skip, half, by.bare)
     fields = []
     if skip:
         key = data.data[:skip]
         fields.append(data.leaf("system key", 0, skip, key.hex(), f"NonStop: the row's system key, {skip} bytes"))
     short = len(data) < max(record.length, record.values.get("RecLength", -1))
     goes_on = record.values.get("Continued") == 1
-    reason = None
-    if not by.order_known or sum(one.fit() == walk.fit() for one in walks if walk.bad < 0 and walk.cells) > 1:
-        reason = UNKNOWN_ORDER
-    elif walk.bad >= 0 and not short and not goes_on:
-        reason = not_columns(walk.bad)
-    if reason is not None:
+    if not by.order_known or (bad >= 0 and not short and not goes_on):
+        reason = not_columns(bad) if by.order_known else UNKNOWN_ORDER
         rest = data.data[skip:].hex()
         return [*fields, data.leaf("undecoded", min(skip, len(data)), len(data), rest, reason, Problem.ROW_SIZE)]
-    width = {Form.COLUMNS: 0, Form.UNIFIED_4: 4}.get(walk.form, 2)
+    width = {Form.COLUMNS: 0, Form.UNIFIED_4: 4}.get(form, 2)
     if width:
-        length = int.from_bytes(data.data[skip : skip + width], walk.order)
-        meaning = f"{walk.order}-endian: bytes of the before image"
+        length = int.from_bytes(data.data[skip : skip + width], by.order)
+        meaning = f"{by.order}-endian: bytes of the before image"
         fields.append(data.leaf("length of the before image", skip, skip + width, str(length), meaning))
     assumed = _ASSUMED if record.side is None and io_type in HALVES and io_type != KEYED else ""
-    fields += [_cell(data, cell, walk, by, assumed) for cell in walk.cells]
-    if walk.bad >= 0:
-        cut = max((cell.stop for cell in walk.cells), default=skip + width)
+    fields += [_cell(data, cell, by, assumed) for cell in cells]
+    if bad >= 0:
+        cut = max((cell.stop for cell in cells), default=skip + width)
         meaning, problem = "the rest of a truncated body", Problem.TRUNCATED if short else None
         if not short:
             meaning = "a column that continues in the next record"
@@ -279,24 +256,24 @@ def _row(data: HexBytes, record: Printed, io_type: int, by: Decoding) -> list[Fi
 _ASSUMED: Final = " (assumed: neither BeforeAfter nor an image line gives it)"
 
 
-def _cell(data: HexBytes, cell: Cell, walk: _Walk, by: Decoding, assumed: str) -> Field:
+def _cell(data: HexBytes, cell: Cell, by: Decoding, assumed: str) -> Field:
     head = cell.start - (4 if cell.bare or cell.indicator < 0 else 6)
     name = by.name(cell.index)
     half = "before" if cell.half is Half.BEFORE else "after"
     length = cell.stop - head - 4
     children = [
-        data.leaf("column index", head, head + 2, str(cell.index), f"{walk.order}-endian, from 0: {name}"),
-        data.leaf("column length", head + 2, head + 4, str(length), f"{walk.order}-endian: bytes that follow"),
-        *column_parts(data, head + 4, cell.stop, cell.index, walk.order, by),
+        data.leaf("column index", head, head + 2, str(cell.index), f"{by.order}-endian, from 0: {name}"),
+        data.leaf("column length", head + 2, head + 4, str(length), f"{by.order}-endian: bytes that follow"),
+        *column_parts(data, head + 4, cell.stop, cell.index, by),
     ]
-    value, meaning, problem, _ = _value(data.data[head + 4 : cell.stop], cell.index, walk.order, by)
+    value, meaning, problem, _ = _value(data.data[head + 4 : cell.stop], cell.index, by)
     return data.group(name, head, cell.stop, f"{half} image{assumed}: {meaning}", children, value, problem)
 
 
-def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order, by: Decoding) -> list[Field]:
+def column_parts(data: HexBytes, start: int, stop: int, index: int, by: Decoding) -> list[Field]:
     """Null indicator and value of one column."""
     raw = data.data[start:stop]
-    value, meaning, problem, width = _value(raw, index, order, by)
+    value, meaning, problem, width = _value(raw, index, by)
     indicator = {b"\0\0": "0000: not NULL", b"\xff\xff": "FFFF: NULL"}.get(raw[:2], "neither 0000 nor FFFF")
     parts = []
     if width:
@@ -306,12 +283,12 @@ def column_parts(data: HexBytes, start: int, stop: int, index: int, order: Order
     return parts
 
 
-def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | None, str, str | None, int]:
+def _value(raw: bytes, index: int, by: Decoding) -> tuple[str | None, str, str | None, int]:
     """Text (None: NULL), meaning and problem of a column's bytes, and how many of them are its null indicator."""
     column = by.column(index)
     kind = f"inferred type: no definition of column {index}" if column is None else column.type
     if by.bare:
-        found, width = nullable_value(raw, coding(column), order, by.charset)
+        found, width = nullable_value(raw, coding(column), by.order, by.charset)
         if found.kind is Kind.NULL:
             return None, f"{kind}; NULL", None, width
         return found.text, found.sentence or kind, found.problem, width
@@ -321,23 +298,8 @@ def _value(raw: bytes, index: int, order: Order, by: Decoding) -> tuple[str | No
         return raw.hex(), "too short to have a null indicator", Problem.VALUE, 2
     if raw[:2] != b"\0\0":
         return raw[2:].hex(), odd_indicator(raw[:2].hex()), Problem.VALUE, 2
-    found = value_of(raw[2:], coding(column), order, by.charset)
+    found = value_of(raw[2:], coding(column), by.order, by.charset)
     return found.text, found.sentence or kind, found.problem, 2
-
-
-def order_of(columns: list[PrintedColumn], by: Decoding) -> Order:
-    """The byte order of columns that are shown one by one: that of the lengths before their texts."""
-    if by.order is not None:
-        return by.order
-    fits = {
-        order: sum(
-            len(one.data) > 4 and int.from_bytes(one.data[2:4], order) == len(one.data) - 4
-            for one in columns
-            if one.data is not None
-        )
-        for order in _ORDERS
-    }
-    return "big" if fits["big"] > fits["little"] else "little"
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -401,43 +363,23 @@ def ghdr_fields(data: HexBytes) -> Iterator[Field]:
 
 
 def dissect(
-    record: bytes,
-    definition: Definition | None = None,
-    order: Order | None = None,
-    charset: str = "utf-8",
-    nullable: int | None = None,
-    order_known: bool = True,
+    record: bytes, definition: Definition | None = None, file: FileEntry | None = None, charset: str = "utf-8"
 ) -> Field:
     """The field tree of the text of one record.
 
     ``definition``: of its table, for names and types (None: columns are ``c0``, ``c1`` … and values are guessed).
-    ``order``: byte order of the trail (None: the one in which the columns fit); ``order_known`` false: nothing tells
-    it, so that no value is read. ``nullable``: from this :class:`~cdcwb.formats.goldengate.decode.System` on, null
-    indicators are only in columns that may be NULL (None: as the record shows). Children fill their node without holes,
-    in byte order, whatever the text is. Never raises.
+    ``file``: how bodies are laid out in its file (None: as in most, little-endian). Children fill their node without
+    holes, in byte order, whatever the text is. Never raises.
     """
     lines = lines_of(record)
     printed = printed_of(record, lines)
-    bare = _is_bare(record, order, nullable)
-    tree = _Tree(record, printed, lines.pairs, Decoding(definition, order, charset, bare, order_known))
+    file = FileEntry("", LOGDUMP, len(record)) if file is None else file
+    systems = marks_of(scan(np.frombuffer(record, dtype=np.uint8))).system
+    bare = bool(len(systems)) and int(systems[0]) >= file.nullable
+    by = Decoding(definition, file.byte_order, file.order_known, file.prefix, bare, charset)
+    tree = _Tree(record, printed, lines.pairs, by)
     children = [tree.section(section) for section in _sections(lines.lines)]
     return group(record, tree.name, 0, len(record), tree.meaning, children, None, tree.problem)
-
-
-def _is_bare(record: bytes, order: Order | None, nullable: int | None) -> bool:
-    """Are null indicators only in columns that may be NULL?"""
-    records = scan(np.frombuffer(record, dtype=np.uint8))
-    one = np.flatnonzero(records.shape == Shape.RECORD)[:1]
-    if not len(one):
-        return False
-    marks = marks_of(records)
-    if nullable is not None or marks.system[one[0]] != System.UNKNOWN:
-        return bool(marks.system[one[0]] >= (System.NONSTOP if nullable is None else nullable))
-    start, stop = records.body_at[one].T
-    forms, skip = forms_of(marks, 2, one), np.zeros(1, dtype=np.int64)
-    orders: tuple[Order, ...] = ("little", "big") if order is None else (order,)
-    found = [detect_indicators(records.bytes, start, stop, each, forms, skip) for each in orders]
-    return any(other for _, other in found) and not any(every for every, _ in found)
 
 
 _LABEL: Final = 40
@@ -628,7 +570,6 @@ class _Tree(LineFields):
     def __init__(self, record: bytes, printed: Printed, pairs: list[Pair], by: Decoding) -> None:
         super().__init__(record, printed, pairs)
         self.by = by
-        self.order = order_of(printed.columns, by)
         self.columns = iter(printed.columns)
 
     def section(self, section: tuple[str, list[Line]]) -> Field:
@@ -689,7 +630,7 @@ class _Tree(LineFields):
             children = [self.leaf("column line", head.start, head.stop, said, "index and length of the column")]
             value = None
             if len(data):
-                children += column_parts(data, 0, len(data), column.index, self.order, self.by)
+                children += column_parts(data, 0, len(data), column.index, self.by)
                 value = children[-1].value
             name = self.by.name(column.index)
             meaning = f"{column.half} image, {column.length} bytes" if column.length >= 0 else f"{column.half} image"

@@ -14,13 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from cdcwb.errors import OptionError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
 from cdcwb.formats.base import Piece
-from cdcwb.formats.goldengate import exports
-from cdcwb.formats.goldengate.decode import System
+from cdcwb.formats.goldengate.decode import Order, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
+from cdcwb.formats.goldengate.exports import OPTIONS as OF_EXPORTS
+from cdcwb.formats.goldengate.exports import ExportFile
 from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import open_file
@@ -35,7 +38,6 @@ __all__ = [
     "Plan",
     "Settings",
     "Stretch",
-    "cut",
     "grouped",
     "pieces_of",
 ]
@@ -70,12 +72,12 @@ class FileEntry:
     size: int
     compression: str | None = None
     problem: str | None = None
-    byte_order: str = "little"
+    byte_order: Order = "little"
     prefix: int = 2
     order_known: bool = True
     nullable: int = System.NONSTOP
     shown: list[Shown] = field(default_factory=list)
-    export: dict[str, Any] | None = None
+    export: ExportFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +130,6 @@ class Part:
     named: tuple[str, ...] = field(default=(), compare=False)
 
 
-def cut(size: int, boundaries: Sequence[int]) -> list[tuple[int, int]]:
-    """Runs of a file of so many bytes that begin and end at the boundaries; one for an empty file."""
-    places = sorted({place for place in boundaries if 0 < place < size})
-    return list(zip([0, *places], [*places, size], strict=True))
-
-
 def grouped(parts: Sequence[Part], split_size: int) -> list[list[Part]]:
     """The parts, small files together: a task costs more than to read a few records."""
     groups: list[list[Part]] = []
@@ -175,60 +171,13 @@ class Plan:
 
     def to_text(self) -> str:
         """The plan as one line of ASCII text."""
-        content = {
-            "files": [asdict(one) for one in self.files],
-            "settings": asdict(self.settings),
-            "splits": [[asdict(replace(part, named=())) for part in split] for split in self.splits],
-            "versions": [one.as_dict() for one in self.versions],
-            "in_force": [asdict(one) for one in self.in_force],
-            "places": self.places,
-            "detected": self.detected,
-            "facts": self.facts,
-            "notes": self.notes,
-            "partitions": self.partitions,
-            "is_rows": self.is_rows,
-        }
-        return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
+        splits = [[replace(part, named=()) for part in split] for split in self.splits]
+        return base64.b64encode(zlib.compress(msgspec.json.encode(replace(self, splits=splits)), 1)).decode("ascii")
 
     @classmethod
     def from_text(cls, text: str) -> Plan:
         """The plan that :meth:`to_text` wrote."""
-        raw = json.loads(zlib.decompress(base64.b64decode(text)))
-        return cls(
-            [_file(one) for one in raw["files"]],
-            Settings(**raw["settings"]),
-            [[_part(one) for one in split] for split in raw["splits"]],
-            [Version(**one) for one in raw["versions"]],
-            [InForce(**one) for one in raw["in_force"]],
-            [(one[0], one[1], one[2]) for one in raw["places"]],
-            raw["detected"],
-            raw["facts"],
-            raw["notes"],
-            [(topic, partition) for topic, partition in raw["partitions"]],
-            raw["is_rows"],
-        )
-
-
-def _file(raw: dict[str, Any]) -> FileEntry:
-    return FileEntry(**{**raw, "shown": [Shown(**one) for one in raw["shown"]]})
-
-
-def _part(raw: dict[str, Any]) -> Part:
-    return Part(raw["file"], raw["start"], raw["stop"], [_stretch(one) for one in raw["stretches"]])
-
-
-def _stretch(raw: dict[str, Any]) -> Stretch:
-    return Stretch(
-        **{
-            **raw,
-            "file": TrailFile(**raw["file"]),
-            "before": None if raw["before"] is None else Named(**raw["before"]),
-            "after": None if raw["after"] is None else Named(**raw["after"]),
-            "follows": [(one[0], one[1], one[2]) for one in raw["follows"]],
-            "repeated": [(one[0], one[1]) for one in raw["repeated"]],
-            "shared": [(one[0], one[1]) for one in raw["shared"]],
-        }
-    )
+        return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=cls)
 
 
 OPTIONS: Final[dict[str, str]] = {
@@ -244,7 +193,7 @@ OPTIONS: Final[dict[str, str]] = {
     "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
     "images": "false: headers only",
     "keys": "key columns: schema.table:c1+c2",
-    **{name: meaning for name, meaning in exports.OPTIONS.items() if name != "split_size"},
+    **{name: meaning for name, meaning in OF_EXPORTS.items() if name != "split_size"},
 }
 """Every option of the format and what it means."""
 
@@ -259,7 +208,7 @@ class Options:
 
     time_zone: str | None = None
     definitions: tuple[str, ...] = ()
-    byte_order: str | None = None
+    byte_order: Order | None = None
     nullable: bool | None = None
     prefix: int | None = None
     charset: str = "utf-8"
@@ -283,7 +232,7 @@ class Options:
         indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), _INDICATORS)
         definitions = values.get("definitions", ())
         sequence = values.get("trail_sequence")
-        container = {name: value for name, value in values.items() if name in exports.OPTIONS and name != "split_size"}
+        container = {name: value for name, value in values.items() if name in OF_EXPORTS and name != "split_size"}
         containers.Options.parse(container)
         return cls(
             time_zone=None if zone.lower() == "auto" else zone,
@@ -384,7 +333,7 @@ class _Contexts:
         if number < 0:
             return None
         if number not in self._texts:
-            told = self.plan.versions[number].as_dict()
+            told = asdict(self.plan.versions[number])
             for place in ("file_index", "offset", "length"):
                 del told[place]
             self._texts[number] = json.dumps(told)

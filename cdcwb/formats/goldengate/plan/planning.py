@@ -221,7 +221,7 @@ def stretches(
         summary = one.found.summary
         summary.lead_first = _first(summary.lead_first, one)
         if summary.tail is not None:
-            summary.tail = {**summary.tail, "first": _first(summary.tail["first"], one)}
+            summary.tail = replace(summary.tail, first=_first(summary.tail.first, one))
         plain, continued = summary.core
         summary.core = (plain and _first(plain, one), continued and _first(continued, one))
     states = fold([one.found.summary for one in ordered], connected)
@@ -493,8 +493,11 @@ def run_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     return [function(task) for task in tasks]
 
 
-def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
-    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
+def make_plan(
+    paths: Sequence[str], options: Options, run: Run = run_here, window: tuple[int, int] | None = None
+) -> Plan:
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. ``window``:
+    bytes of Logdump text that are looked at, and what it takes for whole records (None: all).
 
     Raises CaptureError for files that cannot be read and for raw trails, and in mode FAILFAST for the first bytes that
     cannot be understood.
@@ -503,7 +506,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     probed = run(probe, [(paths[at : at + _FILES], options) for at in range(0, len(paths), _FILES)])
     files: list[FileEntry] = [entry for some in probed for entry in some]
     size = options.split_size
-    parts = [part for index, entry in enumerate(files) for part in parts_of(entry, index, size)]
+    parts = [part for index, entry in enumerate(files) for part in parts_of(entry, index, size, window)]
     plan = Plan(files, options.settings, _grouped(parts, files, size))
     parts = list(plan.parts)
     jobs = [Job(files[part.file], part) for part in parts]
@@ -535,7 +538,7 @@ def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) 
     whole = exports.Summary()
     for found in run(_RowScan(partitions)):
         whole.add(pickle.loads(found))
-    files = [FileEntry(name, "json", 0, export={})]
+    files = [FileEntry(name, "json", 0, export=exports.ExportFile(name, "json", 0))]
     parts, scans = [Part(0, 0, 0)], [whole]
     plan = Plan(files, options.settings, [], partitions=partitions, is_rows=True)
     if options.mode == "FAILFAST":

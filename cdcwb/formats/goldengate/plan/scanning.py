@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,7 @@ from cdcwb.formats.goldengate.decode.bodies import Form, detect_indicators, dete
 from cdcwb.formats.goldengate.decode.printed import boundary, scan
 from cdcwb.formats.goldengate.events import part_readers
 from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED, is_raw_trail, logdump_script
-from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan, cut
+from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan
 from cdcwb.formats.goldengate.plan.trails import Section, Shown, sections, shown_offsets
 from cdcwb.formats.goldengate.plan.transactions import (
     FRAGMENT,
@@ -338,12 +339,9 @@ def probe(task: tuple[Sequence[str], Options]) -> list[FileEntry]:
 
 
 def _probed(path: str, options: Options) -> FileEntry:
-    source = open_source(path, "binary")
-    try:
+    with open_source(path, "binary") as source:
         head = source.read(0, HEAD).tobytes()
         entry = FileEntry(path, LOGDUMP, source.size, source.compression, source.problem)
-    finally:
-        source.close()
     if is_raw_trail(head):
         raise refusal(path)
     shape = options.shape
@@ -354,7 +352,7 @@ def _probed(path: str, options: Options) -> FileEntry:
     if shape == LOGDUMP:
         return entry
     found = exports.probe(path, options.container)
-    return FileEntry(path, found.kind, found.size, found.compression, found.problem, export=found.to_dict())
+    return FileEntry(path, found.kind, found.size, found.compression, found.problem, export=found)
 
 
 def refusal(path: str) -> CaptureError:
@@ -396,23 +394,20 @@ def _times_and_rbas(text: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
     return list(zip(records.moment[told].tolist(), records.rba[told].tolist(), strict=True))
 
 
-def parts_of(entry: FileEntry, index: int, split_size: int) -> list[Part]:
-    """The parts of one file; ``index`` is its place in the capture, ``split_size`` bytes of a part."""
+def parts_of(entry: FileEntry, index: int, split_size: int, window: tuple[int, int] | None = None) -> list[Part]:
+    """The parts of one file; ``index`` is its place in the capture, ``split_size`` bytes of a part. With a ``window``
+    only those that have bytes of it."""
     if entry.export is not None:
-        file = exports.ExportFile.from_dict(entry.export)
-        return [Part(index, start, stop) for start, stop in exports.parts(file, split_size)]
-    if entry.size <= split_size or entry.compression is not None:
+        return [Part(index, start, stop) for start, stop in exports.parts(entry.export, split_size)]
+    low, high = (0, entry.size) if window is None else (window[0], min(window[1], entry.size))
+    if high - low == entry.size and (entry.size <= split_size or entry.compression is not None):
         return [Part(index, 0, entry.size)] if entry.size else []
-    source = open_source(entry.path, "binary")
-    try:
-        places, at = [], split_size
-        while at < entry.size:
-            place = _boundary_near(source, at, _REACH if is_remote(entry.path) else entry.size)
-            places.append(place)
-            at = place + split_size
-    finally:
-        source.close()
-    return [Part(index, start, stop) for start, stop in cut(entry.size, places)]
+    with open_source(entry.path, "binary") as source:
+        reach = _REACH if is_remote(entry.path) else entry.size
+        places = [_boundary_near(source, low, reach)]
+        while places[-1] < high:
+            places.append(_boundary_near(source, min(places[-1] + split_size, entry.size), reach))
+    return [Part(index, start, stop) for start, stop in pairwise(places)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,11 +423,8 @@ class Job:
 
 def _text_of(job: Job) -> Any:
     """The bytes of a part."""
-    source = open_source(job.entry.path, "binary")
-    try:
+    with open_source(job.entry.path, "binary") as source:
         return source.read(job.part.start, job.part.stop)
-    finally:
-        source.close()
 
 
 def scan_task(task: tuple[Sequence[Job], Options]) -> list[Any]:
@@ -441,8 +433,7 @@ def scan_task(task: tuple[Sequence[Job], Options]) -> list[Any]:
     jobs, options = task
     for job in jobs:
         if job.entry.export is not None:
-            file = exports.ExportFile.from_dict(job.entry.export)
-            out.append(exports.scan(file, job.part.start, job.part.stop))
+            out.append(exports.scan(job.entry.export, job.part.start, job.part.stop))
         else:
             text = _text_of(job)
             ranges = (job.cuts, job.repeated, job.shared)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -330,10 +330,6 @@ class Version:
             "schema_text": self.text,
             "lineage": self.lineage,
         }
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON holds it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ and :func:`fold` tells what is open where it begins and what becomes of what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -411,7 +411,7 @@ class Summary:
     lead_csn: str | None = None
     lead_closed: bool = False
     lead_aborted: bool = False
-    tail: dict[str, Any] | None = None
+    tail: Open | None = None
     more: bool = False
     goes_on: bool | None = None
     core: tuple[str | None, str | None] = (None, None)
@@ -442,7 +442,7 @@ def summarise(marks: Marks, order: Ints, start: Ints, stop: Ints, first: Callabl
     tail = found.index[found.of == count - 1]
     if count > 1 and not found.closed[-1] and marks.trans[tail[0]] >= 0:
         begun = int(marks.trans[tail[0]]) == 0
-        out.tail = asdict(Open(first(int(tail[0])), _token(marks.xid, tail), _token(marks.csn, tail), False, begun))
+        out.tail = Open(first(int(tail[0])), _token(marks.xid, tail), _token(marks.csn, tail), False, begun)
     members = order[marks.member[order]]
     if len(members):
         out.goes_on = bool(marks.goes_on[members[-1]])
@@ -514,7 +514,7 @@ def fold(summaries: Sequence[Summary], goes_on: Sequence[bool]) -> list[State]:
             if one.lead_closed or one.lead_aborted or one.more:
                 now = None
         if one.tail is not None:
-            now = Open(**one.tail)
+            now = replace(one.tail)
         state.after = now
         if one.core[continued] is not None:
             half = one.half[continued]
