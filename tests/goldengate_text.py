@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from cdcwb.formats.goldengate.decode import Order
+from cdcwb.formats.goldengate.decode.bodies import Cell, Form, columns_of
+
 RULE = "_" * 67
 BLOCK = """\
 Hdr-Ind    :     E  (x45)     Partition  :     .  (x0c)
@@ -108,3 +111,11 @@ TokenID x31 '1' Compatibility    Info x00  Length    2
  0007                                              | ..
 TokenID x32 '2' Charset          Info x00  Length    0
 """
+
+
+def walk_one(
+    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, bare: bool = False
+) -> list[Cell] | None:
+    """The columns of one body; None if it is not columns to its end."""
+    cells, bad = columns_of(body, order, form, skip, bare=bare)
+    return cells if bad < 0 else None

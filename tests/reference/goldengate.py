@@ -1,5 +1,4 @@
-"""Bodies of trail records to columns, and columns to values, one at a time: what the compiled loops are held against
-(docs/formats/goldengate.md §4)."""
+"""Values of columns to text, one at a time: what the compiled loop is held against (docs/formats/goldengate.md §4)."""
 
 from __future__ import annotations
 
@@ -9,73 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.goldengate.decode import Order
-from cdcwb.formats.goldengate.decode.bodies import Cell, Form, Half
 from cdcwb.formats.goldengate.decode.values import Kind, Value
-from cdcwb.formats.goldengate.layout import GUESS_FIXED, Coding, How
+from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.model import Problem
 
-__all__ = ["columns_of", "nullable_value", "value_of", "walk_one"]
+__all__ = ["value_of"]
 
-_PREFIX: Final = {Form.KEYED: 2, Form.UNIFIED_2: 2, Form.UNIFIED_4: 4}
-_DESCRIPTOR: Final = 4
-_NO_INDICATOR: Final = -1
-PRESENT: Final = 0
-
-
-def walk_one(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
-) -> list[Cell] | None:
-    """The columns of one body; None if it is not columns to its end. ``skip``: bytes of a system key before them.
-    ``bare``: null indicators are only in columns that may be NULL."""
-    cells, bad = columns_of(body, order, form, skip, half, bare)
-    return cells if bad < 0 else None
-
-
-def columns_of(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
-) -> tuple[list[Cell], int]:
-    """The columns of one body as far as they are whole, and where they end before the body does (-1: they do not)."""
-    cells: list[Cell] = []
-    if form is Form.OPAQUE or not body:
-        return cells, -1
-    at, size, bad = min(skip, len(body)), len(body), -1
-    if skip > size:
-        return cells, size
-    parts = [(at, size, half)]
-    width = _PREFIX.get(form, 0)
-    if width and at < size:
-        middle = at + width + int.from_bytes(body[at : at + width], order)
-        if at + width > size:
-            return cells, at
-        if middle > size:
-            bad = at
-        middle = min(middle, size)
-        parts = [(at + width, middle, Half.BEFORE), (middle, size, Half.AFTER)]
-    for first, last, of in parts:
-        failed = _columns_between(body, first, last, order, of, cells, bare)
-        if failed >= 0 and bad < 0:
-            bad = failed
-    return cells, bad
-
-
-def _columns_between(body: bytes, at: int, limit: int, order: Order, half: Half, cells: list[Cell], bare: bool) -> int:
-    while at < limit:
-        index = int.from_bytes(body[at : at + 2], order)
-        start = at + _DESCRIPTOR
-        stop = start + int.from_bytes(body[at + 2 : start], order)
-        if stop > limit:
-            return at
-        if bare:
-            cells.append(Cell(index, start, stop, PRESENT, half, True))
-        elif stop - start >= _INDICATOR:
-            cells.append(Cell(index, start + 2, stop, int.from_bytes(body[start : start + 2], order), half))
-        else:
-            cells.append(Cell(index, stop, stop, _NO_INDICATOR, half))
-        at = stop
-    return -1
-
-
-_INDICATOR: Final = 2
 INT16: Final = 2
 """Bytes of a short integer."""
 INT32: Final = 4
@@ -130,43 +68,6 @@ def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> V
         case _:
             text = decoded(raw[2:], charset) if prefixed and len(raw) > 2 else None
             return Value(raw.hex(), Kind.BINARY) if text is None else Value(text, Kind.TEXT)
-
-
-_NULL: Final = Value("", Kind.NULL)
-
-
-def nullable_value(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> tuple[Value, int]:
-    """One value from all bytes of a column that has a null indicator only if it may be NULL (§4.8), and how many bytes
-    the indicator takes: 0 or 2. Never raises.
-
-    Of the two ways to read the bytes the one that makes a value of the type counts. Where both do and the values
-    differ, or neither does, the value comes with a problem.
-    """
-    if how.how is How.GUESS:
-        how = GUESS_FIXED
-    bare = _recognised(value_of(raw, how, order, charset), raw)
-    head = raw[:_INDICATOR]
-    if head == b"\0\0" and len(raw) > _INDICATOR:
-        behind = _recognised(value_of(raw[_INDICATOR:], how, order, charset), raw)
-    elif head == b"\xff\xff" and len(raw) in (_INDICATOR, _INDICATOR + (how.size or len(raw) - _INDICATOR)):
-        behind = _NULL
-    else:
-        return bare, 0
-    if behind.problem is not None or (behind.kind is not Kind.NULL and behind.text == bare.text):
-        return bare, 0
-    if bare.problem is not None:
-        return behind, _INDICATOR
-    read = "NULL" if behind.kind is Kind.NULL else f"{behind.text!r} after a null indicator"
-    sentence = f"{raw.hex()} is {bare.text!r} or {read}; give a definition of the table (option definitions)"
-    return Value(raw.hex(), Kind.HEX, Problem.VALUE, sentence), 0
-
-
-def _recognised(value: Value, raw: bytes) -> Value:
-    """The value; a problem where a guess found nothing in its bytes."""
-    if value.kind is not Kind.HEX or value.problem is not None:
-        return value
-    sentence = f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}"
-    return Value(value.text, Kind.HEX, Problem.VALUE, sentence)
 
 
 def _text_value(raw: bytes, how: Coding, prefixed: bool, charset: str, order: Order) -> Value:

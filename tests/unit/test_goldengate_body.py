@@ -19,12 +19,13 @@ from cdcwb.formats.goldengate.decode.bodies import (
     Form,
     Half,
     body_of_columns,
+    columns_of,
     detect_indicators,
     detect_order,
     detect_unified,
     walk,
 )
-from tests.reference.goldengate import columns_of, walk_one
+from tests.goldengate_text import walk_one
 
 PRESENT: Final = b"\0\0"
 NULL: Final = b"\xff\xff"
@@ -178,6 +179,13 @@ def test_many_bodies_walk_as_each_alone(
     for place, body in enumerate(bodies):
         half = Half.BEFORE if befores[place] else Half.AFTER
         alone, bad = columns_of(body, order, forms[place], skips[place], half, bares[place])
+        _, _, first, second, lost, _, bare = shapes[place]
+        if not lost and forms[place] is not Form.OPAQUE:
+            assert [(one.index, body[one.start : one.stop]) for one in alone] == [
+                (index, (NULL if bare else b"") if value is None else n * bare + value)
+                for index, value, n in (*first, *second)
+            ]
+            assert bad == -1
         assert of_body(cells, place, int(start[place])) == as_told(alone)
         assert cells.bad[place] == (-1 if bad < 0 else bad + start[place])
         assert (cells.row[cells.offsets[place] : cells.offsets[place + 1]] == place).all()

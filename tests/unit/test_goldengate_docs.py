@@ -14,7 +14,7 @@ from cdcwb.formats.goldengate.decode.bodies import Form, Half
 from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
 from cdcwb.formats.goldengate.decode.printed import split_text, time_us
 from cdcwb.formats.goldengate.layout import is_raw_trail, logdump_script
-from tests.reference.goldengate import walk_one
+from tests.goldengate_text import walk_one
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "formats" / "goldengate.md").read_text(encoding="utf-8")

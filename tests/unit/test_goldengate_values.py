@@ -254,7 +254,7 @@ def test_columns_that_may_be_null_read_as_their_values_do_one_by_one(
 ) -> None:
     buffer, start, stop, _ = laid(list(values))
     found = nullable_texts(buffer, start, stop, how, charset, order)
-    alone = [reference.nullable_value(value, how, order, charset)[0] for value in values]
+    alone = [nullable_value(value, how, order, charset)[0] for value in values]
     assert found.array.to_pylist() == [None if one.kind is Kind.NULL else one.text for one in alone]
     assert found.kinds.tolist() == [one.kind for one in alone]
     assert found.problems == [(k, one.problem, one.sentence) for k, one in enumerate(alone) if one.problem]

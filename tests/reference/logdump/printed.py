@@ -1,7 +1,7 @@
 """Logdump text read line by line: the plain and complete way (docs/formats/goldengate.md §2).
 
-:func:`frame` says which lines are records and which are filler, :func:`parse_record` what one record says. Framing goes
-by four kinds of lines that may begin a record, each with a stage: header token G 0, rule 1, Hdr-Ind 2, record line 3.
+Framing goes by four kinds of lines that may begin a record, each with a stage: header token G 0, rule 1, Hdr-Ind 2,
+record line 3.
 One of them begins a new record unless the last one before it has a lower stage and no prompt, banner or note of
 Logdump's own stands between them. A record ends with its last line that is understood and the blank lines directly
 behind it.
@@ -16,7 +16,7 @@ from tests.reference.logdump import printed_lines as lines
 from tests.reference.logdump.printed_lines import BLANK, time_us
 from tests.reference.logdump.printed_reading import Reading
 
-__all__ = ["extent", "frame", "parse_record", "split_text", "time_us"]
+__all__ = ["split_text", "time_us"]
 
 
 def split_text(data: bytes, base: int = 0) -> list[Printed]:
@@ -44,11 +44,6 @@ def _trail(filler: bytes) -> str | None:
     for line in filler.split(b"\n"):
         found = lines.named_trail(line) or found
     return found
-
-
-def frame(data: bytes) -> list[tuple[int, int, bool]]:
-    """First and last+1 byte of each record (True) and run of filler (False), without holes."""
-    return [(start, stop, reading is not None) for start, stop, reading in _pieces(data)]
 
 
 _Piece = tuple[int, int, Reading | None]
@@ -96,13 +91,3 @@ def _regions(data: bytes) -> list[tuple[int, int, bool]]:
 
 _FIRST: Final = frozenset(bytes([code]) for code in b"_HTLlCROEF0123456789")
 """What lines that may begin a record, and those that end one, begin with."""
-
-
-def extent(data: bytes, start: int, stop: int) -> int:
-    """Where the record ends that begins at ``start``, in a stretch that holds no other; ``start`` if it is none."""
-    return Reading(data, start, stop).end
-
-
-def parse_record(data: bytes, start: int, stop: int) -> Printed:
-    """What the text of one record says; ``start`` and ``stop`` are places in ``data``. Never raises."""
-    return Reading(data, start, stop).printed()

@@ -45,7 +45,6 @@ __all__ = [
     "candidate",
     "header_pairs",
     "hex_bytes",
-    "hex_places",
     "is_cut",
     "is_ender",
     "is_prose",
@@ -270,15 +269,6 @@ def hex_bytes(line: bytes, is_cut: bool = False) -> bytes | None:
 
 def _hex(line: bytes, is_cut: bool) -> re.Match[bytes] | None:
     return _HEX.match(line) or (_CUT_HEX.match(line) if is_cut else None)
-
-
-def hex_places(line: bytes, is_cut: bool = False) -> list[int]:
-    """Where the two digits of each byte of a line of hex digits begin."""
-    found = _hex(line, is_cut)
-    if found is None:
-        return []
-    digits = [at for at in range(found.start(1), found.end(1)) if line[at] not in b" \t"]
-    return digits[::2]
 
 
 def text_of(printed: bytes) -> str:

@@ -1,16 +1,18 @@
-"""One record of Logdump text on its way from lines to what they say (docs/formats/goldengate.md §2)."""
+"""One record of Logdump text on its way from lines to what they say (docs/formats/goldengate.md §2).
+
+What tokens hold, and what contradicts itself, is told by the code under test, which other tests hold against literals.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
 
-from cdcwb.formats.goldengate.decode import MISSING, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.decode.printed import check, ghdr_values, lacking, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import HEADER_TOKENS, IMAGE_LETTERS, is_before_image
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines
-from tests.reference.logdump.printed_checks import check, lacking
-from tests.reference.logdump.printed_tokens import ghdr_values, user_pairs, walk_tokens
 
 __all__ = ["Reading", "Role"]
 
@@ -18,7 +20,6 @@ __all__ = ["Reading", "Role"]
 class Role(Enum):
     """What a line of a record is."""
 
-    BLANK = "blank line"
     UNKNOWN = "line that cannot be parsed"
     RULE = "rule"
     HEADER_TOKEN = "header token"
@@ -50,7 +51,6 @@ class Reading:
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.result = Printed(Shape.RECORD, start, stop)
         self.end = start
-        self.roles: list[tuple[int, int, Role]] = []
         self.sink: bytearray | None = None
         self.sink_role = Role.UNKNOWN
         self.body = bytearray()
@@ -73,10 +73,8 @@ class Reading:
             line = data[at:line_stop].strip(lines.BLANK)
             if not line:
                 self.end = line_stop if ended else self.end
-                self.roles.append((at, line_stop, Role.BLANK))
                 continue
             role = self._line(line, lines.is_cut(data, line_stop))
-            self.roles.append((at, line_stop, role))
             ended = role is not Role.UNKNOWN
             if ended:
                 self.end = line_stop
@@ -281,6 +279,7 @@ class Reading:
         """The record, its hex taken apart and its contradictions listed."""
         result = self.result
         result.ghdr = bytes(self.ghdr)
+        result.line_moment, result.header_moment = map(_moment, (result.line_time, result.io_time))
         for name, value in ghdr_values(result.ghdr).items():
             if name != "AuditRBA" or "TDR index" not in result.values:
                 result.values.setdefault(name, value)
@@ -347,6 +346,11 @@ class Reading:
                 result.user_tokens += user_pairs(value)
             else:
                 result.user_tokens.append((line.name, lines.text_of(value.rstrip(b"\0"))))
+
+
+def _moment(text: str | None) -> int:
+    found = None if text is None else lines.time_us(text)
+    return NOT_A_TIME if found is None else found
 
 
 def _number(digits: bytes) -> int:
