@@ -653,7 +653,7 @@ def test_a_summary_tells_columns_in_the_order_they_were_seen_with_what_they_are(
     assert list(table.columns) == ["ID", "PRICE", "OK", "NAME", "MIXED", "NONE", "BIG", "EXP", "NEW"]
     assert (table.keys, table.records, summary.records, summary.timed, summary.zoned) == (("ID",), 2, 2, 2, 0)
     assert (summary.first, summary.last) == (META["pos"], META["pos"])
-    assert table.arrow_types == {
+    assert {name: facts.arrow_type for name, facts in table.columns.items()} == {
         "ID": pa.int64(),
         "PRICE": pa.decimal128(4, 2),
         "OK": pa.bool_(),
@@ -678,7 +678,8 @@ def test_a_table_has_typed_columns(tmp_path: Path) -> None:
     text = "".join(json.dumps(one) + "\n" for one in (MESSAGE, other, {**META, "op_type": "D", "before": {"ID": 9}}))
     path = put(tmp_path, text)
     file = exports.probe(path, {})
-    types = exports.scan(file, 0, file.size).tables["SHOP.ORDERS"].arrow_types
+    columns = exports.scan(file, 0, file.size).tables["SHOP.ORDERS"].columns
+    types = {name: facts.arrow_type for name, facts in columns.items()}
     request = TableRequest("ORDERS")
     batches = typed_rows(exports.read(file, 0, 0, file.size, None, wanted_for(request)), request, types)
     found = pa.Table.from_batches(batches).to_pylist()

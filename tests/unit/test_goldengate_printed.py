@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.decode import MISSING, Printed, PrintedColumn, Shape, Token
-from cdcwb.formats.goldengate.decode.printed import printed_of, split_text, time_us
+from cdcwb.formats.goldengate.decode import MISSING, NOT_A_TIME, Printed, PrintedColumn, Shape, Token
+from cdcwb.formats.goldengate.decode.printed import printed_of, split_text
 from cdcwb.model import Problem
 from tests.goldengate_text import (
     BLOCK,
@@ -135,19 +135,16 @@ def test_the_indexes_of_a_metadata_record() -> None:
 def test_record_lines(line: str, time: int, operation: str) -> None:
     record = one(line + "\n")
     assert (record.operation, record.length, record.rba) == (operation, 24, 7)
-    assert record.line_time is not None
-    assert time_us(record.line_time) == 1_677_906_367_000_000 + time
+    assert record.line_moment == 1_677_906_367_000_000 + time
 
 
-@pytest.mark.parametrize(
-    "text", ["", "2023/13/01 00:00:00.000.000", "2023/01/01 24:00:00", "2023/02/29 00:00:00.1.2", "x"]
-)
+@pytest.mark.parametrize("text", ["2023/13/01 00:00:00.000.000", "2023/01/01 24:00:00", "2023/02/29 00:00:00.1.2"])
 def test_what_is_no_time(text: str) -> None:
-    assert time_us(text) is None
+    assert one(f"{text} Insert Len 24 RBA 7\n").line_moment == NOT_A_TIME
 
 
 def test_times_before_1970() -> None:
-    assert time_us("1969/12/31 23:59:59.999.999") == -1
+    assert one("1969/12/31 23:59:59.999.999 Insert Len 24 RBA 7\n").line_moment == -1
 
 
 @pytest.mark.parametrize(

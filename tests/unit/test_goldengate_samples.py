@@ -18,11 +18,12 @@ from cdcwb.formats.goldengate.decode import (
     statement,
 )
 from cdcwb.formats.goldengate.decode.definitions import Database, Definition, parse_metadata
-from cdcwb.formats.goldengate.decode.printed import ghdr_time, ghdr_values, split_text, time_us
+from cdcwb.formats.goldengate.decode.printed import ghdr_time, ghdr_values, split_text
 from cdcwb.formats.goldengate.layout import IO_TYPES, shown
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
 from tests.local import read as read_events
+from tests.reference.logdump.printed import time_us
 
 pytestmark = pytest.mark.samples
 

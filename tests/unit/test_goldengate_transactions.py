@@ -150,7 +150,7 @@ def test_ids_that_come_late_are_those_of_the_whole_transaction() -> None:
     whole = states[0].after
     assert whole is not None
     assert whole is states[1].before is states[1].after is states[2].before
-    assert (whole.name, whole.first, whole.begun) == ("9.1.4", "0", True)
+    assert (whole.name, whole.first) == ("9.1.4", "0")
     assert states[2].after is None
 
 

@@ -487,7 +487,7 @@ def test_columns_are_numbers_where_all_their_values_are(tmp_path: Path) -> None:
     path = put(tmp_path, text)
     file = exports.probe(path, {})
     (table,) = exports.scan(file, 0, file.size).tables.values()
-    types = table.arrow_types
+    types = {name: facts.arrow_type for name, facts in table.columns.items()}
     assert types == {
         "ID": pa.int64(),
         "PRICE": pa.decimal128(5, 2),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,51 +42,35 @@ from cdcwb.words import plural
 __all__ = ["KINDS", "OPERATIONS", "Assigned", "Behind", "assign", "names_of", "place_text"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Records that pieces are of, with their marks."""
+class Piece(NamedTuple):
+    """A fragment: is it of a large object, does it say that another one follows, how many it says there are (at least
+    1), the index of its large object's column where that is printed, and its bytes as far as they are shown."""
 
-    records: Records
-    marks: Marks
+    is_lob: bool
+    goes_on: bool
+    count: int
+    column: int | None
+    body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A fragment: a record of a source."""
+def pieces_of(records: Records, marks: Marks, chosen: Ints) -> list[Piece]:
+    """Some records as fragments."""
+    count, column = np.maximum(records.column("RecCount")[chosen], 1), records.fragment[chosen, 0]
+    return [
+        Piece(io == LOB, goes_on, number, None if index < 0 else index, shown_body(records, record))
+        for record, io, goes_on, number, index in zip(
+            *(one.tolist() for one in (chosen, marks.io[chosen], marks.goes_on[chosen], count, column)), strict=True
+        )
+    ]
 
-    source: Source
-    record: int
 
-    @property
-    def is_lob(self) -> bool:
-        """Is it a piece of a large object?"""
-        return int(self.source.marks.io[self.record]) == LOB
-
-    @property
-    def goes_on(self) -> bool:
-        """Does it say that another one follows?"""
-        return bool(self.source.marks.goes_on[self.record])
-
-    @property
-    def count(self) -> int:
-        """Number of pieces that it says there are; at least 1."""
-        return max(int(self.source.records.column("RecCount")[self.record]), 1)
-
-    @property
-    def body(self) -> bytes:
-        """Its bytes, as far as they are shown."""
-        records = self.source.records
-        printed = records.extras.get(self.record)
-        if printed is not None and printed.body is not None:
-            return printed.body
-        start, stop = records.body_at[self.record].tolist()
-        return records.bytes[start:stop].tobytes() if start >= 0 else b""
-
-    @property
-    def column(self) -> int | None:
-        """Index of the column that its large object is of, where that is printed."""
-        index = int(self.source.records.fragment[self.record, 0])
-        return None if index < 0 else index
+def shown_body(records: Records, record: int) -> bytes:
+    """The data of a record as far as it is shown and was decoded."""
+    printed = records.extras.get(record)
+    if printed is not None and printed.body is not None:
+        return printed.body
+    start, stop = records.body_at[record].tolist()
+    return records.bytes[start:stop].tobytes() if start >= 0 else b""
 
 
 @dataclass(slots=True)
@@ -105,12 +89,9 @@ class Head:
         return 1 + len(self.body) + sum(len(lob) for lob in self.lobs)
 
 
-def heads_of(own: Source, members: Ints, some: Bools, behind: Sequence[Piece]) -> list[Head]:
+def heads_of(records: Records, marks: Marks, members: Ints, some: Bools, behind: Sequence[Piece]) -> list[Head]:
     """The heads among the members of a stretch (in trail order), of which ``some`` are fragments. ``behind``: the
     fragments that follow the stretch."""
-    if not len(members):
-        return []
-    marks = own.marks
     cores = np.flatnonzero(~some)
     if not len(cores):
         return []
@@ -120,15 +101,16 @@ def heads_of(own: Source, members: Ints, some: Bools, behind: Sequence[Piece]) -
     found = []
     for at in np.flatnonzero((counts > 0) | marks.goes_on[members[cores]]).tolist():
         core = int(cores[at])
-        pieces = [Piece(own, record) for record in members[core + 1 : int(ends[at])].tolist()]
+        own, *pieces = pieces_of(records, marks, members[core : int(ends[at])])
         if at == len(cores) - 1:
             pieces += behind
-        found.append(_chains(Head(int(members[core])), pieces, bool(marks.goes_on[members[core]]), own))
+        found.append(_chains(Head(int(members[core])), own, pieces))
     return found
 
 
-def _chains(head: Head, pieces: Sequence[Piece], goes_on: bool, own: Source) -> Head:
+def _chains(head: Head, own: Piece, pieces: Sequence[Piece]) -> Head:
     lob: list[Piece] | None = None
+    goes_on = own.goes_on
     for piece in pieces:
         if piece.is_lob:
             goes_on = False  # what follows is the large object
@@ -150,7 +132,7 @@ def _chains(head: Head, pieces: Sequence[Piece], goes_on: bool, own: Source) -> 
     if goes_on:
         head.gaps.append(f"the record continues, but the last of its {1 + len(head.body)} segments is not its end")
     elif head.body:
-        _count(head, [Piece(own, head.record), *head.body], "record")
+        _count(head, [own, *head.body], "record")
     return head
 
 
@@ -222,14 +204,8 @@ class Assigned:
     def body(self, index: int) -> bytes:
         """The data of one record as far as it is shown, decoded where the part was read without bodies."""
         records = self.records
-        printed = records.extras.get(index)
-        if printed is not None and printed.body is not None:
-            return printed.body
-        start, stop = records.body_at[index].tolist()
-        if start >= 0:
-            return records.bytes[start:stop].tobytes()
         first, last = int(records.start[index]) - self.base, int(records.stop[index]) - self.base
-        return printed_of(records.text[first:last].tobytes()).body or b""
+        return shown_body(records, index) or printed_of(records.text[first:last].tobytes()).body or b""
 
     def problem(self, index: int, code: Problem, sentence: str) -> None:
         """A problem of one record."""
@@ -250,11 +226,10 @@ class Behind:
         for file_index, start, stop in stretch.follows:
             text = self._read(file_index, start, stop)
             records = scan(text, start, self._bodies)
-            source = Source(records, marks_of(records, self._charset))
+            marks = marks_of(records, self._charset)
             order, _, again = trail_order(records, 0, len(records))
             order = order[~again]
-            members = order[source.marks.member[order]]
-            out += [Piece(source, record) for record in members.tolist()]
+            out += pieces_of(records, marks, order[marks.member[order]])
         return out
 
 
@@ -368,8 +343,7 @@ def _stretch(
     _halves(out, mine[~some], run_of, stretch)
     _gaps(out, order, stretch.expected)
     _continues(out, stretch, mine, some, part)
-    source = Source(out.records, marks)
-    for head in heads_of(source, mine, some, behind.pieces(stretch)):
+    for head in heads_of(out.records, marks, mine, some, behind.pieces(stretch)):
         out.heads[head.record] = head
         for sentence in head.gaps:
             out.problem(head.record, Problem.GAP, sentence)

@@ -171,11 +171,6 @@ class TableFacts:
         self.keys = self.keys if self.keys is not None else other.keys
         self.records += other.records
 
-    @property
-    def arrow_types(self) -> dict[str, pa.DataType]:
-        """The types of its columns."""
-        return {name: facts.arrow_type for name, facts in self.columns.items()}
-
 
 @dataclass(slots=True)
 class Summary:

@@ -295,7 +295,6 @@ class HeaderToken(NamedTuple):
 
     name: str
     start: int
-    value_start: int
     stop: int
     whole: bool
     value: str | None
@@ -323,7 +322,7 @@ def header_tokens(body: bytes) -> Iterator[HeaderToken]:
         group = body[at]
         name = FILE_HEADER_GROUPS.get(group, f"group x{group:02x}")
         end = min(stop, len(body))
-        yield HeaderToken(name, at, at + 4, end, stop <= len(body), None, True)
+        yield HeaderToken(name, at, end, stop <= len(body), None, True)
         yield from _tokens(body, at + 4, end, group, name)
         at = stop
 
@@ -335,7 +334,7 @@ def _tokens(body: bytes, at: int, end: int, group: int, group_name: str) -> Iter
         there = body[at + 4 : min(stop, end)]
         known = FILE_HEADER_TOKENS.get(token) if group == _TRAIL_INFO else None
         name, form = known if known is not None else (f"{group_name} x{token:02x}", "any")
-        yield HeaderToken(name, at, at + 4, min(stop, end), stop <= end, _decode(there, form), False)
+        yield HeaderToken(name, at, min(stop, end), stop <= end, _decode(there, form), False)
         at = stop
 
 
@@ -392,12 +391,10 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class DdlItem(NamedTuple):
-    """An item: places of its code, of its value and of its end in the body; ``whole`` if the closing quote is there."""
+    """An item, with the bytes of the body that it takes; ``whole`` if the closing quote is there."""
 
     code: str
     start: int
-    value_start: int
-    value_stop: int
     stop: int
     whole: bool
     value: str
@@ -407,7 +404,7 @@ def items_of(body: bytes, charset: str = "utf-8") -> Iterator[DdlItem]:
     """The items of a DDL body in order. A cut body's last item has the value as far as it is there."""
     for found in _ITEM.finditer(body):
         text = _ESCAPE.sub(r"\1", found[2].decode(charset, "replace"))
-        yield DdlItem(found[1].decode(), found.start(), found.start(2), found.end(2), found.end(), bool(found[3]), text)
+        yield DdlItem(found[1].decode(), found.start(), found.end(), bool(found[3]), text)
 
 
 def ddl_items(body: bytes, charset: str = "utf-8") -> dict[str, str]:

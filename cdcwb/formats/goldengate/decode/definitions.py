@@ -25,6 +25,7 @@ __all__ = [
     "Database",
     "Definition",
     "Reference",
+    "full_name",
     "one_case",
     "parse_defgen",
     "parse_metadata",
@@ -248,10 +249,10 @@ class Reference:
     index: int
     text: str = ""
 
-    @property
-    def label(self) -> str:
-        """``schema.table``, or ``table``."""
-        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+def full_name(schema: str | None, table: str) -> str:
+    """``schema.table``, or ``table``."""
+    return table if schema is None else f"{schema}.{table}"
 
 
 def split_name(name: str) -> tuple[str | None, str]:

@@ -27,7 +27,7 @@ from cdcwb.formats.goldengate.decode import (
     readable,
 )
 from cdcwb.formats.goldengate.decode import logdump as t
-from cdcwb.formats.goldengate.decode.grammar import IO_TIME, NAMES, clock
+from cdcwb.formats.goldengate.decode.grammar import IO_TIME, NAMES
 from cdcwb.formats.goldengate.decode.logdump import LINE_WIDTH, PAIR_WIDTH, WIDTH, Role, read
 from cdcwb.formats.goldengate.layout import (
     GHDR,
@@ -52,7 +52,6 @@ __all__ = [
     "scan",
     "split_text",
     "text_of",
-    "time_us",
     "truncated_body",
     "truncated_column",
     "user_pairs",
@@ -523,16 +522,6 @@ def boundary(text: Bytes, at: int) -> int:
     """The first place at or after ``at`` where a record begins that is complete by itself; the text's size if there is
     none. Stretches of a text that are cut at such places have the same records and filler as the text."""
     return 0 if at <= 0 else t.boundary_from(readable(text), at, text.size)
-
-
-def time_us(text: str) -> int | None:
-    """A printed time as microseconds since 1970 as if its zone were UTC; None where it is none.
-
-    ``YYYY/MM/DD HH:MM:SS.mmm.uuu`` or ISO 8601, with up to six digits of a second.
-    """
-    data = np.frombuffer(text.strip().encode(), np.uint8)
-    stop, moment = clock(readable(data), 0, data.size)
-    return moment if stop == data.size and moment != NOT_A_TIME else None
 
 
 def _rows(text: Bytes, bodies: bool) -> tuple[Ints, Bytes]:

@@ -298,22 +298,6 @@ def _some(index: Ints, most: int) -> Ints:
     return index[:: max(1, -(-len(index) // most))]
 
 
-# --- what was printed twice -------------------------------------------------------------------------------------------
-
-
-def section_places(text: Bytes, base: int, wanted: Sequence[int]) -> list[Places]:
-    """The records of some sections of a part, to be compared with those of others."""
-    records = scan(text, base, bodies=False)
-    out = []
-    for number, section in enumerate(sections(records)):
-        if number not in wanted:
-            continue
-        order, rba, again = trail_order(records, section.first, section.stop)
-        told = (records.rba[order] > 0) | (records.shape[order] == Shape.FILE_HEADER)
-        out.append(Places(number, rba, np.where(again | ~told, 0, fingerprints(records, order))))
-    return out
-
-
 HEAD: Final = 1 << 16
 """Bytes of a file that tell what it is."""
 
@@ -444,7 +428,14 @@ def scan_task(task: tuple[Sequence[Job], Options]) -> list[Any]:
 def places(task: tuple[Job, Sequence[int]]) -> list[Places]:
     """The records of some sections of a part, to be compared with those of others."""
     job, wanted = task
-    return section_places(_text_of(job), job.part.start, wanted)
+    records = scan(_text_of(job), job.part.start, bodies=False)
+    out = []
+    for number, section in enumerate(sections(records)):
+        if number in wanted:
+            order, rba, again = trail_order(records, section.first, section.stop)
+            told = (records.rba[order] > 0) | (records.shape[order] == Shape.FILE_HEADER)
+            out.append(Places(number, rba, np.where(again | ~told, 0, fingerprints(records, order))))
+    return out
 
 
 def widths(task: tuple[str, int, frozenset[str]]) -> dict[str, int]:

@@ -20,7 +20,15 @@ from typing import Any, Final
 import numpy as np
 
 from cdcwb.formats.goldengate.decode import MISSING, Ints, Records, Shape, file_header
-from cdcwb.formats.goldengate.decode.definitions import Database, Definition, Reference, parse_metadata, split_name
+from cdcwb.formats.goldengate.decode.definitions import (
+    Database,
+    Definition,
+    Reference,
+    full_name,
+    parse_metadata,
+    split_name,
+)
+from cdcwb.model import COLUMN
 from cdcwb.unique_names import unused_name
 
 __all__ = [
@@ -303,7 +311,7 @@ class Version:
     @property
     def full_name(self) -> str:
         """``schema.table``, or ``table``."""
-        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+        return full_name(self.schema, self.table)
 
     @cached_property
     def names(self) -> list[str]:
@@ -366,8 +374,7 @@ def build_versions(
     for text in sorted(texts, key=lambda one: (one.trail.trail, one.trail.order, one.rba, one.file_index, one.offset)):
         made.take(text)
     for definition in beside:
-        label = definition.table if definition.schema is None else f"{definition.schema}.{definition.table}"
-        made.add(f"{label}@", definition, SIDE_FILE, {}, (-1, -1, -1), start=1)
+        made.add(f"{full_name(definition.schema, definition.table)}@", definition, SIDE_FILE, {}, (-1, -1, -1), start=1)
     return made.versions, made.in_force, made.places
 
 
@@ -455,7 +462,7 @@ class _Versions:
         """The number of the version with the columns that another table's definition has, for the table of a
         reference. ``index``: its own, MISSING where only the one it refers to is printed (§5.2)."""
         columns, referred = self._definitions[target], self.versions[target]
-        own = reference.label if index == MISSING else str(index)
+        own = full_name(reference.schema, reference.table) if index == MISSING else str(index)
         return self.add(
             f"{own}@{last_part(one.trail.name or one.file_name)}",
             replace(columns, schema=reference.schema, table=reference.table, text=f"{reference.text}\n{columns.text}"),
@@ -507,21 +514,10 @@ def _lineage(database: Database | None) -> dict[str, str]:
 
 def inferred(schema: str | None, table: str, names: Sequence[str], origin: str = INFERRED) -> Version:
     """The version of a table of which nothing but column names is known."""
-    label = table if schema is None else f"{schema}.{table}"
     columns = [
-        {
-            "ordinal": at + 1,
-            "name": name,
-            "type": None,
-            "length": None,
-            "precision": None,
-            "scale": None,
-            "key_position": None,
-            "nullable": None,
-        }
-        for at, name in enumerate(names)
+        {**dict.fromkeys(one.name for one in COLUMN), "ordinal": at, "name": name} for at, name in enumerate(names, 1)
     ]
-    return Version(f"{label}@1", schema, table, columns, origin)
+    return Version(f"{full_name(schema, table)}@1", schema, table, columns, origin)
 
 
 Name = tuple[str | None, str]

@@ -304,7 +304,6 @@ class Open:
     xid: str | None = None
     csn: str | None = None
     aborted: bool = False
-    begun: bool = True
 
     @property
     def name(self) -> str:
@@ -441,8 +440,7 @@ def summarise(marks: Marks, order: Ints, start: Ints, stop: Ints, first: Callabl
         out.lead_xid, out.lead_csn = _token(marks.xid, lead), _token(marks.csn, lead)
     tail = found.index[found.of == count - 1]
     if count > 1 and not found.closed[-1] and marks.trans[tail[0]] >= 0:
-        begun = int(marks.trans[tail[0]]) == 0
-        out.tail = Open(first(int(tail[0])), _token(marks.xid, tail), _token(marks.csn, tail), False, begun)
+        out.tail = Open(first(int(tail[0])), _token(marks.xid, tail), _token(marks.csn, tail))
     members = order[marks.member[order]]
     if len(members):
         out.goes_on = bool(marks.goes_on[members[-1]])
@@ -504,7 +502,7 @@ def fold(summaries: Sequence[Summary], goes_on: Sequence[bool]) -> list[State]:
         state = State(now, None, half, head, continued)
         out.append(state)
         if one.lead and now is None:
-            now = Open(one.lead_first, begun=False)
+            now = Open(one.lead_first)
         if now is not None:
             if now.xid is None:
                 now.xid = one.lead_xid
