@@ -34,7 +34,7 @@ class EventBatch:
         self._problems: dict[int, list[dict[str, str]]] = {}
 
     def put(self, name: str, values: pa.Array, index: Ints | None = None) -> None:
-        """The values of a column for the records ``index`` (None: for all)."""
+        """The values of a column for the records ``index`` (None: for all); of a map column, all of its maps."""
         if len(values) and self.wanted.needs(name):
             self._columns.setdefault(name, []).append((index, values))
 
@@ -83,7 +83,7 @@ class EventBatch:
         schema = model.EVENTS if columns is None else pa.schema([model.EVENTS.field(name) for name in columns])
         arrays = []
         for field in schema:
-            if field.name in self.maps:
+            if field.name in self.maps and field.name not in self._columns:
                 arrays.append(self.maps[field.name].build())
             elif field.name == "problems":
                 arrays.append(self._all_problems(field.type))

@@ -19,13 +19,14 @@ from cdcwb.formats.goldengate.decode import MISSING, Bools, Bytes, Ints, Records
 from cdcwb.formats.goldengate.decode.definitions import split_name
 from cdcwb.formats.goldengate.decode.printed import printed_of, scan, truncated_body, truncated_column
 from cdcwb.formats.goldengate.layout import IO_TYPES
-from cdcwb.formats.goldengate.plan import FileEntry, Named, Part, Settings, Stretch
+from cdcwb.formats.goldengate.plan import FileEntry, Part, Settings, Stretch
 from cdcwb.formats.goldengate.plan.trails import Lookup, TrailFile, nearest_offsets, sections
 from cdcwb.formats.goldengate.plan.transactions import (
     LOB,
     METADATA,
     RESTART_ABEND,
     Marks,
+    Open,
     at_one_rba,
     fragments,
     in_runs,
@@ -48,12 +49,12 @@ class Piece(NamedTuple):
 
     is_lob: bool
     goes_on: bool
-    count: int
+    stated: int
     column: int | None
     body: bytes
 
 
-def pieces_of(records: Records, marks: Marks, chosen: Ints) -> list[Piece]:
+def read_pieces(records: Records, marks: Marks, chosen: Ints) -> list[Piece]:
     """Some records as fragments."""
     count, column = np.maximum(records.column("RecCount")[chosen], 1), records.fragment[chosen, 0]
     return [
@@ -101,7 +102,7 @@ def heads_of(records: Records, marks: Marks, members: Ints, some: Bools, behind:
     found = []
     for at in np.flatnonzero((counts > 0) | marks.goes_on[members[cores]]).tolist():
         core = int(cores[at])
-        own, *pieces = pieces_of(records, marks, members[core : int(ends[at])])
+        own, *pieces = read_pieces(records, marks, members[core : int(ends[at])])
         if at == len(cores) - 1:
             pieces += behind
         found.append(_chains(Head(int(members[core])), own, pieces))
@@ -137,12 +138,12 @@ def _chains(head: Head, own: Piece, pieces: Sequence[Piece]) -> Head:
 
 
 def _unended(lob: Sequence[Piece]) -> str:
-    most = max(piece.count for piece in lob)
+    most = max(piece.stated for piece in lob)
     return f"a large object of {most} segments has {len(lob)} here, and the last of them is not its end"
 
 
 def _count(head: Head, pieces: Sequence[Piece], what: str) -> None:
-    said = pieces[0].count
+    said = pieces[0].stated
     if len(pieces) < said:
         head.gaps.append(f"a {what} of {said} segments has {len(pieces)} here")
 
@@ -188,7 +189,7 @@ class Assigned:
     file: Ints
     files: list[TrailFile]
     transaction: Ints
-    named: list[Named]
+    named: list[Open]
     last: npt.NDArray[np.int8]
     version: Ints
     utc: Ints
@@ -229,7 +230,7 @@ class Behind:
             marks = marks_of(records, self._charset)
             order, _, again = trail_order(records, 0, len(records))
             order = order[~again]
-            out += pieces_of(records, marks, order[marks.member[order]])
+            out += read_pieces(records, marks, order[marks.member[order]])
         return out
 
 
@@ -373,9 +374,7 @@ def _transactions(out: Assigned, stretch: Stretch, order: Ints, part: Part) -> I
         else:
             first = int(found.first[number])
             aborted = bool(found.aborted[number])
-            named = Named(
-                _name(xids[number], _place(out, stretch, first, part), aborted), xids[number], csns[number], aborted
-            )
+            named = Open(_place(out, stretch, first, part), xids[number], csns[number], aborted)
         out.named.append(named)
     out.transaction[found.index] = np.where(found.of < 0, -1, found.of + first_number)
     aborts = found.index[marks.abort[found.index] & (found.of >= 0)]
@@ -394,12 +393,6 @@ def _place(out: Assigned, stretch: Stretch, index: int, part: Part) -> str:
 def place_text(trail: TrailFile, rba: int, file_index: int, offset: int) -> str:
     """What a record is named by: its position, else its place in the capture."""
     return position_text(trail.shown, rba) if rba != MISSING else f"{file_index}:{offset}"
-
-
-def _name(xid: str | None, first: str, aborted: bool) -> str:
-    if xid is None:
-        return f"~{first}"
-    return f"{xid}@{first}" if aborted else xid
 
 
 def _first_tokens(out: Assigned, index: Ints, of: Ints, count: int) -> tuple[list[str | None], list[str | None]]:

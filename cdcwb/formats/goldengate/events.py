@@ -384,14 +384,15 @@ class PartReader:
         self._positions(batch, rows)
         self._tables(batch, rows)
         fill_headers(batch, given, rows, self.charset)
-        images = self.bodies.images(batch, rows) if self.wanted.images else {}
+        if self.wanted.images:
+            self.bodies.images(batch, rows)
         if self.wanted.raw:
             base = given.base
             batch.put("raw", slices(records.text, records.start[rows] - base, records.stop[rows] - base))
         for at in np.flatnonzero(np.isin(rows, np.array(sorted(given.problems), dtype=np.int64))).tolist():
             for code, sentence in given.problems[int(rows[at])]:
                 batch.problem(at, code, sentence)
-        return _with(batch.build(), images)
+        return batch.build()
 
     def _types(self, batch: EventBatch, rows: Ints) -> None:
         """Record types and operations."""
@@ -474,16 +475,6 @@ class PartReader:
         printed = self.given.records.extras.get(index)
         told = parse_metadata(printed.text) if printed is not None and printed.text else None
         return (told.schema, told.table) if isinstance(told, (Definition, Reference)) else (None, None)
-
-
-def _with(batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    if not columns:
-        return batch
-    arrays = [
-        columns[name].cast(field.type) if name in columns else batch.column(name)
-        for name, field in zip(batch.schema.names, batch.schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
 
 
 def positions(sequence: Ints, rba: Ints, null: np.ndarray) -> pa.Array:

@@ -353,8 +353,8 @@ class Bodies:
         whole: Bools = self.stop[rows] - self.start[rows] >= self.given.records.length[rows]
         return whole & ~np.isin(rows, heads)
 
-    def images(self, batch: EventBatch, rows: Ints) -> dict[str, pa.Array]:
-        """Row images, and the problems that come up in decoding them."""
+    def images(self, batch: EventBatch, rows: Ints) -> None:
+        """Fills the row images of a batch, and notes the problems that come up in decoding them."""
         given = self.given
         cells = self.cells(rows)
         put = self._large_objects(rows, cells)
@@ -362,7 +362,8 @@ class Bodies:
         for at, code, sentence in images.problems:
             batch.problem(at, code, sentence)
         self._unwalked(batch, rows, cells)
-        return {"before": images.before, "after": images.after, "key": images.key}
+        for name in ("before", "after", "key"):
+            batch.put(name, getattr(images, name))
 
     def _unwalked(self, batch: EventBatch, rows: Ints, cells: Cells) -> None:
         """Bodies that are all there and are not columns to their end, or that nothing tells the byte order of."""

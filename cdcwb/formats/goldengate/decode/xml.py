@@ -150,8 +150,8 @@ class _Framer:
         self.ready: list[Piece] = []
 
     def run(self) -> Iterator[Piece]:
-        view, ready, element = self.view, self.ready, What.ELEMENT
-        for token in TOKEN.finditer(view, self.mark, self.stop):
+        ready = self.ready
+        for token in TOKEN.finditer(self.view, self.mark, self.stop):
             if token.lastindex is None:
                 continue
             slash, name = token.group(1, 2)
@@ -162,18 +162,7 @@ class _Framer:
                 else:
                     self.transaction_begins(first, last, stop)
             elif slash:
-                opened, one = self.open, self.transaction
-                if opened is not None and opened[0] == name and (one is None) == (name == b"operation"):
-                    held, self.open = self.held, None  # nearly all elements end so; `element_ends` says it in full
-                    piece = Piece(element, self.mark, stop, opened[1], last)
-                    if one is not None:
-                        one.count += 1
-                        piece.transaction, piece.number = one, one.count
-                    if held is not None:
-                        ready.append(held)
-                    self.held, self.mark = piece, stop
-                else:
-                    self.element_ends(name, last, stop)
+                self.element_ends(name, last, stop)
             else:
                 self.element_begins(name, first, last, stop)
             if ready:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from cdcwb.formats.goldengate.decode.definitions import Definition, parse_defgen
 from cdcwb.formats.goldengate.exports import OPTIONS as OF_EXPORTS
 from cdcwb.formats.goldengate.exports import ExportFile
 from cdcwb.formats.goldengate.plan.trails import InForce, Lookup, Shown, TrailFile, Version
+from cdcwb.formats.goldengate.plan.transactions import Open
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import open_file
 
@@ -32,7 +33,6 @@ __all__ = [
     "LOGDUMP",
     "OPTIONS",
     "FileEntry",
-    "Named",
     "Options",
     "Part",
     "Plan",
@@ -80,16 +80,6 @@ class FileEntry:
     export: ExportFile | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A transaction that crosses the edge of a stretch, as all of its records call it."""
-
-    name: str
-    xid: str | None
-    csn: str | None
-    aborted: bool
-
-
 @dataclass(slots=True)
 class Stretch:
     """The records of a part's section whose RBA is in ``[low, high]``; see :mod:`.transactions`.
@@ -107,8 +97,8 @@ class Stretch:
     file: TrailFile
     low: int = 0
     high: int = (1 << 62) - 1
-    before: Named | None = None
-    after: Named | None = None
+    before: Open | None = None
+    after: Open | None = None
     half: str | None = None
     head: str | None = None
     goes_on: bool = False
@@ -237,7 +227,7 @@ class Options:
         return cls(
             time_zone=None if zone.lower() == "auto" else zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
-            byte_order=None if order == "auto" else order,
+            byte_order=None if order == "auto" else cast("Order", order),
             nullable={"every": False, "nullable": True}.get(indicators),
             prefix=None if prefix == "auto" else int(prefix),
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),

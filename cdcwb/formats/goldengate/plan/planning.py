@@ -24,7 +24,7 @@ from cdcwb.formats.goldengate import exports
 from cdcwb.formats.goldengate.assignment import place_text
 from cdcwb.formats.goldengate.decode import MISSING, Ints, System
 from cdcwb.formats.goldengate.decode.definitions import Definition, split_name
-from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Named, Options, Part, Plan, Stretch, grouped
+from cdcwb.formats.goldengate.plan import LOGDUMP, FileEntry, Options, Part, Plan, Stretch, grouped
 from cdcwb.formats.goldengate.plan.scanning import (
     BodyVote,
     Job,
@@ -282,8 +282,9 @@ def _first(place: str, one: _End) -> str:
     return place_text(one.file, MISSING, one.part.file, int(number))
 
 
-def _named(open_: Open | None) -> Named | None:
-    return None if open_ is None else Named(open_.name, open_.xid, open_.csn, open_.aborted)
+def _named(one: Open | None) -> Open | None:
+    """A transaction with the place of its first record only where it is named by that."""
+    return one if one is None or one.xid is None or one.aborted else replace(one, first="")
 
 
 def decide_bodies(plan: Plan, parts: Sequence[Part], scans: Sequence[Any], options: Options) -> None:
