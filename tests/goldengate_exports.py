@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ def table_of(
     told: exports.ToUtc | None = None,
     **options: Any,
 ) -> pa.Table:
-    file = exports.ExportFile.from_dict(json.loads(json.dumps(exports.probe(path, options).to_dict())))
+    file = exports.probe(path, options)
     batches = []
     for start, stop in exports.parts(file, split_size):
         batches += exports.read(file, 3, start, stop, told, wanted)
