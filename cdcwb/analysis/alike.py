@@ -74,31 +74,31 @@ def read_rules(text: str) -> Rules:
     Raises OptionError that names everything that is wrong.
     """
     try:
-        given = json.loads(text or "{}", parse_float=Decimal)
+        rules = json.loads(text or "{}", parse_float=Decimal)
     except (TypeError, ValueError) as error:
         raise OptionError(f"rules: expected a JSON object, found {text!r} ({error})") from None
-    if not isinstance(given, dict):
+    if not isinstance(rules, dict):
         raise OptionError(f"rules: expected a JSON object, found {text!r}")
     wrong = [
         f"rules: there is no '{name}'.{nearest(name, _RULES)} There are: {', '.join(_RULES)}"
-        for name in given
+        for name in rules
         if name not in _RULES
     ]
     for name in ("tables", "columns", "types"):
-        found = given.get(name, {})
-        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-            wrong.append(f"rules, {name}: expected an object of texts, found {found!r}")
-            given.pop(name)
-    for name, kind in given.get("types", {}).items():
+        mapping = rules.get(name, {})
+        if not isinstance(mapping, dict) or not all(isinstance(value, str) for value in mapping.values()):
+            wrong.append(f"rules, {name}: expected an object of texts, found {mapping!r}")
+            rules.pop(name)
+    for name, kind in rules.get("types", {}).items():
         if kind not in KINDS:
             wrong.append(_no_kind(name, kind))
-    tolerance = given.get("tolerance", 0)
+    tolerance = rules.get("tolerance", 0)
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | Decimal) or tolerance < 0:
         wrong.append(f"rules, tolerance: expected a number from 0 on, found {tolerance!r}")
-    late_after = _span(given.get("late_after"), wrong)
+    late_after = _span(rules.get("late_after"), wrong)
     if wrong:
         raise OptionError("; ".join(wrong))
-    maps = {name: given.get(name, {}) for name in ("tables", "columns", "types")}
+    maps = {name: rules.get(name, {}) for name in ("tables", "columns", "types")}
     return Rules(**maps, tolerance=Decimal(tolerance), late_after=late_after)
 
 
@@ -109,16 +109,16 @@ def _no_kind(column: str, kind: str) -> str:
     return f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
 
 
-def _span(given: Any, wrong: list[str]) -> timedelta | None:
-    found = None if isinstance(given, bool) or given is None else _SPAN.fullmatch(str(given).strip())
-    if found is None:
-        if given is not None:
-            wrong.append(f"rules, late_after: expected seconds, or a text such as '30s' or '5 min', found {given!r}")
+def _span(value: Any, wrong: list[str]) -> timedelta | None:
+    parsed = None if isinstance(value, bool) or value is None else _SPAN.fullmatch(str(value).strip())
+    if parsed is None:
+        if value is not None:
+            wrong.append(f"rules, late_after: expected seconds, or a text such as '30s' or '5 min', found {value!r}")
         return None
     try:
-        return timedelta(microseconds=int(Decimal(found[1]) * _UNITS[found[2] or "s"]))
+        return timedelta(microseconds=int(Decimal(parsed[1]) * _UNITS[parsed[2] or "s"]))
     except OverflowError:
-        wrong.append(f"rules, late_after: {given!r} is longer than any delay")
+        wrong.append(f"rules, late_after: {value!r} is longer than any delay")
         return None
 
 
@@ -252,14 +252,16 @@ def match(source: Sequence[Change], target: Sequence[Change], table: str, rules:
     return [*head, *middle, *tail]
 
 
-def differing_columns(one: Change, other: Change, table: str, rules: Rules) -> tuple[str, ...]:
+def differing_columns(source: Change, target: Change, table: str, rules: Rules) -> tuple[str, ...]:
     """The columns in which two changes differ, among those that both captures have."""
-    found = []
-    for name, value in one.image.items():
-        theirs = rules.column(table, name)
-        if theirs in other.image and not same(value, other.image[theirs], rules.kind(table, name), rules.tolerance):
-            found.append(name)
-    return tuple(found)
+    differing = []
+    for name, value in source.image.items():
+        counterpart = rules.column(table, name)
+        if counterpart in target.image and not same(
+            value, target.image[counterpart], rules.kind(table, name), rules.tolerance
+        ):
+            differing.append(name)
+    return tuple(differing)
 
 
 def _equal(one: Change, other: Change, table: str, rules: Rules) -> bool:
@@ -283,21 +285,21 @@ def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rul
                 names = differing[at, to] = differing_columns(one, other, table, rules)
                 best = min(best, cost[at - 1][to - 1] + _price(one, other, names))
             cost[at][to] = best
-    found, at, to = [], rows - 1, columns - 1
+    matched, at, to = [], rows - 1, columns - 1
     while at or to:
         if (at, to) in differing:
             one, other = source[at - 1], target[to - 1]
             if cost[at][to] == cost[at - 1][to - 1] + _price(one, other, differing[at, to]):
-                found.append(Matched(one, other, differing[at, to]))
+                matched.append(Matched(one, other, differing[at, to]))
                 at, to = at - 1, to - 1
                 continue
         if at and (not to or cost[at][to] == cost[at - 1][to] + _APART):
-            found.append(Matched(source[at - 1], None))
+            matched.append(Matched(source[at - 1], None))
             at -= 1
         else:
-            found.append(Matched(None, target[to - 1]))
+            matched.append(Matched(None, target[to - 1]))
             to -= 1
-    return found[::-1]
+    return matched[::-1]
 
 
 def _price(one: Change, other: Change, names: tuple[str, ...]) -> float:

@@ -64,10 +64,10 @@ def of_all(rows: DataFrame | Stored, ask: Callable[[Headers, Bools], T], merge: 
 
 def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:
     """The sum of several counts."""
-    found: Counter[Any] = Counter()
+    total: Counter[Any] = Counter()
     for part in parts:
-        found.update(part)
-    return found
+        total.update(part)
+    return total
 
 
 def _groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
@@ -75,8 +75,8 @@ def _groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
     names = [str(number) for number in range(len(columns))]
     rows = pa.table([*columns, *([] if times is None else [times])], [*names, *([] if times is None else ["times"])])
     count = ([], "count_all") if times is None else ("times", "sum")
-    found = rows.group_by(names, use_threads=False).aggregate([count])
-    return [np.asarray(column).astype(np.int64) for column in found.columns]
+    groups = rows.group_by(names, use_threads=False).aggregate([count])
+    return [np.asarray(column).astype(np.int64) for column in groups.columns]
 
 
 def counted(
@@ -100,23 +100,23 @@ def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Count
     names, codes = [_NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
     timed, untimed = mask & headers.timed, mask & ~headers.timed
     bins = (headers.at[timed] - start) // width_us
-    found = counted(headers.weights(timed), [bins, codes[timed]], [None, names])
+    counts = counted(headers.weights(timed), [bins, codes[timed]], [None, names])
     without = counted(headers.weights(untimed), [codes[untimed]], [names])
-    found.update({(None, name): times for name, times in without.items()})
-    return found
+    counts.update({(None, name): times for name, times in without.items()})
+    return counts
 
 
 def over_time_rows(
-    found: Counter[tuple[int | None, str]], start: int, width_us: int
+    counts: Counter[tuple[int | None, str]], start: int, width_us: int
 ) -> tuple[list[Record], dict[str, int]]:
     """A row for each bin and operation: ``began_at``, ``operation``, ``changes``; and the changes without a time, by
     operation."""
-    timed = sorted((number, operation, times) for (number, operation), times in found.items() if number is not None)
+    timed = sorted((number, operation, times) for (number, operation), times in counts.items() if number is not None)
     rows = [
         {"began_at": time_of(start + number * width_us), "operation": operation, "changes": times}
         for number, operation, times in timed
     ]
-    return rows, dict(sorted((name, times) for (number, name), times in found.items() if number is None))
+    return rows, dict(sorted((name, times) for (number, name), times in counts.items() if number is None))
 
 
 ByTable = tuple[Counter[tuple[str, str]], dict[tuple[str, str], Any]]
@@ -147,8 +147,8 @@ def by_table(headers: Headers, mask: Bools) -> ByTable:
         order = pc.array_sort_indices(texts).to_numpy()[: len(texts) - texts.null_count]
         for name, places in (("first_position", order), ("last_position", order[::-1])):
             known, at = np.unique(codes[places], return_index=True)
-            found = zip(known.tolist(), texts.take(pa.array(places[at])).to_pylist(), strict=True)
-            ends |= {(tables[code], name): text for code, text in found}
+            values = zip(known.tolist(), texts.take(pa.array(places[at])).to_pylist(), strict=True)
+            ends |= {(tables[code], name): text for code, text in values}
     return counts, ends
 
 
@@ -161,10 +161,10 @@ def merge_tables(parts: Sequence[ByTable]) -> ByTable:
     return added(counts for counts, _ in parts), ends
 
 
-def table_rows(found: ByTable) -> list[Record]:
+def table_rows(totals: ByTable) -> list[Record]:
     """A row for each table: ``table``, ``changes``, ``operations`` (pairs of operation and number, most first),
     ``first_time``, ``last_time``, ``first_position``, ``last_position`` (None where unknown); most changed first."""
-    counts, ends = found
+    counts, ends = totals
     done: dict[str, list[tuple[str, int]]] = {}
     for (table, operation), times in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
         done.setdefault(table, []).append((operation, times))
@@ -254,14 +254,14 @@ def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
 def _paired(headers: Headers, table: str, codes: Ints, times: Ints) -> Counter[tuple[str, str, str]]:
     """How often two columns are in the same set, counted with a matrix product."""
     rows, columns = headers.columns_of(codes, _MOST_PAIRED)
-    there, columns = np.unique(columns, return_inverse=True)
-    both = np.zeros((len(there), len(there)))
+    present, columns = np.unique(columns, return_inverse=True)
+    both = np.zeros((len(present), len(present)))
     for begin in range(0, len(codes), _SETS):
         part = slice(*np.searchsorted(rows, [begin, begin + _SETS]))
-        held = np.zeros((min(_SETS, len(codes) - begin), len(there)))
+        held = np.zeros((min(_SETS, len(codes) - begin), len(present)))
         held[rows[part] - begin, columns[part]] = 1
         both += held.T @ (held * times[begin : begin + _SETS, None])
-    names = [headers.names[number] for number in there.tolist()]
+    names = [headers.names[number] for number in present.tolist()]
     return Counter({(table, names[a], names[b]): int(both[a, b]) for a, b in np.argwhere(np.triu(both, 1)).tolist()})
 
 
@@ -282,9 +282,9 @@ def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) 
     return counted(times[rows], [tables[rows], columns, bins[rows]], texts)
 
 
-def changed_rows(found: Counter[tuple[str, str, int]], start: int, width_us: int) -> list[Record]:
+def changed_rows(counts: Counter[tuple[str, str, int]], start: int, width_us: int) -> list[Record]:
     """A row for each table, column and bin: ``table``, ``column``, ``bin``, ``began_at``, ``changed``."""
     return [
         {"table": table, "column": name, "bin": place, "began_at": time_of(start + place * width_us), "changed": times}
-        for (table, name, place), times in sorted(found.items())
+        for (table, name, place), times in sorted(counts.items())
     ]

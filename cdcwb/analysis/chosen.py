@@ -43,11 +43,11 @@ class Wanted:
     @property
     def limits(self) -> list[str]:
         """The limits in words; empty if all transactions match."""
-        said = [f"transactions of {joined([visible(user) for user in self.users], 'or')}"] if self.users else []
-        said += [f"outcome {joined(self.outcomes, 'or').replace('_', ' ')}"] if self.outcomes else []
-        said += [f"at least {plural(self.least_changes, 'change')}"] if self.least_changes else []
-        said += [f"at least {size(self.least_bytes)}"] if self.least_bytes else []
-        return said + ([f"lasting at least {duration(self.least_us)}"] if self.least_us else [])
+        limits = [f"transactions of {joined([visible(user) for user in self.users], 'or')}"] if self.users else []
+        limits += [f"outcome {joined(self.outcomes, 'or').replace('_', ' ')}"] if self.outcomes else []
+        limits += [f"at least {plural(self.least_changes, 'change')}"] if self.least_changes else []
+        limits += [f"at least {size(self.least_bytes)}"] if self.least_bytes else []
+        return limits + ([f"lasting at least {duration(self.least_us)}"] if self.least_us else [])
 
     def fits(self, until: datetime | None) -> Column:
         """Whether a transaction matches. ``until`` is when the capture ends."""
@@ -90,26 +90,26 @@ def check_wanted(
     known = [name.strip().lower().replace(" ", "_") for name in _texts("outcomes", outcomes, wrong)]
     for name in known:
         if name not in _OUTCOMES:
-            said = f"outcomes: there is no outcome '{visible(name)}'.{nearest(name, _OUTCOMES)}"
-            wrong.append(f"{said} There are: {', '.join(_OUTCOMES)}")
-    given = {"least_changes": least_changes, "least_bytes": least_bytes, "least_seconds": least_seconds}
-    numbers = {what: as_number(value) for what, value in given.items()}
+            message = f"outcomes: there is no outcome '{visible(name)}'.{nearest(name, _OUTCOMES)}"
+            wrong.append(f"{message} There are: {', '.join(_OUTCOMES)}")
+    minimums = {"least_changes": least_changes, "least_bytes": least_bytes, "least_seconds": least_seconds}
+    numbers = {what: as_number(value) for what, value in minimums.items()}
     for what, number in numbers.items():
         kind = (int, float) if what == "least_seconds" else int
         if isinstance(number, bool) or not isinstance(number, kind) or not 0 <= number < 2**53:
             words = "a number" if what == "least_seconds" else "a whole number"
-            wrong.append(f"{what}: expected {words} from 0 on, found {visible(repr(given[what]))}")
+            wrong.append(f"{what}: expected {words} from 0 on, found {visible(repr(minimums[what]))}")
     if wrong:
         raise OptionError("; ".join(wrong))
     least_us = round(numbers["least_seconds"] * 1_000_000)
     return Wanted(names, tuple(dict.fromkeys(known)), numbers["least_changes"], numbers["least_bytes"], least_us)
 
 
-def _texts(name: str, given: Any, wrong: list[str]) -> tuple[str, ...]:
-    texts = as_list(given)
+def _texts(name: str, value: Any, wrong: list[str]) -> tuple[str, ...]:
+    texts = as_list(value)
     if isinstance(texts, list | tuple) and all(one and isinstance(one, str | int) for one in texts):
         return tuple(map(str, texts))  # a numeric user is a name, too
-    wrong.append(f'{name}: expected a list of texts such as ["x"], found {visible(repr(given))}')
+    wrong.append(f'{name}: expected a list of texts such as ["x"], found {visible(repr(value))}')
     return ()
 
 
@@ -130,8 +130,8 @@ class Chosen:
         self._until = until
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._capture, name)
-        return self._narrowed(found) if name in _NARROWED else found
+        value = getattr(self._capture, name)
+        return self._narrowed(value) if name in _NARROWED else value
 
     @property
     def transactions(self) -> DataFrame:
@@ -160,5 +160,7 @@ def narrowed(page: Any, wanted: Wanted) -> Any:
     part = Chosen(whole, wanted, None if last is None else datetime.fromisoformat(last))
     capture = Snapshot(part, page.asked.folder)  # type: ignore[arg-type]
     summary = summarize(capture, whole=False)  # type: ignore[arg-type]
-    asked = dataclasses.replace(page.asked, limits=[*page.asked.limits, *wanted.limits])
-    return dataclasses.replace(page, asked=asked, part=part, capture=capture, summary=summary, health=health(summary))
+    settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *wanted.limits])
+    return dataclasses.replace(
+        page, asked=settings, part=part, capture=capture, summary=summary, health=health(summary)
+    )

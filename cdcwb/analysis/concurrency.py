@@ -229,9 +229,9 @@ def merged_pieces(parts: Sequence[Found]) -> Found:
     return sum((kinds for kinds, _ in parts), Counter()), pieces
 
 
-def summed(found: Found) -> Concurrency:
+def summed(answers: Found) -> Concurrency:
     """The final result from all pieces, in order."""
-    kinds, pieces = found
+    kinds, pieces = answers
     following = dict(pairwise(pieces))
     steps: list[dict[str, Any]] = []
     level = most = 0
@@ -296,8 +296,8 @@ def log_steps_of(transactions: pa.RecordBatch) -> pa.RecordBatch:
         "counted": np.concatenate([ones, 0 * less]),
         "id": pa.concat_arrays([ids, pa.nulls(len(ends), pa.string())]),
     }
-    found = pa.RecordBatch.from_arrays([pa.array(column) for column in steps.values()], names=[*steps])
-    return found.sort_by([("at", "ascending"), ("id", "descending")])
+    batch = pa.RecordBatch.from_arrays([pa.array(column) for column in steps.values()], names=[*steps])
+    return batch.sort_by([("at", "ascending"), ("id", "descending")])
 
 
 def _logs(positions: pa.Array) -> pa.Array:
@@ -308,7 +308,7 @@ def _logs(positions: pa.Array) -> pa.Array:
 def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
     """The stretches of consecutive steps (rows of :func:`log_steps_of`, in order), one for each log."""
     logs = _logs(steps["at"]).dictionary_encode()
-    found = []
+    stretches = []
     for code, log in enumerate(logs.dictionary.to_pylist()):
         rows = steps.filter(pc.equal(logs.indices, code))
         at = rows["at"]
@@ -317,8 +317,8 @@ def stretches_of(steps: pa.RecordBatch) -> list[Stretch]:
         top = int(np.argmax(level))
         place = int(firsts[top])
         numbers = int(level[-1]), int(level[top]), int(np.asarray(rows["counted"]).sum())
-        found.append(Stretch(log, at[0].as_py(), *numbers, at[place].as_py(), rows["id"][place].as_py()))
-    return found
+        stretches.append(Stretch(log, at[0].as_py(), *numbers, at[place].as_py(), rows["id"][place].as_py()))
+    return stretches
 
 
 def most_in_log(stretches: Sequence[Stretch]) -> InLog:

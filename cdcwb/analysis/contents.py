@@ -114,7 +114,7 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
         index = entry["file_index"]
         parts = lengths.get(index, Counter())
         in_bytes = counted.get(index, True)
-        there = entry["size"] if in_bytes else entry.get("rows")
+        total = entry["size"] if in_bytes else entry.get("rows")
         files.append(
             {
                 "file": entry["file"],
@@ -123,7 +123,7 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
                 "filler": parts[str(Kind.FILLER)],
                 "malformed": parts[str(Kind.MALFORMED)],
                 "records": records.get(index, 0),
-                "none": None if there is None else there - parts.total(),
+                "none": None if total is None else total - parts.total(),
             }
         )
     return files
@@ -142,11 +142,11 @@ def versions(capture: Any) -> list[dict[str, Any]]:
     many), ``names`` (of the columns, in order), ``first_position``, ``file`` and ``offset`` (of the event with the
     definition; null if it comes from outside the capture), ``origin``. One Spark job."""
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
-    found = []
+    rows = []
     for row in listed(capture, "table_versions"):
         name = ".".join(part for part in (row["schema_name"], row["table_name"]) if part)
         event = row["first_event"] or {"file_index": None, "offset": None}
-        found.append(
+        rows.append(
             {
                 "table": name or NO_TABLE,
                 "table_version": row["table_version"],
@@ -158,7 +158,7 @@ def versions(capture: Any) -> list[dict[str, Any]]:
                 "origin": row["origin"],
             }
         )
-    return sorted(found, key=lambda row: row["table"])  # stable: keeps the order of appearance within a table
+    return sorted(rows, key=lambda row: row["table"])  # stable: keeps the order of appearance within a table
 
 
 def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[
     events = Counter({entry["file"]: entry["events"] for entry in summary["files"]})
     rows = []
     for name, capture in named.items():
-        mine = [table for table in summary["tables"] if table["table"].startswith(f"{name}.")]
+        tables = [table for table in summary["tables"] if table["table"].startswith(f"{name}.")]
         rows.append(
             {
                 "capture": name,
@@ -176,8 +176,8 @@ def captures(summary: Mapping[str, Any], named: Mapping[str, Any]) -> list[dict[
                 "files": len(capture.files),
                 "bytes": sum(entry["size"] for entry in capture.files),
                 "events": sum(events[entry["file"]] for entry in capture.files),
-                "tables": len(mine),
-                "changes": sum(table["changes"] for table in mine),
+                "tables": len(tables),
+                "changes": sum(table["changes"] for table in tables),
             }
         )
     return rows
@@ -241,6 +241,6 @@ def problem_rows(
         same = {"severity": entry["severity"], "code": entry["code"]}
         codes.append({**same, "title": entry["title"], "problems": entry["count"]})
         for place in entry["places"]:
-            told = {name: place[name] for name in ("sentence", "file", "offset", "length", "transaction_id")}
-            places.append({**same, **told, "command": command(place["file"], place["offset"], by_file)})
+            location = {name: place[name] for name in ("sentence", "file", "offset", "length", "transaction_id")}
+            places.append({**same, **location, "command": command(place["file"], place["offset"], by_file)})
     return codes, places

@@ -121,12 +121,12 @@ class Drift:
 def drift(capture: Tables) -> Drift:
     """The schema drift of a capture, in at most seven jobs, whatever the number of versions."""
     known = versions(capture)
-    told, lacking = _events(capture, [version.table_version for version in known])
-    told += _of_versions(known)
+    statements, without_version = _events(capture, [version.table_version for version in known])
+    statements += _of_versions(known)
     parts, mixed = stretches(capture, known)
     pairs = [(old, new) for old, new in pairwise(parts) if old.version.table == new.version.table]
-    found = _steps(capture, pairs, told)
-    return Drift(known, parts, found, findings(found), mixed, told, lacking)
+    steps = _steps(capture, pairs, statements)
+    return Drift(known, parts, steps, findings(steps), mixed, statements, without_version)
 
 
 # --- evidence in events -----------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], lis
     text = F.expr("coalesce(try_element_at(headers, 'statement'), try_element_at(headers, 'DETAILS'))")
     place = F.struct("file_index", "offset")
     first = F.struct("position", "changed_at", "file", "offset", text.alias("text"))
-    told = (
+    events = (
         rows.groupBy("table", "_ddl", F.when(F.col("_ddl"), place).alias("_place"))
         .agg(F.count("*").alias("events"), F.min_by(first, place).alias("_first"))
         .select("table", "_ddl", "events", "_first.*")
@@ -157,11 +157,11 @@ def _events(capture: Tables, names: Sequence[str]) -> tuple[list[Statement], lis
     )
     statements = [
         Statement(row["table"], row["text"], row["position"], row["changed_at"], row["file"], row["offset"])
-        for row in told
+        for row in events
         if row["_ddl"] and row["text"]
     ]
     facts = ("table", "events", "position", "file", "offset")
-    return statements, [{name: row[name] for name in facts} for row in told if not row["_ddl"]]
+    return statements, [{name: row[name] for name in facts} for row in events if not row["_ddl"]]
 
 
 def _of_versions(known: Iterable[Version]) -> list[Statement]:
@@ -176,26 +176,28 @@ def _of_versions(known: Iterable[Version]) -> list[Statement]:
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-def steps_between(capture: Tables, chosen: Sequence[tuple[Version, Version]], told: Iterable[Statement]) -> list[Step]:
-    """The steps between pairs of versions that need not be adjacent; ``told`` are the statements of a
+def steps_between(
+    capture: Tables, chosen: Sequence[tuple[Version, Version]], statements: Iterable[Statement]
+) -> list[Step]:
+    """The steps between pairs of versions that need not be adjacent; ``statements`` are the statements of a
     :class:`Drift`."""
-    return _steps(capture, [(whole(old), whole(new)) for old, new in chosen], told)
+    return _steps(capture, [(whole(old), whole(new)) for old, new in chosen], statements)
 
 
-def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], told: Iterable[Statement]) -> list[Step]:
+def _steps(capture: Tables, pairs: Sequence[tuple[Stretch, Stretch]], statements: Iterable[Statement]) -> list[Step]:
     """The differences of each pair of consecutive stretches; includes steps without a difference."""
-    said: dict[str, list[Statement]] = defaultdict(list)
-    for one in sorted(told, key=lambda one: (one.position or "", one.file, one.offset)):
-        said[one.table].append(one)
+    by_table: dict[str, list[Statement]] = defaultdict(list)
+    for one in sorted(statements, key=lambda one: (one.position or "", one.file, one.offset)):
+        by_table[one.table].append(one)
     by_ddl: list[dict[tuple[str, str], str]] = []
     open_pairs = []
     for number, (old, new) in enumerate(pairs):
         names = [{str(column["name"]) for column in one.version.columns} for one in (old, new)]
-        gone, come = sorted(names[0] - names[1]), sorted(names[1] - names[0])
-        between = [one for one in said[new.version.table] if _between(one, old, new)] if gone and come else []
-        by_ddl.append(told_by(between, gone, come))
+        removed, added = sorted(names[0] - names[1]), sorted(names[1] - names[0])
+        between = [one for one in by_table[new.version.table] if _between(one, old, new)] if removed and added else []
+        by_ddl.append(told_by(between, removed, added))
         taken = {name for pair in by_ddl[-1] for name in pair}
-        for before, after in candidates(old.version.columns, new.version.columns) if gone and come else ():
+        for before, after in candidates(old.version.columns, new.version.columns) if removed and added else ():
             if before not in taken and after not in taken:
                 first, last = _with_rows(pairs, number, -1, before), _with_rows(pairs, number, 1, after)
                 both = (first.version.table_version, last.version.table_version)
@@ -222,7 +224,7 @@ def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, 
     at = number
     while 0 <= at < len(pairs):
         one = pairs[at][side]
-        known = any(str(found["name"]) == column for found in one.version.columns)
+        known = any(str(known_column["name"]) == column for known_column in one.version.columns)
         if one.version.table != own.version.table or not known:
             break
         if one.changes:
@@ -233,22 +235,22 @@ def _with_rows(pairs: Sequence[tuple[Stretch, Stretch]], number: int, way: int, 
 
 def _reach(old: Stretch, new: Stretch) -> tuple[str | None, str | None]:
     """The range of positions whose rows show the effect of a step; unlimited unless one of its versions returns."""
-    whole = old.changes == old.version.changes and new.changes == new.version.changes
-    return (None, None) if whole else (old.first_position, new.last_position)
+    complete = old.changes == old.version.changes and new.changes == new.version.changes
+    return (None, None) if complete else (old.first_position, new.last_position)
 
 
 def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -> Step:
-    seen = differences(old.version.columns, new.version.columns, evidence)
+    changed = differences(old.version.columns, new.version.columns, evidence)
     both = (old.version.table_version, new.version.table_version)
     rows = [
         Finding(
             *(str(one.rule), str(one.severity), new.version.table, one.column, one.old, one.new),
             *(*both, new.first_position, new.first_at, one.evidence),
         )
-        for one in seen
+        for one in changed
     ]
-    fit = compatibility(old.version.columns, new.version.columns, former_names(seen))
-    return Step(old.version, new.version, seen, rows, fit, new.first_position, new.first_at, new.again)
+    fit = compatibility(old.version.columns, new.version.columns, former_names(changed))
+    return Step(old.version, new.version, changed, rows, fit, new.first_position, new.first_at, new.again)
 
 
 def findings(changed: Iterable[Step]) -> list[Finding]:
@@ -288,10 +290,10 @@ def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> lis
         ways[step.new.table].append(step)
         if step.new.changes:
             newest[step.new.table] = step.new
-    found = []
-    for table, mine in by_table.items():
+    losses = []
+    for table, of_table in by_table.items():
         names = _names_on_the_way(ways[table])
-        for version in mine:
+        for version in of_table:
             if version is newest[table]:
                 continue
             renamed = dict.fromkeys(names.get(version.table_version, {}).items(), "renamed on the way")
@@ -300,19 +302,19 @@ def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> lis
                     continue
                 facts = {"rule": str(one.rule), "column": one.column, "old": one.old, "new": one.new}
                 whose = {"table": table, "table_version": version.table_version, "changes": version.changes}
-                found.append({**whose, **facts, "what": _LOSS[one.rule]})
-    return found
+                losses.append({**whose, **facts, "what": _LOSS[one.rule]})
+    return losses
 
 
 def _names_on_the_way(way: Sequence[Step]) -> dict[str, dict[str, str]]:
     """By version: the final names of its columns that were renamed later."""
-    found: dict[str, dict[str, str]] = {}
+    final_names: dict[str, dict[str, str]] = {}
     later: dict[str, str] = {}
     for step in reversed(way):
         for new, old in former_names(step.differences).items():
             later[old] = later.pop(new, new)
-        found.setdefault(step.old.table_version, dict(later))
-    return found
+        final_names.setdefault(step.old.table_version, dict(later))
+    return final_names
 
 
 # --- drift page -------------------------------------------------------------------------------------------------------
@@ -338,11 +340,11 @@ def chosen(known: Sequence[Version], table: str, old_version: str, new_version: 
     """
     wrong: list[str] = []
     table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill passes numbers
-    mine = _of_table(known, table, wrong)
-    old = _named(mine, "old_version", old_version, wrong) if old_version else None
+    of_table = _of_table(known, table, wrong)
+    old = _named(of_table, "old_version", old_version, wrong) if old_version else None
     if old is not None and not table:
-        mine = [version for version in mine if version.table == old.table]
-    new = _named(mine, "new_version", new_version, wrong) if new_version else None
+        of_table = [version for version in of_table if version.table == old.table]
+    new = _named(of_table, "new_version", new_version, wrong) if new_version else None
     if old is None and new is not None and not old_version:
         old = next((one for one in known if (one.table, one.number) == (new.table, new.number - 1)), None)
         if old is None:
@@ -359,10 +361,10 @@ def chosen(known: Sequence[Version], table: str, old_version: str, new_version: 
 def names_of(known: Sequence[Version], table: str) -> set[str]:
     """The tables whose steps are shown: the requested one, or all. Raises OptionError for an unknown table."""
     wrong: list[str] = []
-    mine = _of_table(known, table, wrong)
+    of_table = _of_table(known, table, wrong)
     if wrong:
         raise OptionError("; ".join(wrong))
-    return {version.table for version in mine}
+    return {version.table for version in of_table}
 
 
 def _of_table(known: Sequence[Version], table: str, wrong: list[str]) -> list[Version]:
@@ -370,30 +372,30 @@ def _of_table(known: Sequence[Version], table: str, wrong: list[str]) -> list[Ve
     tables = list(dict.fromkeys(version.table for version in known))
     if not table:
         return list(known)
-    found = [name for name in tables if name == table] or [name for name in tables if name.endswith(f".{table}")]
-    if len(found) == 1:
-        return [version for version in known if version.table == found[0]]
-    if found:
-        wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(found)}")
+    matching = [name for name in tables if name == table] or [name for name in tables if name.endswith(f".{table}")]
+    if len(matching) == 1:
+        return [version for version in known if version.table == matching[0]]
+    if matching:
+        wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(matching)}")
     else:
         hint = visible(nearest(table, tables), 200)
         wrong.append(f"table: there is no '{visible(table)}'.{hint} There are: {_listed(tables)}")
     return list(known)
 
 
-def _named(mine: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
-    exact = [version for version in mine if version.table_version == name]
-    tables = {version.table for version in mine}
-    numbered = [version for version in mine if str(version.number) == name and len(tables) == 1]
-    begun = [version for version in mine if len(name) > 2 and version.table_version.startswith(name)]
-    found = exact or numbered or begun
-    if len(found) == 1:
-        return found[0]
-    if found:
-        told = _listed([version.table_version for version in found])
-        wrong.append(f"{parameter}: '{visible(name)}' is ambiguous; versions that begin with it: {told}")
+def _named(versions_of: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
+    exact = [version for version in versions_of if version.table_version == name]
+    tables = {version.table for version in versions_of}
+    numbered = [version for version in versions_of if str(version.number) == name and len(tables) == 1]
+    begun = [version for version in versions_of if len(name) > 2 and version.table_version.startswith(name)]
+    matching = exact or numbered or begun
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        listed = _listed([version.table_version for version in matching])
+        wrong.append(f"{parameter}: '{visible(name)}' is ambiguous; versions that begin with it: {listed}")
         return None
-    names = [version.table_version for version in mine]
+    names = [version.table_version for version in versions_of]
     hint = visible(nearest(name, names), 200)
     wrong.append(f"{parameter}: there is no '{visible(name)}'.{hint} There are: {_listed(names)}")
     return None
@@ -411,10 +413,10 @@ def _short(version: Version) -> str:
 # --- rows for tables and charts ---------------------------------------------------------------------------------------
 
 
-def lane_rows(told: Drift) -> list[dict[str, Any]]:
+def lane_rows(drift_of: Drift) -> list[dict[str, Any]]:
     """A row for every period in which a version is in force, as :func:`cdcwb.charts.version_lanes` draws them."""
     names = ("first_position", "last_position", "first_at", "last_at", "changes", "again")
-    return [{**_about(one.version), **{name: getattr(one, name) for name in names}} for one in told.stretches]
+    return [{**_about(one.version), **{name: getattr(one, name) for name in names}} for one in drift_of.stretches]
 
 
 def version_rows(known: Iterable[Version]) -> list[dict[str, Any]]:
@@ -428,7 +430,7 @@ def _about(version: Version) -> dict[str, Any]:
     return facts | {"columns": len(version.columns)}
 
 
-def all_findings(told: Drift, values: Values) -> list[Finding]:
+def all_findings(drift_of: Drift, values: Values) -> list[Finding]:
     """Differences of versions and misaligned values, worst first. Values under the wrong columns are errors, one for
     each column."""
     shown = [
@@ -443,8 +445,8 @@ def all_findings(told: Drift, values: Values) -> list[Finding]:
         for one in values.misaligned
         for column, other in one.columns
     ]
-    errors = [one for one in told.findings if one.severity == Severity.ERROR]
-    return errors + shown + told.findings[len(errors) :]
+    errors = [one for one in drift_of.findings if one.severity == Severity.ERROR]
+    return errors + shown + drift_of.findings[len(errors) :]
 
 
 def step_title(step: Step) -> str:
@@ -475,7 +477,7 @@ def _why(reasons: Sequence[str]) -> str:
     return f"no: {'; '.join(reasons[:5])}" + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
 
 
-def misaligned_rows(found: Iterable[Misaligned]) -> list[dict[str, Any]]:
+def misaligned_rows(misaligned: Iterable[Misaligned]) -> list[dict[str, Any]]:
     """A row for each column that has the values of another."""
     return [
         {
@@ -489,7 +491,7 @@ def misaligned_rows(found: Iterable[Misaligned]) -> list[dict[str, Any]]:
             "offset": one.offset,
             "changes": one.changes,
         }
-        for one in found
+        for one in misaligned
         for column, other in one.columns
     ]
 
@@ -528,7 +530,7 @@ def _share(part: int, whole: int) -> str:
 def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any]]:
     """How the values of columns that are retained or renamed changed from one version to the next, largest difference
     first. Columns with too few values on one side are excluded."""
-    found = []
+    rows = []
     for step in changed:
         table = step.new.table
         before, after = (values.profiles.get((table, one.table_version), {}) for one in (step.old, step.new))
@@ -538,5 +540,5 @@ def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any
             far = distance(before.get(old, NOTHING), after[name])
             if far is not None:
                 (row,) = profile_rows(before, after, [(old, name)])
-                found.append((far, {"table": table, "old": step.old.number, "new": step.new.number, **row}))
-    return [row for _, row in sorted(found, key=lambda pair: (-pair[0], pair[1]["table"], pair[1]["column"]))]
+                rows.append((far, {"table": table, "old": step.old.number, "new": step.new.number, **row}))
+    return [row for _, row in sorted(rows, key=lambda pair: (-pair[0], pair[1]["table"], pair[1]["column"]))]

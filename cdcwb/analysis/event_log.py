@@ -141,12 +141,12 @@ def chain_breaks(capture: Capture) -> DataFrame:
     reset = F.max(F.when(F.col("event_type").isin(*_RESETS), F.col("_at"))).over(upto)
     of_column = Window.partitionBy(*_OBJECT, "column_name").orderBy("_at")
     before = F.lag(F.struct("record_id", "new_value", "file_index", "offset", "event_type", "_at")).over(of_column)
-    told = (
+    named = (
         F.col("event_type").isin(*_WITH_OLD)
         & F.col("column_name").isNotNull()
         & ((F.col("event_type") == "2") | F.col("old_value").isNotNull())
     )
-    followed = rows.withColumns({"_reset": reset, "_before": before}).filter(told)
+    followed = rows.withColumns({"_reset": reset, "_before": before}).filter(named)
     known = F.col("_before")["event_type"].isin(*_WITH_NEW) & (
         F.col("_reset").isNull() | (F.col("_before")["_at"] > F.col("_reset"))
     )
@@ -200,11 +200,11 @@ def net_effects(capture: Capture) -> DataFrame:
     begins = F.col("_early") & F.col("_old")["event_type"].isin(*_WITH_OLD)
     behind = F.col("_asked").isNull() | (F.col("_new")["_at"] > F.col("_asked"))
     ends = F.col("_new")["event_type"].isin(*_WITH_NEW) & behind
-    asked = F.col("_new")["event_type"].isin(*_QUERY_BACK)
+    is_query_back = F.col("_new")["event_type"].isin(*_QUERY_BACK)
     columns = column.groupBy(*_OBJECT).agg(
         _map(F.collect_list(F.when(begins, _entry("_old")))).alias("_before"),
         _map(F.collect_list(F.when(ends, _entry("_new")))).alias("_after"),
-        F.array_sort(F.collect_list(F.when(asked, F.col("column_name")))).alias("_asked_columns"),
+        F.array_sort(F.collect_list(F.when(is_query_back, F.col("column_name")))).alias("_asked_columns"),
     )
     return _effects(of_object.join(columns, [*_OBJECT], "left"))
 
@@ -226,13 +226,13 @@ def _effects(objects: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     nothing = F.create_map().cast("map<string,string>")
-    was, there = F.col("_first") != _INSERT, F.col("_last") != _DELETE
+    was, exists = F.col("_first") != _INSERT, F.col("_last") != _DELETE
     before, after = F.coalesce("_before", nothing), F.coalesce("_after", nothing)
     removed = F.col("_removed")
     row_asked = F.col("_asked").isNotNull() & (removed.isNull() | (F.col("_asked") > removed))
     columns = F.coalesce("_asked_columns", F.array().cast("array<string>"))
-    asked = F.when(row_asked, F.array(F.lit("*"))).otherwise(
-        F.when(there, columns).otherwise(F.array().cast("array<string>"))
+    read_back = F.when(row_asked, F.array(F.lit("*"))).otherwise(
+        F.when(exists, columns).otherwise(F.array().cast("array<string>"))
     )
     names = F.array_sort(F.map_keys("before"))
     same = (
@@ -242,14 +242,14 @@ def _effects(objects: DataFrame) -> DataFrame:
         & F.forall(names, lambda name: F.col("before")[name].eqNullSafe(F.col("after")[name]))
     )
     effect = (
-        F.when(~was & there, "inserted")
+        F.when(~was & exists, "inserted")
         .when(~was, "inserted and deleted")
-        .when(~there, "deleted")
+        .when(~exists, "deleted")
         .when(same, "nothing")
         .otherwise("updated")
     )
     made = objects.withColumns(
-        {"before": F.when(was, before), "after": F.when(there, after), "read_back": asked}
+        {"before": F.when(was, before), "after": F.when(exists, after), "read_back": read_back}
     ).withColumn("effect", effect)
     return made.select(*_OBJECT, "rows", "first_record_id", "last_record_id", "effect", "before", "after", "read_back")
 
@@ -307,14 +307,14 @@ def read_settings(
     ``settings`` is a JSON object of the others. With ``as_of`` rows are ordered by event_time. Raises OptionError.
     """
     others = _object("settings", settings)
-    given = {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}
-    given = {name: value for name, value in given.items() if value not in ("", 0, None)}
-    for name in given:
+    settings_given = {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}
+    settings_given = {name: value for name, value in settings_given.items() if value not in ("", 0, None)}
+    for name in settings_given:
         if name in others:
             raise OptionError(f"'{name}' is given twice, on its own and in settings")
-    if "as_of" in given:
-        given["future_events"] = others.get("future_events", True)
-    return Settings.parse(others | given)
+    if "as_of" in settings_given:
+        settings_given["future_events"] = others.get("future_events", True)
+    return Settings.parse(others | settings_given)
 
 
 def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, str]:
@@ -324,8 +324,8 @@ def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, st
     folder ``NAME.snapshot`` beside the capture at ``path``, if it exists. Raises OptionError.
     """
     if snapshot == "auto":
-        beside = f"{str(path).rstrip('/')}.snapshot"
-        return _files_of(fetched(beside)) if is_folder(beside) else {}
+        default = f"{str(path).rstrip('/')}.snapshot"
+        return _files_of(fetched(default)) if is_folder(default) else {}
     if isinstance(snapshot, Mapping) or str(snapshot).lstrip().startswith("{"):
         return {name: str(file) for name, file in _object("snapshot", snapshot).items()}
     if not snapshot:
@@ -352,12 +352,12 @@ def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(text, Mapping):
         return dict(text)
     try:
-        found = json.loads(text or "{}")
+        content = json.loads(text or "{}")
     except (TypeError, ValueError) as error:
         raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))} ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))}")
-    return found
+    return content
 
 
 # --- cached tables ----------------------------------------------------------------------------------------------------
@@ -366,14 +366,14 @@ def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
 def kept_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> Kept:
     """Stores tables in ``folder`` permanently, or without a folder for the page only. Raises OptionError if the folder
     has a table's name that was not written by Spark."""
-    kept = Kept(capture.spark)
+    tables = Kept(capture.spark)
     if folder is not None:
         for name in names:
             place = folder / f"{name}.parquet"
             if place.exists() and not (place / "_SUCCESS").exists():
                 raise OptionError(f"'{place}' already exists and is not a table that Spark wrote; name another folder")
-        kept.folder = folder
-    return kept
+        tables.folder = folder
+    return tables
 
 
 class LogOnce:

@@ -114,8 +114,8 @@ class LogPage:
     def counts(self) -> Records:
         """The number of rows by event_type (None: none of the eight) and decision."""
         rows = self.rows.groupBy("event_type", "decision").count().collect()
-        found = [{"event_type": r["event_type"], "decision": r["decision"], "rows": r["count"]} for r in rows]
-        return sorted(found, key=lambda r: (r["event_type"] or 99, DECISIONS.index(r["decision"])))
+        counts = [{"event_type": r["event_type"], "decision": r["decision"], "rows": r["count"]} for r in rows]
+        return sorted(counts, key=lambda r: (r["event_type"] or 99, DECISIONS.index(r["decision"])))
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -172,8 +172,8 @@ class LogPage:
         first = F.row_number().over(Window.partitionBy("decision").orderBy(*_PLACE))
         rows = self.rows.filter(F.col("decision") != str(Decision.PUBLISHED)).withColumn("_n", first)
         names = ("decision", "reason", "record_id", "event_type", *_OBJECT, "column_name", "status", "perpetrator")
-        found = _records(rows.filter(F.col("_n") <= limit).orderBy(*_PLACE).select(*names, *_PLACE))
-        return evenly(found, "decision", DECISIONS, limit)
+        records = _records(rows.filter(F.col("_n") <= limit).orderBy(*_PLACE).select(*names, *_PLACE))
+        return evenly(records, "decision", DECISIONS, limit)
 
     def objects(self, lanes: int = 40, rows: int = 60) -> Records:
         """The first rows of the objects with most rows, in processing order (``place`` in the object's history, from
@@ -189,9 +189,9 @@ class LogPage:
         busy = busiest.select(*[F.col(name).alias(f"_{name}") for name in _OBJECT], "of")
         same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in _OBJECT]
         joined = self.rows.join(F.broadcast(busy), same).select(*_OBJECT, *names, *_PLACE, "event_us", "of")
-        found = joined.withColumn("place", place).filter(F.col("place") <= rows)
+        shown = joined.withColumn("place", place).filter(F.col("place") <= rows)
         ordered = sorted(
-            _records(found.drop(*_PLACE, "event_us")),
+            _records(shown.drop(*_PLACE, "event_us")),
             key=lambda r: (-r["of"], r["table_name"] or "", r["table_key"], r["place"]),
         )
         return [
@@ -323,26 +323,26 @@ class LogPage:
         for some in named:
             if str(some["event_type"]) in kinds:
                 columns.setdefault((some["table_name"], kinds[str(some["event_type"])]), set()).update(some["columns"])
-        found = _records(event_log.category_costs(self._log))
+        costs = _records(event_log.category_costs(self._log))
         order = list(event_log.CATEGORIES)
-        for row in found:
+        for row in costs:
             per_field = row["category"].startswith("per field")
             row["statements"] = len(columns.get((row["table"], row["category"]), ())) if per_field else 1
-        return sorted(found, key=lambda r: (order.index(r["category"]), -r["rows"], r["table"] or ""))
+        return sorted(costs, key=lambda r: (order.index(r["category"]), -r["rows"], r["table"] or ""))
 
     @cached_property
     def costs_by_category(self) -> Records:
         """The cost of each category over all tables."""
-        found: Records = []
+        costs: Records = []
         for name in event_log.CATEGORIES:
             rows = [row for row in self.costs if row["category"] == name]
             if not rows:
                 continue
-            whole = {key: sum(row[key] for row in rows) for key in ("rows", "bytes", "events", "query_backs")}
+            sums = {key: sum(row[key] for row in rows) for key in ("rows", "bytes", "events", "query_backs")}
             statements = sum(row["statements"] for row in rows)
             types = ", ".join(event_log.CATEGORIES[name])
-            found.append({"category": name, "types": types, "tables": len(rows), **whole, "statements": statements})
-        return [row | {"each": _each(row)} for row in found]
+            costs.append({"category": name, "types": types, "tables": len(rows), **sums, "statements": statements})
+        return [row | {"each": _each(row)} for row in costs]
 
     def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
         """Keys with several spellings; ``problems`` are the capture's."""
@@ -362,12 +362,12 @@ def _each(row: Mapping[str, Any]) -> str:
 
 def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
     """``city = 'Isenau', since = NULL``, as many as fit in a cell; None without columns."""
-    said: list[str] = []
+    assigned: list[str] = []
     for name, value in pairs:
-        if sum(map(len, said)) > _CELL:
-            return f"{', '.join(said)} and {len(pairs) - len(said)} more"
-        said.append(f"{visible(name, 30)} = " + ("NULL" if value is None else f"'{visible(value, 30)}'"))
-    return ", ".join(said) or None
+        if sum(map(len, assigned)) > _CELL:
+            return f"{', '.join(assigned)} and {len(pairs) - len(assigned)} more"
+        assigned.append(f"{visible(name, 30)} = " + ("NULL" if value is None else f"'{visible(value, 30)}'"))
+    return ", ".join(assigned) or None
 
 
 def _beside(rows: Records) -> dict[str, Any]:
@@ -495,8 +495,8 @@ def matrix(counts: Iterable[Mapping[str, Any]], kind: str) -> tuple[Records, dic
         line["rows"] += row["rows"]
     lines = list(rows.values())
     if len(lines) > 1:
-        whole = {name: sum(line[name] or 0 for line in lines) for name in ("rows", *decisions)}
-        lines.append({"kind": "all", **whole})
+        totals = {name: sum(line[name] or 0 for line in lines) for name in ("rows", *decisions)}
+        lines.append({"kind": "all", **totals})
     headings = {"kind": kind.replace("_", " "), "rows": "all"} | {name: _LEFT[name] for name in decisions}
     return lines, headings
 
@@ -506,15 +506,15 @@ def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
     totals: dict[int | None, int] = {}
     for row in counts:
         totals[row["event_type"]] = totals.get(row["event_type"], 0) + row["rows"]
-    found = []
+    used = []
     for number, rows in totals.items():
         one = EVENT_TYPES.get(number or 0)
         name, meaning = (one.name, one.meaning) if one else ("none of the eight", "reserved: never published")
         kind = "?" if number is None else str(number)
-        found.append(
+        used.append(
             {"event_type": kind, "name": name, "meaning": meaning, "verb": one.verb if one else None, "rows": rows}
         )
-    return found
+    return used
 
 
 def trade_offs(costs: Iterable[Mapping[str, Any]]) -> Records:
@@ -527,14 +527,14 @@ def trade_offs(costs: Iterable[Mapping[str, Any]]) -> Records:
     others = now["events"] - deletes["events"]
     if len(by_name.keys() - {_DELETES}) < 2:
         return []
-    found = [{"choice": "as it is", "rows": now["rows"], "bytes": now["bytes"], "queries": now["query_backs"]}]
+    choices = [{"choice": "as it is", "rows": now["rows"], "bytes": now["bytes"], "queries": now["query_backs"]}]
     for name in ("per field", "per row, query-back", "per field, query-back"):
         one = by_name.get(name)
         if one is not None:
             rows, space = (round(one[key] / one["events"] * others) + deletes[key] for key in ("rows", "bytes"))
-            asked = 0 if name == "per field" else others
-            found.append({"choice": f"all {name}", "rows": rows, "bytes": space, "queries": asked})
-    return found
+            queries = 0 if name == "per field" else others
+            choices.append({"choice": f"all {name}", "rows": rows, "bytes": space, "queries": queries})
+    return choices
 
 
 def effects_said(effects: Mapping[str, int]) -> str:

@@ -68,27 +68,27 @@ def read_expected(folder: str | Path) -> dict[str, Numbers]:
 
 
 def _flat(numbers: Mapping[str, Any]) -> Numbers:
-    found: Numbers = {}
+    flat: Numbers = {}
     for name, value in numbers.items():
         if isinstance(value, Mapping):
-            found |= {f"{name}.{key}": int(number) for key, number in value.items()}
+            flat |= {f"{name}.{key}": int(number) for key, number in value.items()}
         else:
-            found[name] = int(value)
-    return found
+            flat[name] = int(value)
+    return flat
 
 
 def actual(captures: Mapping[str, Capture | Small]) -> dict[str, Numbers]:
     """The actual numbers of captures: all quantities of :func:`read_expected`; counts by value that are 0 are left out.
     One Spark job for each capture that Spark reads."""
-    found: dict[str, Numbers] = {}
+    by_capture: dict[str, Numbers] = {}
     for name, capture in captures.items():
         numbers: Numbers = dict.fromkeys(_WORDS, 0)
         numbers["bytes"] = sum(entry["size"] for entry in capture.files)
         counts = _counted(capture) if isinstance(capture, Small) else _asked(capture)
         for (what, *names), number in counts.items():
             _add(numbers, what, names, number)
-        found[name] = numbers
-    return found
+        by_capture[name] = numbers
+    return by_capture
 
 
 Counts: TypeAlias = Counter[tuple[str, str | None, str | None]]
@@ -96,16 +96,16 @@ Counts: TypeAlias = Counter[tuple[str, str | None, str | None]]
 
 
 def _counted(capture: Small) -> Counts:
-    found: Counts = Counter()
+    counts: Counts = Counter()
     for what, (first, second) in _NAMES.items():
         for batch in getattr(capture, what)():
-            found.update(zip(repeat(what), batch[first].to_pylist(), batch[second].to_pylist()))
+            counts.update(zip(repeat(what), batch[first].to_pylist(), batch[second].to_pylist()))
     for batch in capture.events():
         rows = pc.and_(
             pc.equal(batch["kind"], str(Kind.MALFORMED)), pc.equal(batch["offset_unit"], str(OffsetUnit.BYTE))
         )
-        found[("malformed_bytes", None, None)] += pc.sum(batch["length"].filter(rows)).as_py() or 0
-    return found
+        counts[("malformed_bytes", None, None)] += pc.sum(batch["length"].filter(rows)).as_py() or 0
+    return counts
 
 
 def _asked(capture: Capture) -> Counts:
@@ -142,16 +142,16 @@ def _add(numbers: Numbers, what: str, names: Sequence[str | None], number: int) 
             numbers[f"{kind}.{name}"] = numbers.get(f"{kind}.{name}", 0) + number
 
 
-def compare(expected: Mapping[str, int], found: Mapping[str, int]) -> list[dict[str, Any]]:
+def compare(expected: Mapping[str, int], counted: Mapping[str, int]) -> list[dict[str, Any]]:
     """Expected and actual numbers of one capture: ``quantity``, ``expected``, ``actual`` and ``agrees``. A quantity
     that is missing on one side counts as 0 there."""
-    names = list(dict.fromkeys([*expected, *sorted(found.keys() - expected.keys())])) if expected else []
+    names = list(dict.fromkeys([*expected, *sorted(counted.keys() - expected.keys())])) if expected else []
     return [
         {
             "quantity": name,
             "expected": expected.get(name, 0),
-            "actual": found.get(name, 0),
-            "agrees": expected.get(name, 0) == found.get(name, 0),
+            "actual": counted.get(name, 0),
+            "agrees": expected.get(name, 0) == counted.get(name, 0),
         }
         for name in names
     ]

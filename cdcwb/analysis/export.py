@@ -105,15 +105,15 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
     """
     rows = _rows(capture, view)
     target = check_target(to, [str(entry["file"]) for entry in capture.files])
-    with beside(target) as (parts, whole):
+    with beside(target) as (parts, joined):
         if target.suffix == ".parquet":
             _write_parquet(rows, parts)
-            _join_parquet(parts_of(parts, target), whole, model.TABLES[view])
+            _join_parquet(parts_of(parts, target), joined, model.TABLES[view])
         else:
             header = _write_text(rows, target.suffix[1:], parts, exact)
-            join_text(parts_of(parts, target), whole, header)
-        size = whole.stat().st_size
-        whole.replace(target)
+            join_text(parts_of(parts, target), joined, header)
+        size = joined.stat().st_size
+        joined.replace(target)
     return size
 
 
@@ -256,9 +256,9 @@ def _write_parquet(rows: DataFrame, folder: Path) -> None:
         spark.conf.set(setting, str(before))
 
 
-def join_text(parts: list[Path], whole: Path, header: bytes) -> None:
+def join_text(parts: list[Path], target: Path, header: bytes) -> None:
     """Joins the header and the parts to one file, and deletes the parts."""
-    with whole.open("xb") as out:
+    with target.open("xb") as out:
         out.write(header)
         _append_parts(parts, out)
         settle(out)
@@ -271,10 +271,10 @@ def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
         part.unlink()  # frees the space of a part as soon as it is joined
 
 
-def _join_parquet(parts: list[Path], whole: Path, schema: pa.Schema) -> None:
+def _join_parquet(parts: list[Path], target: Path, schema: pa.Schema) -> None:
     import pyarrow.parquet as pq
 
-    with whole.open("xb") as out:
+    with target.open("xb") as out:
         with pq.ParquetWriter(out, schema, compression="zstd", version="2.6") as writer:
             for part in parts:
                 with pq.ParquetFile(part) as rows:
@@ -297,24 +297,24 @@ def parts_of(folder: Path, target: Path) -> list[Path]:
             f"Spark's workers do not write to this machine's '{target.parent}': give a folder that all machines share, "
             "or use 'cdcwb save'"
         )
-    found = []
+    parts = []
     for path in folder.iterdir():
         numbers = re.match(r"part-(\d+)-.*?(?:-c(\d+))?\.(?:snappy\.)?(?:txt|parquet)$", path.name)
         if numbers:
-            found.append((int(numbers[1]), int(numbers[2] or 0), path))
-    return [path for _, _, path in sorted(found)]
+            parts.append((int(numbers[1]), int(numbers[2] or 0), path))
+    return [path for _, _, path in sorted(parts)]
 
 
 @contextmanager
 def beside(target: Path) -> Iterator[tuple[Path, Path]]:
     """A folder for the parts and a file for the result, both beside the target; both are removed at the end."""
     name = f".cdcwb-{secrets.token_hex(8)}"
-    parts, whole = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
+    parts, joined = target.parent / f"{name}-parts", target.parent / f"{name}-whole"
     try:
-        yield parts, whole
+        yield parts, joined
     finally:
         shutil.rmtree(parts, ignore_errors=True)
-        whole.unlink(missing_ok=True)
+        joined.unlink(missing_ok=True)
 
 
 def local(path: Path) -> str:

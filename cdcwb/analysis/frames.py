@@ -115,8 +115,8 @@ def stored_axis(
     if first is not None and last is not None and last - first <= LEAST:
         return TimeAxis(first, last)
     at = np.concatenate([np.zeros(0, np.int64), *map(times, rows.batches())])
-    found = axis_of(at[at != NO_TIME])
-    return found if found is None or found.outside else TimeAxis(first or found.first, last or found.last)
+    axis = axis_of(at[at != NO_TIME])
+    return axis if axis is None or axis.outside else TimeAxis(first or axis.first, last or axis.last)
 
 
 def time_axis(
@@ -134,10 +134,10 @@ def time_axis(
     row = known.agg(quartiles.alias("quartiles"), F.min(at).alias("least"), F.max(at).alias("most")).collect()[0]
     if row.quartiles is None:
         return None
-    found = fences(row.quartiles[0], row.quartiles[1], row.least, row.most)
-    if found is None:
+    limits = fences(row.quartiles[0], row.quartiles[1], row.least, row.most)
+    if limits is None:
         return TimeAxis(first or time_of(row.least), last or time_of(row.most))
-    low, high = found
+    low, high = limits
     inside = F.when(at.between(low, high), F.col("_time"))
     counted = known.agg(
         F.min(inside).alias("first"),

@@ -35,19 +35,19 @@ def facets(selected: Selected) -> dict[str, list[tuple[str, int]]]:
     itself is ignored. Fields: tables, operations, outcomes, users, columns."""
     changes, users = selected.changes, selected.changes.transactions.texts["user"]
     fields = {name: (changes.codes[column], changes.texts[column]) for name, column in _FACETS.items()}
-    found = {}
+    counts_of = {}
     for name, (codes, texts) in (fields | {"users": (changes.users, users)}).items():
         mask = selected.mask([name]) & (codes >= 0)
         numbers = np.bincount(codes[mask], changes.weights(mask), len(texts)).astype(np.int64).tolist()
-        found[name] = sorted(zip(texts, numbers, strict=True), key=lambda one: (-one[1], one[0]))
+        counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda one: (-one[1], one[0]))
     mask = selected.mask(["columns"]) & (changes.set >= 0)
     times = np.bincount(changes.set[mask], changes.weights(mask), len(changes.sets)).astype(np.int64)
     columns: Counter[str] = Counter()
     for code in np.flatnonzero(times).tolist():
         for name in changes.sets[code]:
             columns[name] += int(times[code])
-    found["columns"] = sorted(columns.items(), key=lambda one: (-one[1], one[0]))
-    return found
+    counts_of["columns"] = sorted(columns.items(), key=lambda one: (-one[1], one[0]))
+    return counts_of
 
 
 def over_time(selected: Selected) -> Done:
@@ -90,10 +90,10 @@ def first_of_sets(changes: Changes, mask: Bools) -> dict[str, dict[int, int]]:
     set; only known sets."""
     size = max(1, len(changes.sets))
     codes = changes.codes["table"].astype(np.int64) * size + changes.set
-    found: dict[str, dict[int, int]] = defaultdict(dict)
+    records: dict[str, dict[int, int]] = defaultdict(dict)
     for key, record in first_records(changes, change_counts.updates(changes, mask) & (changes.set >= 0), codes).items():
-        found[changes.texts["table"][key // size]][key % size] = record
-    return found
+        records[changes.texts["table"][key // size]][key % size] = record
+    return records
 
 
 def changed_over_time(changes: Changes, mask: Bools, bins: int = 60) -> tuple[list[Record], int, TimeAxis | None]:

@@ -58,8 +58,8 @@ def by_code(capture: Tables) -> list[Record]:
     counts = {(row["severity"], row["code"]): row for row in of_code.to_pylist()}
     found = []
     for first in firsts.to_pylist():
-        mine = counts[first["severity"], first["code"]]
-        told = {"problems": mine["problems_sum"], "transactions": mine["transaction_id_count"]}
+        counted = counts[first["severity"], first["code"]]
+        told = {"problems": counted["problems_sum"], "transactions": counted["transaction_id_count"]}
         found.append({**{name: first[name] for name in _CODE}, **told, **{name: first[name] for name in _PLACE}})
     ranks = _RANKS.to_pylist()
     return sorted(found, key=lambda row: (ranks.index(row["severity"]), -row["problems"], row["code"]))
@@ -112,8 +112,8 @@ def first_problems(
     def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return first(joined(parts, PROBLEMS))
 
-    found: list[Record] = folded(rows_of(capture, "problems", PROBLEMS.names), first, merged).to_pylist()
-    return found
+    problems: list[Record] = folded(rows_of(capture, "problems", PROBLEMS.names), first, merged).to_pylist()
+    return problems
 
 
 # --- sequence ---------------------------------------------------------------------------------------------------------
@@ -223,24 +223,24 @@ def order(capture: Tables, piece: int = _PIECE) -> Order:
     pieces = ask({})
     if reach := _reach(pieces):
         pieces = ask(reach)
-    found = Order()
+    result = Order()
     places = []
     for stream, group in groupby(pieces, _stream):
-        mine = [*group]
-        for earlier, later in pairwise(mine):
+        of_stream = [*group]
+        for earlier, later in pairwise(of_stream):
             if later["first"]["position"] < earlier["last"]["position"]:
                 later["steps_back"] += 1
                 later["places"].append((later["key"][1], _place(later["first"], earlier["last"])))
-        row = {"stream": stream, "format": mine[0]["format"], "records": sum(one["records"] for one in mine)}
-        row["first_position"] = min(one["lowest"] for one in mine)
-        row["last_position"] = max(one["highest"] for one in mine)
-        row |= {name: sum(one[name] for one in mine) for name in ("steps_back", "behind")}
-        found.streams.append(row)
-        places += [place for one in mine for place in one["places"]]
-    found.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
+        row = {"stream": stream, "format": of_stream[0]["format"], "records": sum(one["records"] for one in of_stream)}
+        row["first_position"] = min(one["lowest"] for one in of_stream)
+        row["last_position"] = max(one["highest"] for one in of_stream)
+        row |= {name: sum(one[name] for one in of_stream) for name in ("steps_back", "behind")}
+        result.streams.append(row)
+        places += [place for one in of_stream for place in one["places"]]
+    result.streams.sort(key=lambda row: (-row["steps_back"], row["stream"]))
     places.sort(key=lambda place: (place[0], place[1]["offset"]))
-    found.places.extend(place for _, place in places[:PLACES])
-    return found
+    result.places.extend(place for _, place in places[:PLACES])
+    return result
 
 
 def _of_order(events: pa.RecordBatch, length: int) -> pa.RecordBatch:
@@ -264,27 +264,27 @@ def _pieces(events: pa.RecordBatch, reach: Mapping[_Key, str]) -> list[_Row]:
     ranks = np.asarray(pc.rank(events["position"], "ascending", tiebreaker="dense"))
     is_first = [np.append(True, key[1:] != key[:-1]) for key in (streams, files, numbers)]
     starts = np.flatnonzero(np.logical_or.reduce(is_first))
-    found = []
+    rows = []
     for start, end in pairwise([*starts.tolist(), len(events)]):
-        mine, rank = events.slice(start, end - start), ranks[start:end]
-        key = (mine["stream"][0].as_py(), int(files[start]), int(numbers[start]))
+        records, rank = events.slice(start, end - start), ranks[start:end]
+        key = (records["stream"][0].as_py(), int(files[start]), int(numbers[start]))
         back = np.append(False, rank[1:] < rank[:-1])
         behind = np.append(False, rank[1:] < np.maximum.accumulate(rank)[:-1])
         if key in reach:
-            behind |= np.asarray(pc.less(mine["position"], reach[key]))
-        ends = pc.min_max(mine["position"]).as_py()
-        row = {"key": key, "format": mine["format"][0].as_py(), "lowest": ends["min"], "highest": ends["max"]}
+            behind |= np.asarray(pc.less(records["position"], reach[key]))
+        ends = pc.min_max(records["position"]).as_py()
+        row = {"key": key, "format": records["format"][0].as_py(), "lowest": ends["min"], "highest": ends["max"]}
         row |= {"records": len(rank), "steps_back": int(back.sum()), "behind": int(behind.sum())}
-        row |= {"first": _record(mine, 0), "last": _record(mine, len(rank) - 1)}
+        row |= {"first": _record(records, 0), "last": _record(records, len(rank) - 1)}
         places = np.flatnonzero(back)[:PLACES].tolist()
-        row["places"] = [(key[1], _place(_record(mine, at), _record(mine, at - 1))) for at in places]
-        found.append(row)
-    return found
+        row["places"] = [(key[1], _place(_record(records, at), _record(records, at - 1))) for at in places]
+        rows.append(row)
+    return rows
 
 
 def _record(events: pa.RecordBatch, row: int) -> _Row:
-    found: _Row = events.slice(row, 1).select(_SHOWN).to_pylist()[0]
-    return found
+    record: _Row = events.slice(row, 1).select(_SHOWN).to_pylist()[0]
+    return record
 
 
 def _place(record: _Row, before: _Row) -> _Row:
@@ -299,14 +299,14 @@ def _stream(piece: _Row) -> str:
 
 def _reach(pieces: Sequence[_Row]) -> dict[_Key, str]:
     """The highest position that precedes each piece in its stream, if it is above the lowest of the piece."""
-    found = {}
+    highest_before = {}
     for _, group in groupby(pieces, _stream):
         highest = ""
         for one in group:
             if one["lowest"] < highest:
-                found[one["key"]] = highest
+                highest_before[one["key"]] = highest
             highest = max(highest, one["highest"])
-    return found
+    return highest_before
 
 
 def twice(capture: Tables) -> Twice:
@@ -365,7 +365,7 @@ def _shared(events: pa.RecordBatch) -> _Shared:
 
 
 def _added(parts: Sequence[_Shared]) -> _Shared:
-    counts = [sum(found) for found in zip(*(part[:3] for part in parts), strict=True)] or [0, 0, 0]
+    counts = [sum(numbers) for numbers in zip(*(part[:3] for part in parts), strict=True)] or [0, 0, 0]
     return (*counts, _first_places([place for part in parts for place in part[3]]))  # type: ignore[return-value]
 
 
@@ -386,9 +386,9 @@ def missing_numbers(capture: Tables) -> list[_Row]:
     keys = ("stream", "numbering", "block")
     rows = folded_by(_events(capture), _of_numbers, _OF_NUMBERS, keys, _numbered, _together).group_by(keys[:2])
     rows = rows.aggregate([("first", "min"), ("last", "max"), ("there", "sum")])
-    found = rows.rename_columns([*keys[:2], "first", "last", "there"]).to_pylist()
-    found = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in found]
-    return sorted(found, key=lambda row: (-row["missing"], row["stream"]))
+    streams = rows.rename_columns([*keys[:2], "first", "last", "there"]).to_pylist()
+    streams = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in streams]
+    return sorted(streams, key=lambda row: (-row["missing"], row["stream"]))
 
 
 def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
@@ -412,9 +412,9 @@ def _together(parts: Sequence[pa.Table]) -> pa.Table:
 
 def _numbered(events: pa.RecordBatch) -> pa.Table:
     """The ``first`` and the ``last`` number of each stream, and the number of distinct ones (``there``)."""
-    asked = [("number", "min"), ("number", "max"), ("number", "count_distinct")]
-    found = pa.table(events).group_by(["stream", "numbering"]).aggregate(asked)
-    return found.rename_columns(["stream", "numbering", "first", "last", "there"])
+    aggregates = [("number", "min"), ("number", "max"), ("number", "count_distinct")]
+    numbers = pa.table(events).group_by(["stream", "numbering"]).aggregate(aggregates)
+    return numbers.rename_columns(["stream", "numbering", "first", "last", "there"])
 
 
 def gaps(capture: Tables, limit: int = PLACES) -> list[_Row]:

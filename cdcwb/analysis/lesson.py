@@ -175,7 +175,7 @@ class Lesson:
         the key."""
         before, after = self.images(event)
         told = event["changed_columns"]
-        found = []
+        rows = []
         for name in dict.fromkeys([*self.columns(event), *(before or {}), *(after or {})]):
             values = [_shown(image, name, event["key"]) for image in (before, after)]
             if told is not None:
@@ -184,8 +184,8 @@ class Lesson:
                 changed = name in before and name in after and before[name] != after[name]
             else:
                 changed = name in (after or {}) and name not in (event["key"] or {})
-            found.append({"column": name, "before": values[0], "after": values[1], "changed": changed})
-        return found
+            rows.append({"column": name, "before": values[0], "after": values[1], "changed": changed})
+        return rows
 
     def mask(self, event: Event) -> Drawn | None:
         """The change mask of a record bit by bit; None without a mask."""
@@ -206,22 +206,24 @@ class Lesson:
 
     def transactions(self) -> dict[str, list[Event]]:
         """The records of every transaction, in the order of their changes."""
-        found: dict[str, list[Event]] = {}
+        records: dict[str, list[Event]] = {}
         for event in self.events:
             if event["transaction_id"] is not None:
-                found.setdefault(event["transaction_id"], []).append(event)
+                records.setdefault(event["transaction_id"], []).append(event)
         if any(event["kind"] == Kind.BEGIN for event in self.events):
-            return found  # one stream: file order
-        return {name: sorted(events, key=_moment) for name, events in found.items()}
+            return records  # one stream: file order
+        return {name: sorted(events, key=_moment) for name, events in records.items()}
 
     def story(self) -> list[Event]:
         """The records of one transaction: the first complete and committed one with an update and four to nine records,
         else the first one. For a log without transactions the rows of one change: the first three or more consecutive
         rows with the same table, key and time."""
         if any(event["transaction_id"] is not None for event in self.events):
-            found = list(self.transactions().values())
-            fitting = (one for one in found if _FEWEST <= len(one) <= _MOST and _is_whole(one) and _has_update(one))
-            return next(fitting, found[0])
+            transactions = list(self.transactions().values())
+            fitting = (
+                one for one in transactions if _FEWEST <= len(one) <= _MOST and _is_whole(one) and _has_update(one)
+            )
+            return next(fitting, transactions[0])
         rows = [event for event in self.events if event["kind"] == Kind.CHANGE]
         groups = [list(group) for _, group in groupby(rows, _statement)]
         return next((group for group in groups if len(group) >= 3), groups[0] if groups else [])
@@ -245,12 +247,12 @@ class Lesson:
         """The row after each of its changes, as a target that applies them stores it; None if the row does not
         exist."""
         row: dict[str, Any] | None = None
-        found = []
+        states = []
         for event in history:
-            gone = event["operation"] == Operation.DELETE
-            row = None if gone else {**(row or {}), **event["key"], **(event["after"] or {})}
-            found.append(row)
-        return found
+            deleted = event["operation"] == Operation.DELETE
+            row = None if deleted else {**(row or {}), **event["key"], **(event["after"] or {})}
+            states.append(row)
+        return states
 
     def told(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """A readable row for each record: ``record_code``, ``table``, ``position``, ``what``, ``file``, ``offset``,
@@ -297,14 +299,14 @@ class Lesson:
 def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = None) -> Lesson:
     """Reads the small capture at ``path``. Raises CaptureError if it is not of the format, or larger than
     :data:`LARGEST`."""
-    given = dict(options or {})
+    all_options = dict(options or {})
     place = path.absolute()
     paths = list_files(str(place))
     there = sum(Path(file).stat().st_size for file in paths)
     if there > LARGEST:
         raise CaptureError(f"{size(there)} are too many to be read at once; up to {size(LARGEST)} are", path=str(place))
     reader = get_format(format)
-    plan = reader.plan(paths, given, lambda function, tasks: [function(task) for task in tasks])
+    plan = reader.plan(paths, all_options, lambda function, tasks: [function(task) for task in tasks])
     batches = [batch for split in range(len(plan.splits)) for batch in reader.read(plan, split, EVERYTHING)]
     rows = pa.Table.from_batches(batches, schema=EVENTS).to_pylist()
     for row in rows:
@@ -316,7 +318,7 @@ def open_lesson(path: Path, format: str, options: Mapping[str, Any] | None = Non
             "bytes that are not a record",
             path=str(place),
         )
-    return Lesson(reader, place, given, rows, reader.table_versions(plan).to_pylist(), plan.detected)
+    return Lesson(reader, place, all_options, rows, reader.table_versions(plan).to_pylist(), plan.detected)
 
 
 def _shown(image: Mapping[str, Any] | None, name: str, key: Mapping[str, Any] | None) -> str:
@@ -441,14 +443,14 @@ def delivery(lesson: Lesson) -> dict[str, Any]:
     position of the preceding change)."""
     rows = [event for event in lesson.events if event["kind"] in _CHANGES]
     changes = [event for event in rows if event["operation"] != Operation.REFRESH]
-    seen = {(event["position"], event["raw"]) for event in rows if event["raw"] is not None}
+    identities = {(event["position"], event["raw"]) for event in rows if event["raw"] is not None}
     known = sum(event["raw"] is not None for event in rows)
     order = [event["position"] for event in changes if event["position"] is not None]
     return {
         "format_code": lesson.name,
         "snapshot": len(rows) - len(changes),
         "changes": len(changes),
-        "again": known - len(seen),
+        "again": known - len(identities),
         "back": sum(after < before for before, after in pairwise(order)),
     }
 
@@ -485,14 +487,14 @@ def _scn(event: Event) -> str | None:
 
 def _offset(event: Event) -> str | None:
     headers = event["headers"] or {}
-    found = [headers.get(f"kafka.{name}") for name in ("partition", "offset")]
-    return None if None in found else f"partition {found[0]}, offset {found[1]}"
+    values = [headers.get(f"kafka.{name}") for name in ("partition", "offset")]
+    return None if None in values else f"partition {values[0]}, offset {values[1]}"
 
 
 def _trail(event: Event) -> str | None:
     headers = event["headers"] or {}
-    found = [headers.get(name) for name in ("Trail", "RBA")]
-    return None if None in found else f"{str(found[0]).rpartition('/')[2]}, RBA {found[1]}"
+    values = [headers.get(name) for name in ("Trail", "RBA")]
+    return None if None in values else f"{str(values[0]).rpartition('/')[2]}, RBA {values[1]}"
 
 
 _POSITIONS: Final = (
@@ -541,15 +543,15 @@ def positions(lessons: Mapping[str, Lesson]) -> list[dict[str, Any]]:
     rows = []
     for kind in _POSITIONS:
         lesson = lessons.get(kind.format)
-        found = None if lesson is None else _first(lesson, kind.find)
+        example = None if lesson is None else _first(lesson, kind.find)
         rows.append(
             {
                 "name": kind.name,
                 "given_by": kind.given_by,
                 "orders": kind.orders,
                 "format_code": kind.format,
-                "value": found and found[1],
-                "location": found and lesson and lesson.place(found[0]),
+                "value": example and example[1],
+                "location": example and lesson and lesson.place(example[0]),
             }
         )
     return rows

@@ -49,9 +49,9 @@ _NAMED: Final = 4  # names in a sentence
 
 
 def _names(names: Iterable[str]) -> str:
-    given = list(names)
-    left = len(given) - _NAMED
-    return joined([*given[:_NAMED], f"{left} more"] if left > 0 else given)
+    all_names = list(names)
+    left = len(all_names) - _NAMED
+    return joined([*all_names[:_NAMED], f"{left} more"] if left > 0 else all_names)
 
 
 def _rows(lesson: Lesson, *kinds: Kind) -> list[Event]:
@@ -104,9 +104,9 @@ def savepoints(lesson: Lesson) -> str | None:
         for at, event in enumerate(events):
             if event["kind"] == Kind.UNDO:
                 rows = [e for e in events[:at] if e["kind"] in (Kind.CHANGE, Kind.AFTER)]
-                gone = {(e["file_index"], e["offset"]) for e in rows if e["position"] >= event["position"]} - undone
-                rollbacks, undone = rollbacks + 1, undone | gone
-                first = first or ((event, len(gone)) if gone else None)
+                removed = {(e["file_index"], e["offset"]) for e in rows if e["position"] >= event["position"]} - undone
+                rollbacks, undone = rollbacks + 1, undone | removed
+                first = first or ((event, len(removed)) if removed else None)
     if first is None:
         return None
     event, number = first
@@ -206,17 +206,17 @@ def lost_event(lesson: Lesson) -> str | None:
 
 def twice(lesson: Lesson) -> str | None:
     """Two messages with one position and one event number."""
-    seen: dict[tuple[str, int], Event] = {}
+    firsts: dict[tuple[str, int], Event] = {}
     for event in _changes(lesson):
         if event["position"] is None or event["event_no"] is None:
             continue
         key = (event["position"], event["event_no"])
-        if key in seen and seen[key]["raw"] == event["raw"]:
+        if key in firsts and firsts[key]["raw"] == event["raw"]:
             return (
-                f"{lesson.file(event)}, bytes {count(seen[key]['offset'])} and {count(event['offset'])}: the same "
+                f"{lesson.file(event)}, bytes {count(firsts[key]['offset'])} and {count(event['offset'])}: the same "
                 f"change …{event['position'][-6:]}, event {event['event_no']} of its transaction."
             )
-        seen[key] = event
+        firsts[key] = event
     return None
 
 
@@ -248,8 +248,8 @@ def written_otherwise(lesson: Lesson) -> str | None:
     """Values that their type represents in another form."""
     event = lesson.chosen()
     sign = "a column, stored as "
-    found = [] if event is None else [one for one in lesson.inspect(event).field.walk() if sign in one.meaning]
-    parts = [f"{one.name} is stored as {one.meaning.partition(sign)[2]} and means {one.value}" for one in found[:2]]
+    fields = [] if event is None else [one for one in lesson.inspect(event).field.walk() if sign in one.meaning]
+    parts = [f"{one.name} is stored as {one.meaning.partition(sign)[2]} and means {one.value}" for one in fields[:2]]
     return f"{lesson.place(event)}: {joined(parts)}." if event is not None and parts else None
 
 
@@ -269,19 +269,21 @@ def two_times(lesson: Lesson) -> str | None:
         headers = event["headers"] or {}
         return int(headers.get("ts_ms") or 0) - int(headers.get("source.ts_ms") or 0)
 
-    found = max(_changes(lesson), key=apart, default=None)
-    if found is None or apart(found) <= 0:
+    furthest = max(_changes(lesson), key=apart, default=None)
+    if furthest is None or apart(furthest) <= 0:
         return None
-    return f"{lesson.place(found)}: the connector processed the change {count(apart(found))} ms after it was made."
+    return (
+        f"{lesson.place(furthest)}: the connector processed the change {count(apart(furthest))} ms after it was made."
+    )
 
 
 def many_identifiers(lesson: Lesson) -> str | None:
     """A transaction with several identifiers in its events."""
     for name, events in lesson.transactions().items():
         ids = list(dict.fromkeys((event["headers"] or {}).get("transaction.id") for event in events))
-        told = [one for one in ids if one is not None]
-        if len(told) > 1:
-            return f"the events of transaction {name} name it {told[0]}, {told[1]} and so on."
+        known = [one for one in ids if one is not None]
+        if len(known) > 1:
+            return f"the events of transaction {name} name it {known[0]}, {known[1]} and so on."
     return None
 
 
@@ -346,21 +348,21 @@ def no_time(lesson: Lesson) -> str | None:
 
 def nobody_can_tell(lesson: Lesson) -> str | None:
     """Transactions that are spread over several files."""
-    found = lesson.transactions()
-    if not found:
+    transactions = lesson.transactions()
+    if not transactions:
         return None
-    spread = sum(len({event["file"] for event in events}) > 1 for events in found.values())
-    of = plural(len(found), "transaction")
+    spread = sum(len({event["file"] for event in events}) > 1 for events in transactions.values())
+    of = plural(len(transactions), "transaction")
     return f"{spread} of {of} have rows in more than one file, and no row says how many there are."
 
 
 def truncated(lesson: Lesson) -> str | None:
     """A row that says TRUNCATE."""
-    gone = [event for event in _changes(lesson) if event["operation"] == Operation.TRUNCATE]
-    if not gone:
+    rows = [event for event in _changes(lesson) if event["operation"] == Operation.TRUNCATE]
+    if not rows:
         return None
     return (
-        f"{lesson.place(gone[0])}: a row of type {gone[0]['record_type']} for {lesson.table(gone[0])}, without values."
+        f"{lesson.place(rows[0])}: a row of type {rows[0]['record_type']} for {lesson.table(rows[0])}, without values."
     )
 
 
@@ -382,11 +384,11 @@ def absent(lesson: Lesson) -> str | None:
     if not updates:
         return None
     first = updates[0]
-    there = list(dict.fromkeys([*(first["key"] or {}), *(first["after"] or {})]))
-    lacking = [name for name in lesson.columns(first) if name not in there]
+    captured = list(dict.fromkeys([*(first["key"] or {}), *(first["after"] or {})]))
+    lacking = [name for name in lesson.columns(first) if name not in captured]
     nulls = [(e, name) for e in _changes(lesson) for name, value in (e["after"] or {}).items() if value is None]
     null = f" A NULL is there: {nulls[0][1]} at {lesson.place(nulls[0][0])}." if nulls else ""
-    return f"{lesson.place(first)}: {_names(there)} are there, {_names(lacking)} are not.{null}"
+    return f"{lesson.place(first)}: {_names(captured)} are there, {_names(lacking)} are not.{null}"
 
 
 def metadata_inside(lesson: Lesson) -> str | None:
@@ -462,12 +464,12 @@ def rows_of_one(lesson: Lesson) -> str | None:
 
 def query_back(lesson: Lesson) -> str | None:
     """Rows without values."""
-    asked = [event for event in _changes(lesson) if event["record_type"] in ("5", "6", "7", "8")]
-    if not asked:
+    rows = [event for event in _changes(lesson) if event["record_type"] in ("5", "6", "7", "8")]
+    if not rows:
         return None
     return (
-        f"{len(asked)} of {plural(len(_changes(lesson)), 'row')} are of types 5 to 8 and have no value, the first at "
-        f"{lesson.place(asked[0])}: {lesson.sentence(asked[0])}."
+        f"{len(rows)} of {plural(len(_changes(lesson)), 'row')} are of types 5 to 8 and have no value, the first at "
+        f"{lesson.place(rows[0])}: {lesson.sentence(rows[0])}."
     )
 
 
@@ -479,7 +481,7 @@ def spelled(lesson: Lesson) -> str | None:
             spelled = event["headers"]["table_key"]
             parts = sorted((name.lower(), str(value).strip()) for name, value in event["key"].items())
             keys[event["table_name"], *parts].setdefault(spelled, event)
-    several = [found for found in keys.values() if len(found) > 1]
+    several = [spellings for spellings in keys.values() if len(spellings) > 1]
     if not several:
         return None
     names = " and ".join(f"“{name}” (byte {count(event['offset'])})" for name, event in several[0].items())

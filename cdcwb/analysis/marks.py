@@ -50,15 +50,15 @@ class Marks:
 
     def note(self, place: Place) -> str | None:
         """The note on a record: empty for a bookmark without text, None without a bookmark."""
-        found = self._marks.get(_key(place))
-        return None if found is None else str(found.get("note", ""))
+        mark = self._marks.get(_key(place))
+        return None if mark is None else str(mark.get("note", ""))
 
     def set(self, place: Place, note: str, about: dict[str, Any]) -> None:
         """Sets or replaces the bookmark of a record; ``about`` describes the record for reports."""
         self._load()  # another process may have written
         now = dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
-        said = {name: about.get(name) for name in _SAID if about.get(name) is not None}
-        self._marks[_key(place)] = {**said, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
+        facts = {name: about.get(name) for name in _SAID if about.get(name) is not None}
+        self._marks[_key(place)] = {**facts, "file": place[0], "offset": place[1], "note": note, "marked_at": now}
         self._keep()
 
     def remove(self, place: Place) -> None:
@@ -133,14 +133,14 @@ def _read(path: Path, name: str) -> list[dict[str, Any]]:
 def _write(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
     text = json.dumps({"version": _VERSION, name: rows}, indent=1) + "\n"
     try:
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as reason:
         raise CaptureError(f"cannot be written ({reason.strerror})", path=str(path)) from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        Path(beside).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        Path(beside).replace(path)
+        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        Path(temporary).replace(path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise

@@ -114,10 +114,10 @@ def _told_of(changes: pa.RecordBatch) -> Told:
     counts = Counter({(row["table"], name): row[f"{name}_sum"] or 0 for row in numbers for name in facts})
     is_idle = pc.fill_null(pc.equal(pc.list_value_length(rows["changed_columns"]), 0), False)
     places = [tables, *(rows[name] for name in ("file_index", "offset", "file"))]
-    found: dict[str, tuple[int, int, str]] = {}
+    first_idle: dict[str, tuple[int, int, str]] = {}
     for table, *place in zip(*(column.filter(is_idle).to_pylist() for column in places), strict=True):
-        found[table] = min(found.get(table, (*place,)), (*place,))
-    return Told(counts, found)
+        first_idle[table] = min(first_idle.get(table, (*place,)), (*place,))
+    return Told(counts, first_idle)
 
 
 def _merged_told(parts: Sequence[Told]) -> Told:
@@ -132,23 +132,23 @@ def _compressed() -> list[str]:
     return sorted({one for name in FORMATS for one in get_format(name).compressed_updates})
 
 
-def overview(found: Changed, told: Told) -> list[Record]:
+def overview(changed: Changed, sources: Told) -> list[Record]:
     """One row for each table with updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
     ``told_by_log``, ``not_told`` (changed columns unknown), ``idle`` (no column changed), ``with_mask`` (those with a
     change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed columns come from
     the log record), ``listed_without_key`` (those of them with an unknown key)."""
-    columns = Counter(table for table, _ in found.columns)
+    columns = Counter(table for table, _ in changed.columns)
     names = (*(f"told_by_{how}" for how in _SOURCES), "with_mask", "listed", "listed_without_key")
     return [
         {
             "table": table,
-            **{name: told.numbers[table, name] for name in names},
-            "updates": found.updates[table],
-            "not_told": found.updates[table] - found.known[table],
-            "idle": found.idle[table],
+            **{name: sources.numbers[table, name] for name in names},
+            "updates": changed.updates[table],
+            "not_told": changed.updates[table] - changed.known[table],
+            "idle": changed.idle[table],
             "columns_changed": columns[table],
         }
-        for table in sorted(found.updates)
+        for table in sorted(changed.updates)
     ]
 
 
@@ -172,11 +172,11 @@ def nothing_over_time(totals: Mapping[str, int]) -> str:
     return "No update whose changed columns are known has a time."
 
 
-def columns(capture: Tables, found: Changed) -> list[Record]:
+def columns(capture: Tables, changed: Changed) -> list[Record]:
     """One row for each column that updates of a table have or change: ``table``, ``column``, ``updates`` (of the table,
     with known changed columns), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all after
     images of updates ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
-    changed to NULL. By table, then most changed first. ``found`` is :func:`changed`."""
+    changed to NULL. By table, then most changed first. ``changed`` is :func:`changed`."""
     is_null = F.col("_value").isNull()
     held = (
         _updates(capture)
@@ -193,7 +193,7 @@ def columns(capture: Tables, found: Changed) -> list[Record]:
         .to_pylist()
     )
     images: Counter[str] = Counter()
-    by_column: dict[tuple[str, str], Record] = {key: {} for key in found.columns}
+    by_column: dict[tuple[str, str], Record] = {key: {} for key in changed.columns}
     for row in held:
         images[row["table"]] += row["images"]
         if row["column"] is not None:  # null: the image is empty
@@ -202,7 +202,7 @@ def columns(capture: Tables, found: Changed) -> list[Record]:
     for (table, column), row in by_column.items():
         number = {name: row.get(name, 0) for name in ("became_null", "set", "null")}
         number["not_captured"] = images[table] - number["set"] - number["null"]
-        rows.append({"table": table, "column": column, **found.share(table, column), **number})
+        rows.append({"table": table, "column": column, **changed.share(table, column), **number})
     return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
 
 
@@ -225,16 +225,16 @@ def over_time(capture: Tables, axis: TimeAxis, bins: int = 60) -> tuple[list[Rec
     width, which begin at round times, cover the axis. Times outside have bins of the same width, below 0 or beyond."""
     start, width = axis.bins(bins)
     ask = partial(change_counts.changed_over_time, start=start, width_us=width)
-    found = change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.added)
-    return change_counts.changed_rows(found, start, width), width
+    counts = change_counts.of_all(rows_of(capture, "changes", _HEADERS), ask, change_counts.added)
+    return change_counts.changed_rows(counts, start, width), width
 
 
-def idle_updates(found: Changed, told: Told, limit: int = 50) -> list[Record]:
+def idle_updates(changed: Changed, sources: Told, limit: int = 50) -> list[Record]:
     """No-op updates: ``table``, ``updates`` (with known changed columns), ``idle``, ``share``, and the location of the
     first (``file``, ``offset``); tables with most of them first."""
     rows = []
-    for table in sorted(told.idle, key=lambda table: (-found.idle[table], table))[:limit]:
-        updates, idle, (_, offset, file) = found.updates[table], found.idle[table], told.idle[table]
+    for table in sorted(sources.idle, key=lambda table: (-changed.idle[table], table))[:limit]:
+        updates, idle, (_, offset, file) = changed.updates[table], changed.idle[table], sources.idle[table]
         row = {"table": table, "updates": updates, "idle": idle, "share": idle / updates}
         rows.append({**row, "file": file, "offset": offset})
     return rows
@@ -293,9 +293,9 @@ def _merged_masks(parts: Sequence[pa.Table]) -> pa.Table:
     rows = pa.concat_tables(parts) if parts else _masks_of(pa.RecordBatch.from_pylist([], CHANGES))
     rows = rows.sort_by([("file_index", "ascending"), ("offset", "ascending")])
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
-    found = numbered.group_by(_MASKS, use_threads=False).aggregate([("row", "min"), ("changes", "sum")])
-    firsts = rows.take(found["row_min"])
-    return firsts.set_column(firsts.schema.get_field_index("changes"), "changes", found["changes_sum"])
+    merged = numbered.group_by(_MASKS, use_threads=False).aggregate([("row", "min"), ("changes", "sum")])
+    firsts = rows.take(merged["row_min"])
+    return firsts.set_column(firsts.schema.get_field_index("changes"), "changes", merged["changes_sum"])
 
 
 def _changes(capture: Tables) -> DataFrame:
@@ -357,7 +357,7 @@ def draw(
     """
     columns = {row["table_version"]: [one["name"] for one in row["columns"] or ()] for row in versions}
     orders, offsets = _settings(detected, "mask_order"), _settings(detected, "mask_offset")
-    found = []
+    drawn = []
     for row in masks:
         names = columns.get(row["table_version"], [])
         order = orders.get(row["table"], orders.get("capture", "big"))
@@ -370,14 +370,14 @@ def draw(
         flags = [bool(one) for one in matrix[0]]
         last = max((at for at, flag in enumerate(flags) if flag), default=-1)
         bits = [_bit(at, flags[at], offset, names) for at in range(max(offset + len(names), last + 1))]
-        said = None if row["changed_columns"] is None else tuple(row["changed_columns"])
-        found.append(
+        named = None if row["changed_columns"] is None else tuple(row["changed_columns"])
+        drawn.append(
             Drawn(
                 *(row["table"], row["operation"], row["change_mask"], row["changes"]),
-                *(order, offset, tuple(bits), said),
+                *(order, offset, tuple(bits), named),
             )
         )
-    return found
+    return drawn
 
 
 def _bit(at: int, is_set: bool, offset: int, names: Sequence[str]) -> Bit:

@@ -106,21 +106,23 @@ def values(capture: Tables) -> Values:
     rows that have images, and in columns with values on both sides of a cut."""
     rows = _numbered(capture)
     part = F.when(F.col("_rows") >= _LEAST_ROWS, F.floor((F.col("_row") - 1) * _PARTS / F.col("_rows"))).cast("int")
-    told = rows.withColumn("_part", F.coalesce(part, F.lit(0)))
+    numbered = rows.withColumn("_part", F.coalesce(part, F.lit(0)))
     parts: dict[tuple[str, str], dict[int, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[tuple[str, str], int] = {}
-    for row in profiles_of(told, ["table", "table_version", "_rows", "_part"], F.col("_image")):
+    for row in profiles_of(numbered, ["table", "table_version", "_rows", "_part"], F.col("_image")):
         parts[row["table"], row["table_version"]][row["_part"]].append(row)
         counts[row["table"], row["table_version"]] = row["_rows"]
     cuts = []
-    for (table, version), mine in sorted(parts.items()):
-        found = _best_cut(mine) if counts[table, version] >= _LEAST_ROWS else None
-        if found is not None:
-            count, (at, pairs, before, after) = counts[table, version], found
+    for (table, version), of_version in sorted(parts.items()):
+        cut = _best_cut(of_version) if counts[table, version] >= _LEAST_ROWS else None
+        if cut is not None:
+            count, (at, pairs, before, after) = counts[table, version], cut
             low, high = _first_row(at - 1, 1, count), _first_row(at + 1, 1, count) - 1
             cuts.append(_Cut(table, version, count, low, high, pairs, before, after))
     answers = [one for at in range(0, len(cuts), _AT_ONCE) for one in _placed(rows, cuts[at : at + _AT_ONCE])]
-    profiles = {whose: total(row for rows in mine.values() for row in rows) for whose, mine in sorted(parts.items())}
+    profiles = {
+        whose: total(row for rows in of_version.values() for row in rows) for whose, of_version in sorted(parts.items())
+    }
     return Values(profiles, answers)
 
 
@@ -139,8 +141,8 @@ def _numbered(capture: Tables) -> DataFrame:
     ).filter(
         F.col("_image").isNotNull() & F.col("table_version").isNotNull() & (F.col("operation") != str(Operation.DELETE))
     )
-    kept = ("table", "table_version", "position", "_when", "file", "file_index", "offset", "_image")
-    return rows.select(*kept).withColumns({"_rows": F.count("*").over(version), "_row": F.row_number().over(order)})
+    columns = ("table", "table_version", "position", "_when", "file", "file_index", "offset", "_image")
+    return rows.select(*columns).withColumns({"_rows": F.count("*").over(version), "_row": F.row_number().over(order)})
 
 
 def _best_cut(
@@ -198,13 +200,13 @@ def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
     by_version: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in around:
         by_version[row["table"], row["table_version"]].append(row)
-    found = []
+    misaligned = []
     for cut in cuts:
-        mine = by_version[cut.table, cut.table_version]
-        first = mine[_parting([_cost(cut, row["_image"]) for row in mine])]
+        of_version = by_version[cut.table, cut.table_version]
+        first = of_version[_parting([_cost(cut, row["_image"]) for row in of_version])]
         shown = ", ".join(f"{column} like {other}" for column, other in sorted(cut.pairs.items()))
         evidence = f"values before and after {first['position'] or first['offset']}: {shown}"
-        found.append(
+        misaligned.append(
             Misaligned(
                 table=cut.table,
                 table_version=cut.table_version,
@@ -219,16 +221,16 @@ def _placed(rows: DataFrame, cuts: Sequence[_Cut]) -> list[Misaligned]:
                 after=cut.after,
             )
         )
-    return found
+    return misaligned
 
 
 def _within(rows: DataFrame, cuts: Sequence[_Cut]) -> DataFrame:
     """The rows around each cut, with the values of its columns only."""
     named = "_table STRING, _version STRING, _low BIGINT, _high BIGINT, _names ARRAY<STRING>"
-    asked = [(cut.table, cut.table_version, cut.low, cut.high, list(cut.pairs)) for cut in cuts]
-    mine = (F.col("table") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
+    ranges = [(cut.table, cut.table_version, cut.low, cut.high, list(cut.pairs)) for cut in cuts]
+    same_version = (F.col("table") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
     near = F.col("_row").between(F.col("_low"), F.col("_high"))
-    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(asked, named)), mine & near).withColumn(
+    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(ranges, named)), same_version & near).withColumn(
         "_image", F.expr("map_filter(_image, (name, value) -> array_contains(_names, name))")
     )
 
@@ -236,26 +238,26 @@ def _within(rows: DataFrame, cuts: Sequence[_Cut]) -> DataFrame:
 def _closer(rows: DataFrame, cuts: Sequence[_Cut]) -> dict[tuple[str, str], _Cut]:
     """The same cuts with narrower ranges of rows."""
     part = F.floor((F.col("_row") - F.col("_low")) * _PARTS / (F.col("_high") - F.col("_low") + 1)).cast("int")
-    told = _within(rows, cuts).withColumn("_part", part)
+    parts_of_cuts = _within(rows, cuts).withColumn("_part", part)
     parts: dict[tuple[str, str], dict[int, dict[str, Profile]]] = defaultdict(dict)
-    for row in profiles_of(told, ["table", "table_version", "_part"], F.col("_image")):
+    for row in profiles_of(parts_of_cuts, ["table", "table_version", "_part"], F.col("_image")):
         parts[row["table"], row["table_version"]].setdefault(row["_part"], {})[row["column"]] = row["profile"]
-    found = {}
+    narrowed = {}
     for cut in cuts:
-        mine = parts[cut.table, cut.table_version]
-        at = _parting([_unlike(cut, mine.get(part, {})) for part in range(_PARTS)])
+        of_version = parts[cut.table, cut.table_version]
+        at = _parting([_unlike(cut, of_version.get(part, {})) for part in range(_PARTS)])
         low, high = (_first_row(max(0, min(one, _PARTS)), cut.low, cut.high) for one in (at - 1, at + 1))
-        found[cut.table, cut.table_version] = replace(cut, low=low, high=max(low, high - 1))
-    return found
+        narrowed[cut.table, cut.table_version] = replace(cut, low=low, high=max(low, high - 1))
+    return narrowed
 
 
 def _unlike(cut: _Cut, profiles: Mapping[str, Profile]) -> float:
     """Above 0 for values that resemble those before, below 0 for values that resemble those of the other columns."""
-    found = 0.0
+    unlikeness = 0.0
     for column, profile in profiles.items():
         own = distance(cut.before[column], profile, least=1) or 0.0
-        found += ((distance(cut.before[cut.pairs[column]], profile, least=1) or 0.0) - own) * profile.values
-    return found
+        unlikeness += ((distance(cut.before[cut.pairs[column]], profile, least=1) or 0.0) - own) * profile.values
+    return unlikeness
 
 
 def _cost(cut: _Cut, image: Sequence[tuple[str, str | None]]) -> float:
@@ -377,10 +379,10 @@ def profiles_of(rows: DataFrame, by: Sequence[str], image: Column) -> list[dict[
 
 def profile_of(values: Iterable[str | None]) -> Profile:
     """The profile of some texts: :func:`measures` without Spark."""
-    found = NOTHING
+    profile = NOTHING
     for value in values:
         if value is None:
-            found += Profile(1, 1, 0, 0, *([0.0] * 8))
+            profile += Profile(1, 1, 0, 0, *([0.0] * 8))
             continue
         number = _PLAIN_NUMBER.match(value) is not None
         size = math.log10(abs(float(value)) + 1) if number else 0.0
@@ -392,8 +394,8 @@ def profile_of(values: Iterable[str | None]) -> Profile:
             float(sum(c in _SIGNS for c in value)),
         )
         time = int(_PLAIN_TIME.match(value) is not None)
-        found += Profile(1, 0, int(number), time, length, length**2, *letters, size, size**2)
-    return found
+        profile += Profile(1, 0, int(number), time, length, length**2, *letters, size, size**2)
+    return profile
 
 
 def distance(one: Profile, other: Profile, least: int = _LEAST_VALUES) -> float | None:
@@ -403,9 +405,9 @@ def distance(one: Profile, other: Profile, least: int = _LEAST_VALUES) -> float 
     """
     if min(one.values, other.values) < least:
         return None
-    mine, theirs = one.features(), other.features()
+    first, theirs = one.features(), other.features()
     steps = []
-    for name, (mean, spread) in mine.items():
+    for name, (mean, spread) in first.items():
         if name == "size" and min(one.number, other.number) < least:
             continue
         second, other_spread = theirs[name]
@@ -415,8 +417,8 @@ def distance(one: Profile, other: Profile, least: int = _LEAST_VALUES) -> float 
 
 def total(profiles: Iterable[Mapping[str, Any]]) -> dict[str, Profile]:
     """The sum of the profiles of several stretches, by column."""
-    found: dict[str, Profile] = {}
+    totals: dict[str, Profile] = {}
     for row in profiles:
         name, profile = row["column"], row["profile"]
-        found[name] = found[name] + profile if name in found else profile
-    return found
+        totals[name] = totals[name] + profile if name in totals else profile
+    return totals

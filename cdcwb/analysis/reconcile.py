@@ -85,9 +85,9 @@ def _column_names(tables: Mapping[str, Known]) -> dict[str, None]:
 
 
 def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | Mapping[str, None]) -> str:
-    there = list(known)
-    more = f" There are: {', '.join(there)}." if len(there) <= 30 else ""
-    return f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, there)}{more}"
+    known_names = list(known)
+    more = f" There are: {', '.join(known_names)}." if len(known_names) <= 30 else ""
+    return f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known_names)}{more}"
 
 
 def told(rules: Rules, source: Mapping[str, Known], target: Mapping[str, Known]) -> list[str]:
@@ -141,12 +141,12 @@ def borrowed(
         else:
             theirs = {column.casefold(): column for column in other.columns}
         wanted = [column if side == 0 else rules.column(name, column) for column in lender.keys[0]]
-        found = tuple(theirs[column.casefold()] for column in wanted if column.casefold() in theirs)
-        if len(found) == len(wanted):
-            keys[side][borrower.table] = found
-            sides[side][borrower.table] = replace(borrower, keyed=borrower.changes, keys=(tuple(sorted(found)),))
+        key = tuple(theirs[column.casefold()] for column in wanted if column.casefold() in theirs)
+        if len(key) == len(wanted):
+            keys[side][borrower.table] = key
+            sides[side][borrower.table] = replace(borrower, keyed=borrower.changes, keys=(tuple(sorted(key)),))
             which = ("source", "target") if side == 0 else ("target", "source")
-            notes.append(f"{name}: the {which[0]} names no key; the {which[1]}'s is taken: {joined(found)}.")
+            notes.append(f"{name}: the {which[0]} names no key; the {which[1]}'s is taken: {joined(key)}.")
     return sides, keys, notes
 
 
@@ -244,20 +244,20 @@ class Reconciled:
     def counts(self) -> dict[str, int]:
         """The number of changes that are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are also
         the same or different)."""
-        found = dict.fromkeys((*KINDS, "late"), 0)
+        counts = dict.fromkeys((*KINDS, "late"), 0)
         for group in self._groups:
-            found[group["what"]] += group["n"]
-            found["late"] += group["n"] if group["late"] else 0
-        return found
+            counts[group["what"]] += group["n"]
+            counts["late"] += group["n"] if group["late"] else 0
+        return counts
 
     def by_reason(self, what: str) -> dict[str, int]:
         """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.reconcile_reasons.Reason`), with the number
         of changes for each reason, most first."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for group in self._groups:
             if group["what"] == what and group["reason"] is not None:
-                found[group["reason"]] = found.get(group["reason"], 0) + group["n"]
-        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+                counts[group["reason"]] = counts.get(group["reason"], 0) + group["n"]
+        return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
     @property
     def unlike(self) -> int:
@@ -418,11 +418,15 @@ def _inferred(
     without one there."""
     source, target = sides
     keyless = without_key(target)
-    mine = [name for name in without_key(source) if rules.table(name) not in target or rules.table(name) in keyless]
-    found = infer(captures[0].changes, mine)
+    of_source = [
+        name for name in without_key(source) if rules.table(name) not in target or rules.table(name) in keyless
+    ]
+    inferred = infer(captures[0].changes, of_source)
     back = {rules.table(name): name for name in source}
-    theirs = [name for name in keyless if name not in back or (back[name] in mine and back[name] not in found)]
-    return found, infer(captures[1].changes, theirs)
+    of_target = [
+        name for name in keyless if name not in back or (back[name] in of_source and back[name] not in inferred)
+    ]
+    return inferred, infer(captures[1].changes, of_target)
 
 
 def _as_keyed(tables: Mapping[str, Known], inferred: Mapping[str, InferredKey]) -> dict[str, Known]:
@@ -510,10 +514,10 @@ def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> 
     """A key in canonical form for both sides, and in readable form."""
     names = {rules.column(table, name): name for name in key} if side == 0 else {name: name for name in key}
     mapped = [name.removeprefix(f"{table}.") for name in rules.columns]
-    theirs = {rules.column(table, name): name for name in (*key, *mapped)} if side else {}
+    counterparts = {rules.column(table, name): name for name in (*key, *mapped)} if side else {}
     parts = []
     for name, own in sorted(names.items()):
-        kind = rules.kind(table, own if side == 0 else theirs.get(name, name))
+        kind = rules.kind(table, own if side == 0 else counterparts.get(name, name))
         parts.append([name.casefold(), canonical(key[own], kind)])
     return json.dumps(parts), ", ".join(f"{name}={value}" for name, value in key.items())
 
@@ -573,7 +577,7 @@ def _place(row: Mapping[str, Any]) -> dict[str, Any]:
 def _columns(table: str, pair: Matched, rules: Rules) -> Sequence[dict[str, str | None]]:
     if pair.source is None or pair.target is None:
         return []
-    mine, theirs = pair.source.image, pair.target.image
+    source, target = pair.source.image, pair.target.image
     return [
-        {"column": name, "source": mine[name], "target": theirs[rules.column(table, name)]} for name in pair.columns
+        {"column": name, "source": source[name], "target": target[rules.column(table, name)]} for name in pair.columns
     ]

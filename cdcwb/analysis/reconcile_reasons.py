@@ -102,7 +102,7 @@ def _unreadable(capture: Any, names: Mapping[str, str]) -> list[Unreadable]:
     rows = rows.unionByName(bad.withColumn("bad", F.lit(True)), allowMissingColumns=True)
     of_file = Window.partitionBy("file_index")
     ordered = of_file.orderBy("offset")
-    found = rows.withColumns(
+    ranges = rows.withColumns(
         {
             "tables": F.collect_set("table").over(of_file),
             "after": F.last("at", ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1)),
@@ -114,7 +114,7 @@ def _unreadable(capture: Any, names: Mapping[str, str]) -> list[Unreadable]:
             frozenset(names.get(table, table) for table in row["tables"]),
             *(row["after"], row["before"], bytes(row["raw"] or b"")),
         )
-        for row in found.select("tables", "after", "before", "raw").collect()
+        for row in ranges.select("tables", "after", "before", "raw").collect()
     ]
 
 
@@ -212,10 +212,10 @@ def reasons(
     - transaction gap: the other capture has the transaction of the change, and events of it are missing;
     - after the end, before the start: of all changes in the other capture, by time (``spans``: of source and target).
     """
-    found: list[Reason | None] = [None] * len(pairs)
+    results: list[Reason | None] = [None] * len(pairs)
     alone = [n for n, pair in enumerate(pairs) if pair.source is None or pair.target is None]
     if not alone:
-        return found
+        return results
     for side in (0, 1):
         steps = _steps([(n, change) for n, pair in enumerate(pairs) if (change := _side(pair, side)) is not None])
         matched = {at for at, step in enumerate(steps) if _side(pairs[step.number], 1 - side) is not None}
@@ -223,18 +223,18 @@ def reasons(
         for at, step in enumerate(steps):
             if at not in matched:
                 is_twice = step.repeats is not None or at in repeated
-                found[step.number] = step.idle or (Reason.DUPLICATE if is_twice else None)
-    left = [n for n in alone if found[n] is None]
+                results[step.number] = step.idle or (Reason.DUPLICATE if is_twice else None)
+    left = [n for n in alone if results[n] is None]
     sources, targets = ([n for n in left if _side(pairs[n], side) is not None] for side in (0, 1))
     if len(sources) * len(targets) <= _MOST_PAIRS:
-        _of_other(pairs, sources, targets, found, table, rules)
+        _of_other(pairs, sources, targets, results, table, rules)
     for n in left:
-        if found[n] is None:
+        if results[n] is None:
             side = 0 if pairs[n].source is not None else 1
             change = _side(pairs[n], side)
             lost = None if change is None else _by_loss(change, table, losses[1 - side])
-            found[n] = lost or _by_time(None if change is None else change.time, spans[1 - side])
-    return found
+            results[n] = lost or _by_time(None if change is None else change.time, spans[1 - side])
+    return results
 
 
 def _side(pair: Matched, side: int) -> Change | None:
@@ -296,17 +296,17 @@ def _of_other(
     pairs: Sequence[Matched],
     sources: Sequence[int],
     targets: Sequence[int],
-    found: list[Reason | None],
+    results: list[Reason | None],
     table: str,
     rules: Rules,
 ) -> None:
-    """Adds the reasons to ``found`` that follow from changes of the other capture."""
+    """Adds the reasons to ``results`` that follow from changes of the other capture."""
     for equal in (True, False):
         for n in sources:
             for m in targets:
                 one, other = pairs[n].source, pairs[m].target
-                if found[n] is None and found[m] is None and one is not None and other is not None:
-                    found[n] = found[m] = _counterpart(one, other, equal, table, rules)
+                if results[n] is None and results[m] is None and one is not None and other is not None:
+                    results[n] = results[m] = _counterpart(one, other, equal, table, rules)
 
 
 def _counterpart(one: Change, other: Change, equal: bool, table: str, rules: Rules) -> Reason | None:

@@ -158,14 +158,14 @@ def ask(
     wanted = _key(key, wrong)
     changes = capture.changes
     known = known_tables(changes)
-    found = _table(known, table, wrong)
+    table_found = _table(known, table, wrong)
     notes: list[str] = []
-    if found is not None:
-        changes, found = _with_key(changes, found, notes)
-        wrong += check_key(found, wanted) if wanted else []
+    if table_found is not None:
+        changes, table_found = _with_key(changes, table_found, notes)
+        wrong += check_key(table_found, wanted) if wanted else []
     place = position or None
-    if place is not None and found is not None and len(captures) > 1:
-        name = found.table.partition(".")[0]
+    if place is not None and table_found is not None and len(captures) > 1:
+        name = table_found.table.partition(".")[0]
         place = place if place.startswith(f"{name}/") else f"{name}/{place}"
     sides: tuple[_Side, ...] = ()
     sides_known: tuple[dict[str, Known], ...] = ()
@@ -178,7 +178,20 @@ def ask(
     if wrong:
         raise OptionError("; ".join(wrong))
     return Asked(
-        *(capture, changes, known, found, place, moment, wanted, understood, sides, sides_known, notes, infer_keys)
+        *(
+            capture,
+            changes,
+            known,
+            table_found,
+            place,
+            moment,
+            wanted,
+            understood,
+            sides,
+            sides_known,
+            notes,
+            infer_keys,
+        )
     )
 
 
@@ -214,8 +227,8 @@ def _key(text: str, wrong: list[str]) -> dict[str, str | None]:
 def _table(known: dict[str, Known], table: str, wrong: list[str]) -> Known | None:
     """The given table; else the one with most changes that have a key, else with most changes."""
     if table:
-        found: Known | None = _tried(lambda: find_table(known, table), wrong)
-        return found
+        matching: Known | None = _tried(lambda: find_table(known, table), wrong)
+        return matching
     order = sorted(known.values(), key=lambda one: (-one.keyed, -one.changes, one.table))
     return order[0] if order else None
 
@@ -224,15 +237,15 @@ def _with_key(changes: DataFrame, table: Known, notes: list[str]) -> tuple[DataF
     """The changes of a table without a key, identified by an inferred key column, and a note about it."""
     if table.keyed:
         return changes, table
-    found = infer_keys(changes, [table.table]).get(table.table)
-    if found is None:
+    inferred = infer_keys(changes, [table.table]).get(table.table)
+    if inferred is None:
         notes.append(
             f"No change of {table.table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
             f"or more. To name the key, give the reader option keys={table.table}:column+column."
         )
         return changes, table
-    notes.append(str(found))
-    keyed = keyed_by(changes, {table.table: [found.column]})
+    notes.append(str(inferred))
+    keyed = keyed_by(changes, {table.table: [inferred.column]})
     return keyed, known_tables(keyed.filter(table_label() == table.table))[table.table]
 
 
@@ -241,10 +254,10 @@ def _side(capture: Any, captures: Mapping[str, Any], number: int) -> _Side:
     name = list(captures)[number]
     first = sum(len(one.files) for one in list(captures.values())[:number])
     files = len(captures[name].files)
-    mine = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
+    changes = capture.changes.filter((F.col("file_index") >= first) & (F.col("file_index") < first + files))
     places = {one: F.substr(one, F.lit(len(name) + 2)) for one in ("position", "commit_position", "transaction_id")}
     schema = F.when(F.col("schema_name") != name, F.substr("schema_name", F.lit(len(name) + 2)))
-    return _Side(mine.withColumns({**places, "schema_name": schema}), capture.spark, captures[name])
+    return _Side(changes.withColumns({**places, "schema_name": schema}), capture.spark, captures[name])
 
 
 def replayed(asked: Asked) -> Replayed:
@@ -253,16 +266,16 @@ def replayed(asked: Asked) -> Replayed:
     versions = asked.capture.table_versions
     counted = Observation()
     rows = rows_at(asked.changes, versions, asked.table, asked.position, asked.time)
-    seen = rows.observe(
+    observed = rows.observe(
         counted,
         F.count(F.lit(1)).alias("rows"),
         F.coalesce(F.sum(F.col("partial").cast("bigint")), F.lit(0)).alias("partial"),
     )
     values = F.transform(F.map_values("key"), _sortable)
-    found = [row.asDict() for row in seen.orderBy(values).limit(_ROWS).collect()]
+    records = [row.asDict() for row in observed.orderBy(values).limit(_ROWS).collect()]
     numbers = counted.get
-    names = _columns(found, versions, asked.table)
-    shown = [_shown(row, names) for row in found]
+    names = _columns(records, versions, asked.table)
+    shown = [_shown(row, names) for row in records]
     columns = {f"c{number}": name for number, name in enumerate(names)}
     headings = columns | {"partial": "partial", "changes": "changes", "position": "last position"}
     return Replayed(numbers["rows"], numbers["partial"], shown, headings)
@@ -312,14 +325,14 @@ def row_life(asked: Asked) -> Life | None:
     assert asked.table is not None
     key, chosen = asked.key, not asked.key
     if chosen:
-        found = _busiest(asked.changes, asked.table)
-        if found is None:
+        busiest = _busiest(asked.changes, asked.table)
+        if busiest is None:
             return None
-        key = found
+        key = busiest
     counted = Observation()
     rows = of_row(asked.changes, asked.capture.transactions, asked.table, key)
-    seen = rows.observe(counted, F.count(F.lit(1)).alias("changes"))
-    shown = lives(seen.orderBy(*ORDER).limit(_CHANGES), asked.capture.files)
+    observed = rows.observe(counted, F.count(F.lit(1)).alias("changes"))
+    shown = lives(observed.orderBy(*ORDER).limit(_CHANGES), asked.capture.files)
     return Life(key, counted.get["changes"], shown, chosen)
 
 
@@ -336,15 +349,15 @@ def compare(asked: Asked, folder: Path | None) -> Reconciled | None:
     if not asked.sides:
         return None
     source, target = asked.sides
-    found = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]), asked.infer_keys)
+    result = reconcile(source, target, asked.rules, (asked.sides_known[0], asked.sides_known[1]), asked.infer_keys)
     if folder is not None:
-        return found.kept(folder / "reconciled.parquet")
+        return result.kept(folder / "reconciled.parquet")
     if not (source.spark.conf.get("spark.master", "") or "").startswith("local"):
-        return found
+        return result
     place = Path(tempfile.mkdtemp(prefix="cdcwb-reconciled-"))
-    kept = found.kept(place / "pairs")
-    weakref.finalize(kept, shutil.rmtree, place, ignore_errors=True)
-    return kept
+    stored = result.kept(place / "pairs")
+    weakref.finalize(stored, shutil.rmtree, place, ignore_errors=True)
+    return stored
 
 
 def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -353,8 +366,8 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     rows = []
     for row in differences:
         unlike = [(one["column"], value_text(one["source"]), value_text(one["target"])) for one in row["columns"]]
-        told = [f"{column}: {one} -> {other}" for column, one, other in unlike]
-        told += [_changed(row["operation"], one) for one in row["changed"]]
+        changed = [f"{column}: {one} -> {other}" for column, one, other in unlike]
+        changed += [_changed(row["operation"], one) for one in row["changed"]]
         words = [row["what"]] if row["what"] != "same" else []
         words += ["late"] if row["late"] else []
         rows.append(
@@ -362,7 +375,7 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 "what": ", ".join(words) or "same",
                 **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
                 "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
-                "sentence": "; ".join(told),
+                "sentence": "; ".join(changed),
                 **{f"{side}_position": _place(row[side]) for side in _SIDES},
                 **{f"{side}_{name}": (row[side] or {}).get(name) for side in _SIDES for name in ("file", "offset")},
             }
@@ -439,13 +452,16 @@ def ends_facts(life: Life | None) -> dict[str, Any]:
     """Operation and time of the first and the last change of a row that was not undone, and the number of undone ones;
     null if they are not among the changes that are shown."""
     shown = [] if life is None else life.shown
-    kept = [change for change in shown if not change["taken_back"]]
-    ends: list[Any] = [[change["operation"], _iso(change["at"])] for change in (*kept[:1], *kept[-1:])] or [None, None]
+    lasting = [change for change in shown if not change["taken_back"]]
+    ends: list[Any] = [[change["operation"], _iso(change["at"])] for change in (*lasting[:1], *lasting[-1:])] or [
+        None,
+        None,
+    ]
     complete = life is not None and life.changes == len(shown)
     return {
         "history_first": ends[0],
         "history_last": ends[-1] if complete else None,
-        "history_taken_back": len(shown) - len(kept) if complete else None,
+        "history_taken_back": len(shown) - len(lasting) if complete else None,
     }
 
 
@@ -521,8 +537,8 @@ def states(changes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, 
     row: dict[str, str | None] | None = None
     for change in changes:
         if not change["taken_back"]:
-            kept = row if row is not None and change["operation"] == Operation.UPDATE else {}
-            row = None if change["image"] is None else {**kept, **change["image"]}
+            values = row if row is not None and change["operation"] == Operation.UPDATE else {}
+            row = None if change["image"] is None else {**values, **change["image"]}
             yield change, row
 
 
@@ -568,10 +584,10 @@ def parse_key(text: str) -> dict[str, str | None]:
 
     if text.lstrip().startswith("{"):
         try:
-            found = json.loads(text, parse_float=str, parse_int=str)
+            content = json.loads(text, parse_float=str, parse_int=str)
         except ValueError as error:
             raise ValueError(f"key: expected a JSON object or column=value, found {text!r} ({error})") from None
-        return {name: None if value is None else _as_text(value) for name, value in found.items()}
+        return {name: None if value is None else _as_text(value) for name, value in content.items()}
     key: dict[str, str | None] = {}
     for part in text.split(","):
         name, sign, value = part.partition("=")

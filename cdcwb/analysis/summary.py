@@ -129,16 +129,16 @@ def _files(entries: Iterable[Mapping[str, Any]], rows: list[Row], whole: bool) -
     for entry in entries:
         index = entry["file_index"]
         unit = OffsetUnit.ROW if index in by_rows else OffsetUnit.BYTE
-        there = entry["size"]
+        total = entry["size"]
         if unit is OffsetUnit.ROW:
-            there = entry.get("rows")
-            if there is None and whole:  # the format does not give the size: as far as its events reach
-                there = reach[index]
-        missing = (there or 0) - lengths[index]
+            total = entry.get("rows")
+            if total is None and whole:  # the format does not give the size: as far as its events reach
+                total = reach[index]
+        missing = (total or 0) - lengths[index]
         ledger = "closes" if not missing else f"{plural(missing, unit)} in no event"
         if missing < 0:
             ledger = f"{plural(-missing, unit)} too much in its events"
-        counted = {"unit": str(unit), "rows": there if unit is OffsetUnit.ROW else None, "events": events[index]}
+        counted = {"unit": str(unit), "rows": total if unit is OffsetUnit.ROW else None, "events": events[index]}
         counted["malformed"] = malformed[index]
         files.append({**entry, **counted, "ledger": ledger if whole else None})
     return files
@@ -336,16 +336,16 @@ class InProcess:
             columns = {name: batch[name] for name in (*_OF_EVENTS, "length", "position")}
             columns["reach"] = pc.add(batch["offset"], batch["length"])
             rows += pa.table({**columns, "time": batch["changed_at"].cast(pa.int64())}).to_pylist()
-        found = []
-        for names, mine in _grouped(rows, _OF_EVENTS).items():
+        counts = []
+        for names, of_group in _grouped(rows, _OF_EVENTS).items():
             row = dict(zip(_OF_EVENTS, names, strict=True))
-            row |= {"events": len(mine), "length": sum(one["length"] for one in mine)}
-            row |= {"reach": max(one["reach"] for one in mine)}
-            row |= {"first_time": best(min, mine, "time"), "last_time": best(max, mine, "time")}
-            placed = [] if row["kind"] == Kind.HEARTBEAT else mine  # the position of a heartbeat may be zero
+            row |= {"events": len(of_group), "length": sum(one["length"] for one in of_group)}
+            row |= {"reach": max(one["reach"] for one in of_group)}
+            row |= {"first_time": best(min, of_group, "time"), "last_time": best(max, of_group, "time")}
+            placed = [] if row["kind"] == Kind.HEARTBEAT else of_group  # the position of a heartbeat may be zero
             row |= {"first_position": best(min, placed, "position"), "last_position": best(max, placed, "position")}
-            found.append(row)
-        return found
+            counts.append(row)
+        return counts
 
     def changes(self) -> list[Row]:
         """As :meth:`BySpark.changes`."""
@@ -364,9 +364,9 @@ class InProcess:
             rows += pa.table({**columns, **times}).to_pylist()
         return [
             dict(zip(_OF_TRANSACTIONS, names, strict=True))
-            | {"transactions": len(mine)}
-            | {"first_time": best(min, mine, "began_at"), "last_time": best(max, mine, "ended_at")}
-            for names, mine in _grouped(rows, _OF_TRANSACTIONS).items()
+            | {"transactions": len(of_group)}
+            | {"first_time": best(min, of_group, "began_at"), "last_time": best(max, of_group, "ended_at")}
+            for names, of_group in _grouped(rows, _OF_TRANSACTIONS).items()
         ]
 
     def problems(self) -> list[Row]:
@@ -377,11 +377,11 @@ class InProcess:
             keys = [index.get(row["file"]), row["offset"], row["sentence"], row["transaction_id"]]
             return (row["file"] is not None, *((key is not None, key) for key in keys))
 
-        found = []
-        for mine in _grouped(self._capture.table("problems").to_pylist(), ("severity", "code")).values():
-            for number, row in enumerate(sorted(mine, key=place)[:FIRST_PLACES], 1):
-                found.append({**row, "place": number, "count": len(mine)})
-        return found
+        locations = []
+        for of_code in _grouped(self._capture.table("problems").to_pylist(), ("severity", "code")).values():
+            for number, row in enumerate(sorted(of_code, key=place)[:FIRST_PLACES], 1):
+                locations.append({**row, "place": number, "count": len(of_code)})
+        return locations
 
     def detected(self) -> list[Row]:
         """As :meth:`BySpark.detected`."""
@@ -396,17 +396,17 @@ class InProcess:
 
 
 def _grouped(rows: Iterable[Row], names: tuple[str, ...]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        found[tuple(row[name] for name in names)].append(row)
-    return found
+        groups[tuple(row[name] for name in names)].append(row)
+    return groups
 
 
 def _counted(batches: Iterable[pa.RecordBatch], names: tuple[str, ...], number: str) -> list[Row]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for batch in batches:
         counts.update(zip(*(batch[name].to_pylist() for name in names), strict=True))
-    return [dict(zip(names, found, strict=True)) | {number: count} for found, count in counts.items()]
+    return [dict(zip(names, values, strict=True)) | {number: count} for values, count in counts.items()]
 
 
 def best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:

@@ -111,9 +111,9 @@ def _mostly_malformed(files: list[dict[str, Any]]) -> list[str]:
     """A sentence about files of which more than half is unparsed; empty without such files."""
     wrong = []
     for entry in (entry for entry in files if entry.get("malformed")):
-        there = entry["size"] if entry["rows"] is None else entry["rows"]
-        if there and 2 * entry["malformed"] > there:
-            share = f"{100 * entry['malformed'] / there:.1f} % of its {entry['unit']}s"
+        total = entry["size"] if entry["rows"] is None else entry["rows"]
+        if total and 2 * entry["malformed"] > total:
+            share = f"{100 * entry['malformed'] / total:.1f} % of its {entry['unit']}s"
             wrong.append(f"{visible(Path(entry['file']).name)} is mostly malformed ({share})")
     if len(wrong) > 1:
         wrong = [f"{plural(len(wrong), 'file')} that are mostly malformed, the first: {wrong[0]}"]
@@ -167,11 +167,11 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _share(part: int, whole: int, unit: str) -> str:
+def _share(part: int, total: int, unit: str) -> str:
     """``120 bytes (0.3 %)``; a tiny share is shown as below the smallest one."""
-    if not whole:
+    if not total:
         return plural(part, unit)
-    percent = 100 * part / whole
+    percent = 100 * part / total
     return f"{plural(part, unit)} ({'under 0.1' if 0 < percent < 0.1 else f'{percent:.1f}'} %)"
 
 
@@ -263,9 +263,9 @@ def _accounted(facts: dict[str, Any]) -> str:
 
 def _file_line(entry: dict[str, Any]) -> str:
     ledger = f", {'all accounted for' if entry['ledger'] == 'closes' else entry['ledger']}" if entry["ledger"] else ""
-    there = "" if is_table([entry]) else f"{plural(entry['size'], 'byte')}, "
+    length = "" if is_table([entry]) else f"{plural(entry['size'], 'byte')}, "
     rows = "" if entry["rows"] is None else f"{plural(entry['rows'], 'row')}, "
-    return f"{visible(entry['file'], 400)}  {there}{rows}{plural(entry['events'], 'event')}{ledger}"
+    return f"{visible(entry['file'], 400)}  {length}{rows}{plural(entry['events'], 'event')}{ledger}"
 
 
 def _table_lines(tables: list[dict[str, Any]]) -> list[str]:

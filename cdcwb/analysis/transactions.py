@@ -199,15 +199,15 @@ def unfinished(capture: Tables, limit: int = 100) -> list[Facts]:
             rows_of(capture, "problems", columns), partial(_sentences_of, ids), lambda sets: {*chain(*sets)}
         )
     for row in rows:  # a part of a capture does not have its problems
-        state, told = row["completeness"], sorted(text for name, text in sentences if name == row["transaction_id"])
-        row["missing"] = "; ".join(told) or (state.replace("_", " ") if state in INCOMPLETE else None)
+        state, missing = row["completeness"], sorted(text for name, text in sentences if name == row["transaction_id"])
+        row["missing"] = "; ".join(missing) or (state.replace("_", " ") if state in INCOMPLETE else None)
     return rows
 
 
 def _sentences_of(ids: Sequence[str], problems: pa.RecordBatch) -> set[tuple[str, str]]:
     """The sentences of the problems of some transactions, by id."""
-    told = pc.is_in(problems["code"], pa.array(map(str, _MISSING)))
-    rows = problems.filter(pc.and_(told, pc.is_in(problems["transaction_id"], pa.array(ids, pa.string()))))
+    is_missing = pc.is_in(problems["code"], pa.array(map(str, _MISSING)))
+    rows = problems.filter(pc.and_(is_missing, pc.is_in(problems["transaction_id"], pa.array(ids, pa.string()))))
     return {(row["transaction_id"], row["sentence"]) for row in rows.to_pylist()}
 
 
@@ -241,10 +241,10 @@ def histogram(capture: Tables, axis: TimeAxis, bins: int = 120, least_us: int = 
     """
     start, width = axis.bins(bins, least_us)
     rows = rows_of(capture, "transactions", ("began_at", "ended_at", "outcome"))
-    found = folded(rows, lambda batch: histogram_of(Transactions(batch), start, width), added)
+    counts = folded(rows, lambda batch: histogram_of(Transactions(batch), start, width), added)
     cells = [
         {"began_at": time_of(start + number * width), "row": band, "transactions": times}
-        for (number, band), times in sorted(found.items())
+        for (number, band), times in sorted(counts.items())
     ]
     return cells, width
 
@@ -264,14 +264,14 @@ def histogram_of(transactions: Transactions, start: int, width_us: int, numbers:
 def changes(capture: Tables) -> list[Facts]:
     """The number of logical changes: ``operation``, ``outcome``, ``changes``, a row for each pair that occurs."""
     rows = rows_of(capture, "changes", ("operation", "outcome"))
-    found = folded(rows, _by_operation, added)
-    pairs = sorted(found, key=lambda pair: [(text is not None, text) for text in pair])
-    return [{"operation": one, "outcome": other, "changes": found[one, other]} for one, other in pairs]
+    counts = folded(rows, _by_operation, added)
+    pairs = sorted(counts, key=lambda pair: [(text is not None, text) for text in pair])
+    return [{"operation": one, "outcome": other, "changes": counts[one, other]} for one, other in pairs]
 
 
 def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
-    found = pa.table(changes).group_by(["operation", "outcome"], use_threads=False).aggregate([([], "count_all")])
-    return Counter({(row["operation"], row["outcome"]): row["count_all"] for row in found.to_pylist()})
+    counts = pa.table(changes).group_by(["operation", "outcome"], use_threads=False).aggregate([([], "count_all")])
+    return Counter({(row["operation"], row["outcome"]): row["count_all"] for row in counts.to_pylist()})
 
 
 def undone(capture: Tables, limit: int = 50) -> list[Facts]:
@@ -299,17 +299,17 @@ def _undone_of(changes: pa.RecordBatch) -> _Undone:
 
 
 def _merged_undone(parts: Sequence[_Undone]) -> _Undone:
-    found: _Undone = {}
+    merged: _Undone = {}
     for name, ((times, first, last), tables) in chain(*(part.items() for part in parts)):
-        (others, least, most), known = found.get(name, ((0, first, last), set()))
-        found[name] = (others + times, min(first, least), max(last, most)), known | tables
-    return found
+        (others, least, most), known = merged.get(name, ((0, first, last), set()))
+        merged[name] = (others + times, min(first, least), max(last, most)), known | tables
+    return merged
 
 
 def _first(capture: Tables, choose: Choose, until: datetime | None = None) -> list[Facts]:
     end = NO_TIME if until is None else micros(until)
-    found = folded(rows_of(capture, "transactions", TRANSACTIONS.names), *chosen_by(choose, end))
-    return Transactions(found, end).records(np.arange(len(found)))
+    first = folded(rows_of(capture, "transactions", TRANSACTIONS.names), *chosen_by(choose, end))
+    return Transactions(first, end).records(np.arange(len(first)))
 
 
 def chosen_by(
@@ -384,11 +384,11 @@ def latency(capture: Tables) -> tuple[Latency, Latency]:
     """The latencies of changes and of transactions; two Spark jobs, none if both are stored. Changes outside
     transactions (a full load) or of transactions that did not commit are not counted, nor are those of a format without
     times of changes."""
-    found = [folded(rows_of(capture, "transactions", ("began_at", "ended_at")), _of_transactions, merged_counts)]
+    latencies_of = [folded(rows_of(capture, "transactions", ("began_at", "ended_at")), _of_transactions, merged_counts)]
     if capture.format not in FORMATS or get_format(capture.format).row_times:
         columns = ("schema_name", "table_name", "changed_at", "committed_at")
-        found.append(folded(rows_of(capture, "changes", columns), _of_changes, merged_counts))
-    return latencies(merged_counts(found))
+        latencies_of.append(folded(rows_of(capture, "changes", columns), _of_changes, merged_counts))
+    return latencies(merged_counts(latencies_of))
 
 
 def _of_transactions(rows: pa.RecordBatch) -> Counted:
@@ -439,20 +439,20 @@ def _summed(rows: pa.Table, digits: int, by: list[str]) -> pa.Table:
     return rows.group_by(by, use_threads=False).aggregate(sums).rename_columns([*by, "count", "least", "most"])
 
 
-def latencies(found: Counted) -> tuple[Latency, Latency]:
+def latencies(counts: Counted) -> tuple[Latency, Latency]:
     """The latencies of changes, and of transactions."""
-    is_change = found.rows["table"].is_valid()
-    changes, transactions = found.rows.filter(is_change), found.rows.filter(pc.invert(is_change))
+    is_change = counts.rows["table"].is_valid()
+    changes, transactions = counts.rows.filter(is_change), counts.rows.filter(pc.invert(is_change))
     names = changes["table"].unique().to_pylist()
-    tables = {name: _of_one_kind(changes.filter(pc.equal(changes["table"], name)), found.digits) for name in names}
+    tables = {name: _of_one_kind(changes.filter(pc.equal(changes["table"], name)), counts.digits) for name in names}
     rows = [
         {"table": name, "known": one.known, "p50_us": one.p50_us, "p95_us": one.p95_us, "most_us": one.most_us}
         for name, one in tables.items()
         if one.known
     ]
     rows.sort(key=lambda row: (-row["p95_us"], -row["most_us"], row["table"]))
-    whole = _of_one_kind(_summed(changes, _DIGITS[0], ["us"]), found.digits)
-    return replace(whole, tables=rows), _of_one_kind(transactions, found.digits)
+    of_changes = _of_one_kind(_summed(changes, _DIGITS[0], ["us"]), counts.digits)
+    return replace(of_changes, tables=rows), _of_one_kind(transactions, counts.digits)
 
 
 def _of_one_kind(rows: pa.Table, digits: int) -> Latency:
@@ -466,9 +466,9 @@ def _of_one_kind(rows: pa.Table, digits: int) -> Latency:
     known = int(upto[-1])
     p50, p95, p99 = (int(most[np.searchsorted(upto, -(-known * share // 100))]) for share in _SHARES)
     counts = np.bincount(np.searchsorted(EDGES, us, "right"), count, len(EDGES) + 1).astype(np.int64).tolist()
-    there = [number for number in range(2, len(counts)) if counts[number]]
+    filled = [number for number in range(2, len(counts)) if counts[number]]
     least = [number for number in (0, 1) if counts[number]]  # below 0, and 0
-    numbers = [*least, *range(min(there, default=0), max(there, default=-1) + 1)]
+    numbers = [*least, *range(min(filled, default=0), max(filled, default=-1) + 1)]
     return Latency(
         known=known,
         all=total,

@@ -102,14 +102,14 @@ def versions(capture: Tables) -> list[Version]:
     for row in rows:
         table = ".".join(filter(None, (row["schema_name"], row["table_name"]))) or NO_TABLE
         nothing = dict.fromkeys(("first_position", "last_position", "first_at", "last_at"))
-        mine = of_rows.get((table, row["table_version"]), nothing | {"changes": 0})
-        if mine["changes"]:  # the first row of an update may be its before image, which precedes the change
-            first = [place for place in (row["first_position"], mine["first_position"]) if place is not None]
-            mine["first_position"] = min(first, default=None)
+        of_version = of_rows.get((table, row["table_version"]), nothing | {"changes": 0})
+        if of_version["changes"]:  # the first row of an update may be its before image, which precedes the change
+            first = [place for place in (row["first_position"], of_version["first_position"]) if place is not None]
+            of_version["first_position"] = min(first, default=None)
         facts = ("table_version", "origin", "first_event", "schema_text")
         lineage = dict(row["lineage"] or ())
-        kept = {name: row[name] for name in facts} | {"columns": row["columns"] or [], "lineage": lineage}
-        by_table[table].append(kept | {name: mine[name] for name in (*nothing, "changes")})
+        columns_of = {name: row[name] for name in facts} | {"columns": row["columns"] or [], "lineage": lineage}
+        by_table[table].append(columns_of | {name: of_version[name] for name in (*nothing, "changes")})
     return [
         Version(table=table, number=number, **row)
         for table in sorted(by_table)
@@ -129,10 +129,10 @@ def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             last = id(row)
         else:
             behind[last].append(row)
-    found = behind[None]
+    in_order = behind[None]
     for row in placed:
-        found += [row, *behind[id(row)]]
-    return found
+        in_order += [row, *behind[id(row)]]
+    return in_order
 
 
 _NUMBERED: Final = re.compile(r"(?:^|[@#/])(\d{1,18})$")
@@ -174,20 +174,20 @@ def stretches(capture: Tables, known: Sequence[Version]) -> tuple[list[Stretch],
     by_table: dict[str, list[Version]] = defaultdict(list)
     for version in known:
         by_table[version.table].append(version)
-    found = []
-    for table, mine in by_table.items():
+    result = []
+    for table, of_table in by_table.items():
         turns = runs.get(table)
         late = 0
-        if turns is not None and (too_many or len(turns) > _RUNS * len(mine)):
+        if turns is not None and (too_many or len(turns) > _RUNS * len(of_table)):
             late, turns = len(turns) - len({turn["table_version"] for turn in turns}), None
         if turns is None:
-            found += [whole(one) for one in mine]
+            result += [whole(one) for one in of_table]
         else:
-            parts, late = _as_they_come(mine, turns)
-            found += parts
+            parts, late = _as_they_come(of_table, turns)
+            result += parts
         if late:
             mixed.append((table, late))
-    return found, mixed
+    return result, mixed
 
 
 def whole(version: Version) -> Stretch:
@@ -196,37 +196,37 @@ def whole(version: Version) -> Stretch:
     return Stretch(version, *facts)
 
 
-def _as_they_come(mine: Sequence[Version], turns: Sequence[Mapping[str, Any]]) -> tuple[list[Stretch], int]:
+def _as_they_come(of_table: Sequence[Version], turns: Sequence[Mapping[str, Any]]) -> tuple[list[Stretch], int]:
     """The stretches of a table, and the number of alternations that are not a stretch. A version returns if no row of
     the version that replaced it follows any more; other rows of it are late. Versions without a position follow the one
     before them."""
-    by_name = {version.table_version: version for version in mine}
+    by_name = {version.table_version: version for version in of_table}
     behind: dict[str, list[Version]] = defaultdict(list)
     last = ""
-    for version in mine:
+    for version in of_table:
         if version.first_position is None:
             behind[last].append(version)
         else:
             last = version.table_version
     ends = {turn["table_version"]: number for number, turn in enumerate(turns)}
-    found = [whole(version) for version in behind.pop("", ())]
+    result = [whole(version) for version in behind.pop("", ())]
     latest: dict[str, int] = {}  # index of the latest stretch of each version
     current, late = "", 0
     for number, turn in enumerate(turns):
         name = turn["table_version"]
         if name in latest:
-            later = (one.version.table_version for one in found[latest[name] + 1 :])
+            later = (one.version.table_version for one in result[latest[name] + 1 :])
             if name == current or any(ends.get(one, -1) > number for one in later):
                 late += name != current
-                found[latest[name]] = _longer(found[latest[name]], turn)
+                result[latest[name]] = _longer(result[latest[name]], turn)
                 continue
         version = by_name[name]
         first = turn["first_position"] if name in latest else version.first_position
         facts = (first, turn["last_position"], turn["first_at"], turn["last_at"], turn["changes"])
-        found.append(Stretch(version, *facts, again=name in latest))
-        latest[name], current = len(found) - 1, name
-        found += [whole(one) for one in behind.pop(name, ())]
-    return found, late
+        result.append(Stretch(version, *facts, again=name in latest))
+        latest[name], current = len(result) - 1, name
+        result += [whole(one) for one in behind.pop(name, ())]
+    return result, late
 
 
 def _longer(stretch: Stretch, turn: Mapping[str, Any]) -> Stretch:
@@ -245,16 +245,16 @@ def _longer(stretch: Stretch, turn: Mapping[str, Any]) -> Stretch:
 
 def _overlapping(known: Iterable[Version]) -> set[str]:
     """Tables with a version whose rows begin before those of another end."""
-    found: set[str] = set()
+    tables: set[str] = set()
     last: dict[str, str] = {}
     for version in known:
         first = version.first_position
         if first is None:
             continue
         if version.table in last and first <= last[version.table]:
-            found.add(version.table)
+            tables.add(version.table)
         last[version.table] = max(last.get(version.table, ""), version.last_position or first)
-    return found
+    return tables
 
 
 def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
@@ -270,7 +270,7 @@ def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, An
         .select("table", "table_version", "position", "file_index", "offset", "_when")
     )
     begins = F.col("table_version") != F.lag("table_version", 1).over(order)
-    told = (
+    rows_of_runs = (
         rows.withColumn("_begins", F.coalesce(begins, F.lit(True)).cast("int"))
         .withColumn("_run", F.sum("_begins").over(order))
         .groupBy("table", "_run", "table_version")
@@ -286,10 +286,10 @@ def _runs(capture: Tables, tables: Iterable[str]) -> dict[str, list[dict[str, An
         .toArrow()
         .to_pylist()
     )
-    found: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
-    for row in told:
-        found[row["table"]].append(row)
-    return found
+    runs: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
+    for row in rows_of_runs:
+        runs[row["table"]].append(row)
+    return runs
 
 
 # --- renamed columns --------------------------------------------------------------------------------------------------
@@ -355,13 +355,13 @@ def renames(text: str) -> list[tuple[str, str]]:
             columns = json.loads(text).get("columns")
         except (ValueError, RecursionError, AttributeError):
             return []
-        told = columns.items() if isinstance(columns, dict) else ()
-        said = [(name, one.get("columnNewName")) for name, one in told if isinstance(one, dict)]
-        return [(name, new) for name, new in said if isinstance(new, str) and new and new != name]
-    found: list[tuple[int, str, str]] = []
+        entries = columns.items() if isinstance(columns, dict) else ()
+        pairs = [(name, one.get("columnNewName")) for name, one in entries if isinstance(one, dict)]
+        return [(name, new) for name, new in pairs if isinstance(new, str) and new and new != name]
+    matches: list[tuple[int, str, str]] = []
     for pattern in _RENAMES:
-        found += [(match.start(), _plain(match[1]), _plain(match[2])) for match in pattern.finditer(text[:100_000])]
-    return [(old, new) for _, old, new in sorted(found) if old != new]
+        matches += [(match.start(), _plain(match[1]), _plain(match[2])) for match in pattern.finditer(text[:100_000])]
+    return [(old, new) for _, old, new in sorted(matches) if old != new]
 
 
 def _plain(name: str) -> str:
@@ -371,20 +371,22 @@ def _plain(name: str) -> str:
     return name.rpartition(".")[2].strip('[]"')
 
 
-def told_by(statements: Iterable[Statement], gone: Iterable[str], come: Iterable[str]) -> dict[tuple[str, str], str]:
+def told_by(
+    statements: Iterable[Statement], removed: Iterable[str], added: Iterable[str]
+) -> dict[tuple[str, str], str]:
     """The pairs of a removed and an added column that DDL statements rename, and the statement. Names are compared
     without case; a column that was renamed twice is found by its first name and its last."""
-    olds, news = ({name.casefold(): name for name in names} for names in (gone, come))
+    olds, news = ({name.casefold(): name for name in names} for names in (removed, added))
     first: dict[str, str] = {}  # current name -> name before all statements
-    said: dict[str, str] = {}
+    statement_of: dict[str, str] = {}
     for one in statements:
         for old, new in renames(one.text):
             was = first.pop(old.casefold(), old.casefold())
             first[new.casefold()] = was
-            before = f"{said.pop(old.casefold())}; " if old.casefold() in said else ""
+            before = f"{statement_of.pop(old.casefold())}; " if old.casefold() in statement_of else ""
             place = f" at {one.position}" if one.position else ""
-            said[new.casefold()] = f"{before}DDL{place}: {_shown(one.text, old, new)}"
-    return {(olds[was], news[now]): said[now] for now, was in first.items() if was in olds and now in news}
+            statement_of[new.casefold()] = f"{before}DDL{place}: {_shown(one.text, old, new)}"
+    return {(olds[was], news[now]): statement_of[now] for now, was in first.items() if was in olds and now in news}
 
 
 def _shown(text: str, old: str, new: str) -> str:
@@ -406,15 +408,15 @@ def continuing(capture: Changes, pairs: Sequence[Pair]) -> dict[Pair, str]:
     if not pairs:
         return {}
     rows = _rows(capture, pairs)
-    found: dict[Pair, str] = {}
+    evidence: dict[Pair, str] = {}
     left = list(range(len(pairs)))
     for ask in (_by_rows, _by_values, _by_looks):
-        told = ask(rows if len(left) == len(pairs) else rows.filter(F.col("_pair").isin(left)))
-        found |= {pairs[number]: why for number, why in sorted(told.items()) if why is not None}
-        left = [number for number in left if number not in told]
+        answers = ask(rows if len(left) == len(pairs) else rows.filter(F.col("_pair").isin(left)))
+        evidence |= {pairs[number]: why for number, why in sorted(answers.items()) if why is not None}
+        left = [number for number in left if number not in answers]
         if not left:
             break
-    return found
+    return evidence
 
 
 def _rows(capture: Changes, pairs: Sequence[Pair]) -> DataFrame:
@@ -426,12 +428,12 @@ def _rows(capture: Changes, pairs: Sequence[Pair]) -> DataFrame:
         for version, is_old, column in ((pair.old_version, True, pair.old), (pair.new_version, False, pair.new))
     ]
     named = "_pair INT, _table STRING, _version STRING, _old BOOLEAN, _column STRING, _since STRING, _until STRING"
-    asked = F.broadcast(capture.changes.sparkSession.createDataFrame(roles, named))
+    broadcast = F.broadcast(capture.changes.sparkSession.createDataFrame(roles, named))
     changes = capture.changes.filter(F.coalesce("outcome", F.lit("")).isin(*_UNDONE) == F.lit(False))
-    mine = changes.withColumn("_named", table_name()).join(
-        asked, (F.col("_named") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
+    own = changes.withColumn("_named", table_name()).join(
+        broadcast, (F.col("_named") == F.col("_table")) & (F.col("table_version") == F.col("_version"))
     )
-    return mine.filter("_since IS NULL OR position IS NULL OR position >= _since").filter(
+    return own.filter("_since IS NULL OR position IS NULL OR position >= _since").filter(
         "_until IS NULL OR position IS NULL OR position <= _until"
     )
 
@@ -460,13 +462,13 @@ def _by_rows(rows: DataFrame) -> dict[int, str | None]:
         .groupBy("_pair")
         .agg(F.count("*").alias("both"), F.count_if(F.expr("_last.value <=> _first.value")).alias("same"))
     )
-    found: dict[int, str | None] = {}
+    evidence: dict[int, str | None] = {}
     for row in counted.toArrow().to_pylist():
         if row["both"] >= _LEAST:
             is_same = row["same"] >= _SHARE * row["both"]
-            seen = f"{row['same']:,} of {plural(row['both'], 'row')} that both versions show have the same value in it"
-            found[row["_pair"]] = seen if is_same else None
-    return found
+            words = f"{row['same']:,} of {plural(row['both'], 'row')} that both versions show have the same value in it"
+            evidence[row["_pair"]] = words if is_same else None
+    return evidence
 
 
 def _value() -> Column:
@@ -494,12 +496,12 @@ def _by_looks(rows: DataFrame) -> dict[int, str | None]:
     profiles: Mapping[int, dict[bool, Any]] = defaultdict(dict)
     for row in profiles_of(rows, ["_pair", "_old"], image):
         profiles[row["_pair"]][row["_old"]] = row["profile"]
-    found: dict[int, str | None] = {}
+    evidence: dict[int, str | None] = {}
     for number, sides in profiles.items():
         old, new = sides.get(True), sides.get(False)
         unlike = None if old is None or new is None else distance(old, new)
         if old is not None and new is not None and unlike is not None and unlike <= ALIKE:
-            seen = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
+            words = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
             same = "the ordinal, the type and the shape of the values are the same"
-            found[number] = f"no row shows both, but {same} ({seen})"
-    return found
+            evidence[number] = f"no row shows both, but {same} ({words})"
+    return evidence

@@ -93,64 +93,64 @@ def candidates(old: Sequence[Column], new: Sequence[Column]) -> list[tuple[str, 
     """Pairs of a removed and an added column that may be one renamed column: in the same gap between retained columns,
     and of the same type. If many were removed from one gap, only the pairs at the same distance from its begin or its
     end."""
-    gone, come = _apart(old, new)
-    kept = {column["name"] for column in old} & {column["name"] for column in new}
-    theirs = _gaps(new, kept)
-    found = []
-    for place, mine in _gaps(old, kept).items():
-        others = theirs.get(place, [])
-        few = len(mine) <= _SIDE and len(others) <= _SIDE
-        for at, name in enumerate(mine):
-            places = range(len(others)) if few else sorted({at, len(others) - len(mine) + at})
+    removed, added = _apart(old, new)
+    retained = {column["name"] for column in old} & {column["name"] for column in new}
+    new_gaps = _gaps(new, retained)
+    pairs = []
+    for place, names in _gaps(old, retained).items():
+        others = new_gaps.get(place, [])
+        few = len(names) <= _SIDE and len(others) <= _SIDE
+        for at, name in enumerate(names):
+            places = range(len(others)) if few else sorted({at, len(others) - len(names) + at})
             near = [others[place] for place in places if 0 <= place < len(others)]
-            found += [(name, other) for other in near if _type_of(gone[name]) == _type_of(come[other])]
-    return found
+            pairs += [(name, other) for other in near if _type_of(removed[name]) == _type_of(added[other])]
+    return pairs
 
 
-def _gaps(columns: Sequence[Column], kept: set[str]) -> dict[tuple[str | None, str | None], list[str]]:
+def _gaps(columns: Sequence[Column], retained: set[str]) -> dict[tuple[str | None, str | None], list[str]]:
     """The columns that are not retained, by the retained columns on either side."""
-    found: dict[tuple[str | None, str | None], list[str]] = {}
+    gaps: dict[tuple[str | None, str | None], list[str]] = {}
     before: str | None = None
     gap: list[str] = []
     for name in (*(column["name"] for column in columns), None):
-        if name is not None and name not in kept:
+        if name is not None and name not in retained:
             gap.append(name)
             continue
         if gap:
-            found[before, name] = gap
+            gaps[before, name] = gap
         before, gap = name, []
-    return found
+    return gaps
 
 
 def differences(old: Sequence[Column], new: Sequence[Column], continuing: Continuing | None = None) -> list[Difference]:
     """The differences: columns in their new order, then dropped ones, then those of the table. Only ``continuing``
     columns are renamed, each once."""
-    gone, come = _apart(old, new)
+    removed, added = _apart(old, new)
     renamed: dict[str, tuple[str, str]] = {}
     taken: set[str] = set()
     for (name, other), why in (continuing or {}).items():
-        if name in gone and other in come and name not in taken and other not in renamed:
+        if name in removed and other in added and name not in taken and other not in renamed:
             renamed[other] = (name, why)
             taken.add(name)
     former = {other: name for other, (name, _) in renamed.items()}
     by_name = {column["name"]: column for column in old}
-    found: list[Difference] = []
+    result: list[Difference] = []
     for column in new:
         name = column["name"]
         if name in renamed:
             before, why = renamed[name]
-            found.append(Difference(Rule.RENAMED, Severity.WARNING, name, before, name, why))
-        elif name in come:
+            result.append(Difference(Rule.RENAMED, Severity.WARNING, name, before, name, why))
+        elif name in added:
             nullable = column.get("nullable")
             severity = Severity.WARNING if nullable is False else Severity.INFO
-            found.append(Difference(Rule.ADDED, severity, name, None, described(column), "not among the old columns"))
+            result.append(Difference(Rule.ADDED, severity, name, None, described(column), "not among the old columns"))
             continue
-        found += _changed(by_name[former.get(name, name)], column)
-    for name, column in gone.items():
+        result += _changed(by_name[former.get(name, name)], column)
+    for name, column in removed.items():
         if name not in taken:
             why = "not among the new columns"
-            found.append(Difference(Rule.DROPPED, Severity.WARNING, name, described(column), None, why))
-    return found + _of_table(old, new, former)
+            result.append(Difference(Rule.DROPPED, Severity.WARNING, name, described(column), None, why))
+    return result + _of_table(old, new, former)
 
 
 def _apart(old: Sequence[Column], new: Sequence[Column]) -> tuple[dict[str, Column], dict[str, Column]]:
@@ -177,32 +177,32 @@ def described(column: Column) -> str:
 
 def _changed(old: Column, new: Column) -> list[Difference]:
     """The differences between two definitions of a column."""
-    name, found = new["name"], []
+    name, changed = new["name"], []
     if _kind(old) != _kind(new) and (old.get("type") is None) == (new.get("type") is None):
         before, after = avro_type(old), avro_type(new)
         why = holds(after, before) if before is not None and after is not None else "a type that has no mapping"
         severity = Severity.INFO if why is None else Severity.ERROR
         evidence = why or "every old value is one of the new type"
-        found.append(Difference(Rule.RETYPED, severity, name, described(old), described(new), evidence))
+        changed.append(Difference(Rule.RETYPED, severity, name, described(old), described(new), evidence))
     elif any(_differ(old.get(size), new.get(size)) for size in _SIZES):
         differ = [size for size in _SIZES if _differ(old.get(size), new.get(size))]
         narrower = [size for size in differ if new[size] < old[size] or size == "scale"]
         severity = Severity.WARNING if narrower else Severity.INFO
         evidence = f"{joined(narrower)} no longer the same" if narrower else "wider than before"
-        found.append(Difference(Rule.RESIZED, severity, name, described(old), described(new), evidence))
+        changed.append(Difference(Rule.RESIZED, severity, name, described(old), described(new), evidence))
     elif old.get("type") != new.get("type") and old.get("type") is not None and new.get("type") is not None:
         why = "its size, as the type gives it"
-        found.append(Difference(Rule.RESIZED, Severity.WARNING, name, described(old), described(new), why))
+        changed.append(Difference(Rule.RESIZED, Severity.WARNING, name, described(old), described(new), why))
     if _differ(old.get("nullable"), new.get("nullable")):
         severity = Severity.INFO if new["nullable"] else Severity.WARNING
         words = {True: "may be NULL", False: "never NULL"}
-        found.append(
+        changed.append(
             Difference(
                 *(Rule.NULLABILITY, severity, name, words[old["nullable"]], words[new["nullable"]]),
                 "by the two versions",
             )
         )
-    return found
+    return changed
 
 
 def _kind(column: Column) -> str | None:
@@ -220,7 +220,7 @@ def _differ(old: Any, new: Any) -> bool:
 
 
 def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str, str]) -> list[Difference]:
-    found = []
+    changed = []
     after = [former.get(column["name"], column["name"]) for column in new]
     before = [column["name"] for column in old]
     stay, now = _staying(before, after)
@@ -228,12 +228,12 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
         moved = [name for name, other in zip(stay, now, strict=True) if name != other]
         texts = ", ".join(stay), ", ".join(now)
         why = f"other ordinals: {joined(moved[:8])}" + (f" and {len(moved) - 8} more" if len(moved) > 8 else "")
-        found.append(Difference(Rule.REORDERED, Severity.WARNING, None, *texts, why))
+        changed.append(Difference(Rule.REORDERED, Severity.WARNING, None, *texts, why))
     old_key, new_key = _key(old, {}), _key(new, former)
     if old_key != new_key and old_key and new_key:
         texts = "+".join(old_key), "+".join(new_key)
-        found.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "by the two versions"))
-    return found
+        changed.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "by the two versions"))
+    return changed
 
 
 def _staying(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -264,34 +264,38 @@ def compatibility(
 
 
 def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> list[str]:
-    found = []
+    obstacles = []
     for name, column in reader.items():
         label = column["name"]
         if name not in writer:
             if column.get("nullable") is False:
-                found.append(f"{label}: the reader's column has no default, and the writer has no such column")
+                obstacles.append(f"{label}: the reader's column has no default, and the writer has no such column")
             continue
-        mine, theirs = avro_type(column), avro_type(writer[name])
-        why = reads(mine, theirs) if mine is not None and theirs is not None else None
-        if (mine is None) != (theirs is None) or (mine is None and column.get("type") != writer[name].get("type")):
+        reader_type, writer_type = avro_type(column), avro_type(writer[name])
+        why = reads(reader_type, writer_type) if reader_type is not None and writer_type is not None else None
+        if (reader_type is None) != (writer_type is None) or (
+            reader_type is None and column.get("type") != writer[name].get("type")
+        ):
             why = f"{writer[name].get('type')} and {column.get('type')} are not both types that have a mapping"
         if why is not None:
-            found.append(f"{label}: {why}")
+            obstacles.append(f"{label}: {why}")
         if column.get("nullable") is False and writer[name].get("nullable") is not False:
-            found.append(f"{label}: the writer may have written NULL, which the reader does not allow")
-    return found
+            obstacles.append(f"{label}: the writer may have written NULL, which the reader does not allow")
+    return obstacles
 
 
-def former_names(found: Sequence[Difference]) -> dict[str, str]:
+def former_names(changed: Sequence[Difference]) -> dict[str, str]:
     """By the new name of each column that was renamed: its old one."""
-    return {str(one.new): str(one.old) for one in found if one.rule is Rule.RENAMED}
+    return {str(one.new): str(one.old) for one in changed if one.rule is Rule.RENAMED}
 
 
-def side_by_side(old: Sequence[Column], new: Sequence[Column], found: Sequence[Difference]) -> Iterator[dict[str, Any]]:
+def side_by_side(
+    old: Sequence[Column], new: Sequence[Column], changed: Sequence[Difference]
+) -> Iterator[dict[str, Any]]:
     """Two versions column by column, in the new order, each dropped column after its old predecessor: ``place``,
     ``name`` and ``kind`` (type, size, NULL) before as ``old_…`` and after as ``new_…``, None without such a column, and
     ``differs``: the difference in words, empty without one."""
-    former = former_names(found)
+    former = former_names(changed)
     before = {str(column["name"]): (place, column) for place, column in enumerate(old, 1)}
     now = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
     stays = {name for name, _ in now}
@@ -303,18 +307,18 @@ def side_by_side(old: Sequence[Column], new: Sequence[Column], found: Sequence[D
         else:
             behind[last].append(name)
     differs: dict[str, list[str]] = defaultdict(list)
-    for one in found:
+    for one in changed:
         if one.column is not None:
             differs[one.column].append(one.rule.heading.removeprefix("column "))
     moved = _moved([name for name, _ in now], list(before))
     keys = {name: place for place, name in enumerate(_key(old, {}), 1)}
     new_keys = {name: place for place, name in enumerate(_key(new, former), 1)}
-    told = bool(keys) and bool(new_keys)
+    keys_known = bool(keys) and bool(new_keys)
     yield from (_pair(before[one], None, differs[one]) for one in behind.pop("", ()))
     for place, (name, column) in enumerate(now, 1):
         words = list(differs[str(column["name"])])
         words += ["place"] * (name in moved)
-        words += ["key"] * (told and keys.get(name) != new_keys.get(name))
+        words += ["key"] * (keys_known and keys.get(name) != new_keys.get(name))
         yield _pair(before.get(name), (place, column), words)
         yield from (_pair(before[one], None, differs[one]) for one in behind.pop(name, ()))
 
@@ -391,13 +395,13 @@ def avro_type(column: Mapping[str, Any]) -> AvroType | None:
         return _STRING  # a part of a time, such as hour to second
     if name in ("timestamp", "date", "time") and rest.startswith("["):
         name = name.split("[")[0]
-    found = _TYPES.get(name)
-    if found is None:
+    mapped = _TYPES.get(name)
+    if mapped is None:
         return None
-    if isinstance(found, str):
+    if isinstance(mapped, str):
         precision, scale = column.get("precision"), column.get("scale")
         return AvroType("bytes", _DECIMAL, precision, scale)
-    return found
+    return mapped
 
 
 _PROMOTED: Final = {
@@ -429,6 +433,6 @@ def holds(new: AvroType, old: AvroType) -> str | None:
         return reads(new, old)
     if None in (old.precision, new.precision):
         return None if (old.precision, old.scale) == (new.precision, new.scale) else f"{old} may not fit {new}"
-    whole, fraction = (old.precision or 0) - (old.scale or 0), old.scale or 0
-    fits = (new.precision or 0) - (new.scale or 0) >= whole and (new.scale or 0) >= fraction
+    digits, fraction = (old.precision or 0) - (old.scale or 0), old.scale or 0
+    fits = (new.precision or 0) - (new.scale or 0) >= digits and (new.scale or 0) >= fraction
     return None if fits else f"{new} has fewer digits than {old}, before or after the decimal point"

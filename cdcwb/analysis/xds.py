@@ -215,8 +215,8 @@ def _own(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def _numbers(table: pa.Table, name: str) -> Ints:
-    found: Ints = pc.fill_null(table[name], 0).to_numpy()
-    return found
+    numbers: Ints = pc.fill_null(table[name], 0).to_numpy()
+    return numbers
 
 
 def _in_order(table: pa.Table) -> pa.Table:
@@ -400,34 +400,34 @@ def write_published(
         made = [(stack.enter_context(_documents(published.documents, target)), target)]
         if lines is not None:
             made.append((stack.enter_context(_decisions(published.decisions, lines)), lines))
-        for whole, place in made:
+        for complete, place in made:
             if place.is_dir():
                 shutil.rmtree(place)
-            whole.replace(place)
+            complete.replace(place)
 
 
 @contextmanager
 def _decisions(rows: DataFrame, target: Path) -> Iterator[Path]:
-    with beside(target) as (parts, whole):
+    with beside(target) as (parts, joined):
         ordered = with_names(rows.orderBy("file_index", "offset"))
         text_lines(ordered, "jsonl").write.option("compression", "none").text(local(parts))
-        join_text(parts_of(parts, target), whole, b"")
-        yield whole
+        join_text(parts_of(parts, target), joined, b"")
+        yield joined
 
 
 @contextmanager
 def _documents(rows: DataFrame, target: Path) -> Iterator[Path]:
     from pyspark.sql import functions as F
 
-    with beside(target) as (parts, whole):
+    with beside(target) as (parts, joined):
         if target.suffix:
             text = F.expr("substring(xml, 1, length(xml) - 1)")  # Spark writes the last line end
             rows.select(text.alias("value")).write.option("compression", "none").text(local(parts))
-            join_text(parts_of(parts, target), whole, b"")
-            yield whole
+            join_text(parts_of(parts, target), joined, b"")
+            yield joined
             return
         rows.select("document", "xml").write.option("compression", "snappy").parquet(local(parts))
-        folder = Path(tempfile.mkdtemp(prefix=f"{whole.name}-", dir=target.parent))
+        folder = Path(tempfile.mkdtemp(prefix=f"{joined.name}-", dir=target.parent))
         try:
             for part in parts_of(parts, target):
                 _one_by_one(part, folder)

@@ -91,11 +91,11 @@ class PublishedChanges:
 
         published = F.col("reason").isNull()
         number = F.col("document").cast("string")
-        said = {
+        decided = {
             "decision": F.when(published, PUBLISHED).otherwise(LEFT_OUT),
             "reason": F.coalesce("reason", F.concat(F.lit("published in document "), number)),
         }
-        return self._rows.withColumns(said).select(*CHANGE_DECISIONS.names)
+        return self._rows.withColumns(decided).select(*CHANGE_DECISIONS.names)
 
     @property
     def documents(self) -> DataFrame:
@@ -257,16 +257,16 @@ class ChangePage:
     def counts(self) -> Records:
         """The number of changes by operation and decision."""
         rows = self.rows.groupBy("operation", "decision").count().collect()
-        found = [{"operation": r["operation"], "decision": r["decision"], "rows": r["count"]} for r in rows]
-        return sorted(found, key=lambda r: (_rank(r["operation"]), r["decision"] != PUBLISHED))
+        counts = [{"operation": r["operation"], "decision": r["decision"], "rows": r["count"]} for r in rows]
+        return sorted(counts, key=lambda r: (_rank(r["operation"]), r["decision"] != PUBLISHED))
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Numbers: ``rows`` (changes), ``decisions_published``, ``decisions_left_out``, ``documents``, ``events``."""
         summary = self.published.summary
         numbers = {f"decisions_{name}": summary.decisions.get(name, 0) for name in DECISIONS}
-        whole = {"rows": sum(numbers.values()), "documents": summary.documents, "events": summary.events}
-        return whole | numbers
+        totals = {"rows": sum(numbers.values()), "documents": summary.documents, "events": summary.events}
+        return totals | numbers
 
     @property
     def left_out(self) -> int:
@@ -289,10 +289,10 @@ class ChangePage:
 
         first = F.row_number().over(Window.partitionBy("operation").orderBy(*_PLACE))
         rows = self.rows.filter(F.col("decision") == LEFT_OUT).withColumn("_n", first).filter(F.col("_n") <= limit)
-        found = _records(
+        records = _records(
             rows.orderBy(*_PLACE).select("decision", "reason", "operation", table_name().alias("table"), "position")
         )
-        return evenly(found, "operation", tuple(dict.fromkeys(row["operation"] for row in found)), limit)
+        return evenly(records, "operation", tuple(dict.fromkeys(row["operation"] for row in records)), limit)
 
     def documents(self, limit: int = 4) -> Records:
         """The first documents of each operation: ``document``, ``events``, ``why``, ``xml``, and the ``rows`` of its
@@ -315,13 +315,13 @@ class ChangePage:
             "document", "events", F.substring("xml", 1, _MOST_XML).alias("xml"), F.length("xml").alias("length")
         )
         changes = self._changes_of(numbers)
-        found = []
+        shown = []
         for text in sorted(_records(made), key=lambda r: r["document"]):
             number = text["document"]
             values = [value for change in changes if change["document"] == number for value in _values(change)]
             rows = {"rows": values[:_MOST_VALUES], "rows_total": len(values)}
-            found.append(text | {"why": ", ".join(why[number])} | rows)
-        return found
+            shown.append(text | {"why": ", ".join(why[number])} | rows)
+        return shown
 
     chain_breaks: Final = 0
     effects: Final[dict[str, int]] = {}
