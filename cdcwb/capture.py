@@ -8,12 +8,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
@@ -22,14 +22,24 @@ from cdcwb.formats.base import Format, Plan, Recognition, Run, TableRequest
 from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.registry import without_login
-from cdcwb.formats.options import check_condition, event_columns, nearest
+from cdcwb.formats.options import as_moment, check_condition, event_columns, nearest
 from cdcwb.formats.source import is_file
 from cdcwb.live import EVERY
 from cdcwb.live.following import Following, Status, options_as_arguments, status_of
 from cdcwb.live.jdbc import Address, TableName, is_jdbc
 from cdcwb.live.kafka import Point, Range, Topics, is_kafka
 from cdcwb.planned import Origin, Planned, plain
-from cdcwb.saved import followed_by, hold, read_description, replacing, saved_among, saved_at, write_description
+from cdcwb.saved import (
+    AS_OF,
+    delta_at,
+    followed_by,
+    hold,
+    read_description,
+    replacing,
+    saved_among,
+    saved_at,
+    write_description,
+)
 from cdcwb.small import Small, is_small, tables_of
 from cdcwb.spark.names import with_names
 from cdcwb.tables import Continued, Decoded, Live, LiveRows, Saved
@@ -160,7 +170,10 @@ class Checked:
     def packages(self) -> list[str]:
         """The packages that a Spark session needs to read it, as Maven coordinates."""
         from cdcwb.live.frames import connector
+        from cdcwb.spark.session import delta_package
 
+        if "delta" in self.about:
+            return [delta_package()]
         if self.database is not None:
             return self.database.address.packages(self.database.settings)
         return [] if self.topics is None else [connector()]
@@ -187,9 +200,10 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
         return Checked(_check_files(list_files(path), format, given))
     if others:
         return _check_continued(saved, others, format, given)
+    as_of: dict[str, Any] = {name: given.pop(name) for name in AS_OF if name in given}
     if given:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(given)}", path=str(saved))
-    checked = Checked(None, saved, read_description(saved))
+    checked = Checked(None, saved, read_description(saved, as_of))
     hold(saved, checked)
     return checked
 
@@ -206,7 +220,7 @@ def open_checked(checked: Checked, spark: SparkSession) -> Capture:
         return Capture(live)
     if live is None:
         return Capture(Saved(spark, checked.saved, checked.about))
-    return Capture(Continued(live, checked.saved, checked.about["files"], checked.about["continue"]["splits"]))
+    return Capture(Continued(live, Saved(spark, checked.saved, checked.about)))
 
 
 def _check_topics(url: str, format: str, options: dict[str, Any]) -> TopicReading:
@@ -495,8 +509,10 @@ class Capture:
 
     @property
     def saved_in(self) -> Path | None:
-        """The folder of an unfiltered saved capture; else None."""
-        return self._tables.folder if isinstance(self._tables, Saved) and not self._filters else None
+        """The folder of an unfiltered capture saved as Parquet; else None."""
+        tables = self._tables
+        is_parquet = isinstance(tables, Saved) and tables.delta is None
+        return cast(Saved, tables).folder if is_parquet and not self._filters else None
 
     @property
     def origin(self) -> Origin | None:
@@ -763,43 +779,74 @@ class Capture:
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
-    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Writes all tables as Parquet, with what ``load`` needs to open them, into a new folder; returns its path.
+    def save(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        as_: str | None = None,
+        overwrite: bool = False,
+        compact: bool = False,
+    ) -> Path:
+        """Writes all tables, with what ``load`` needs to open them, into a new folder; returns its path.
+
+        ``as_``: ``parquet``, or ``delta``, which needs Delta Lake in the Spark session (:mod:`cdcwb.delta`);
+        None: delta where such a capture is at ``directory`` already, else parquet.
 
         The folder is written atomically. Raises CaptureError if it already exists; with ``overwrite`` a saved capture
-        is replaced, also the one that is read."""
+        is replaced, also the one that is read, and only something else is an error. Delta tables that the capture was
+        loaded from, with the new files, are appended to in place, without ``overwrite``: only rows that differ are
+        written, and earlier states can still be loaded. ``compact`` joins their small files."""
+        target = Path(directory).expanduser().absolute()
+        if as_ not in (None, "parquet", "delta"):
+            raise OptionError(f"as_: expected parquet or delta, found {as_!r}")
+        if as_ == "delta" or (as_ is None and delta_at(target)):
+            from cdcwb.delta import save
+
+            save(self, directory, overwrite, compact)
+            return target
+        if compact:
+            raise OptionError("compact: only a capture saved as delta has files to join; Parquet is written anew")
         with replacing(directory, overwrite) as beside:
-            whole = type(self) is Capture and not self._filters
             small = self.small
             if small is None:
-                self._write_tables(beside, whole)
+                for name, frame in self.frames(beside / "events", beside / _DECODED):
+                    if name != "events" or not (beside / "events").exists():
+                        frame.write.parquet(str(beside / name))
+                shutil.rmtree(beside / _DECODED, ignore_errors=True)
                 if not all((beside / name / "_SUCCESS").exists() for name in model.TABLES):
                     advice = "name a folder that all machines share"
                     raise CaptureError(f"Spark's workers do not write to this machine; {advice}", path=str(directory))
-                continuation = self._tables.continuation() if whole else {"not": _PARTIAL}
-                write_description(beside, self.format, self.files, self.facts, continuation)
+                write_description(beside, self.format, self.files, self.facts, self.continuation())
             else:
                 small.write(beside)
-        return Path(directory).expanduser().absolute()
+        return target
 
-    def _write_tables(self, beside: Path, whole: bool) -> None:
-        """Writes every table into a folder of its name. ``whole``: the capture is not filtered or redacted."""
-        decoded = self.decoded(beside / ("events" if whole else _DECODED))
-        if whole and decoded is self:
-            with_names(self._tables.numbered()).write.parquet(str(beside / "events"))
-        in_splits = whole and isinstance(self._tables, Live) and self._tables.in_splits
+    @property
+    def is_whole(self) -> bool:
+        """Is it neither filtered nor redacted?"""
+        return type(self) is Capture and not self._filters
+
+    def continuation(self) -> dict[str, Any]:
+        """What a saved copy needs to be continued, or why it cannot."""
+        return self._tables.continuation() if self.is_whole else {"not": _PARTIAL}
+
+    def frames(self, whole: Path, part: Path) -> Iterator[tuple[str, DataFrame]]:
+        """Every table by name, as it is saved, events first. They are decoded into a Parquet table that must stay as
+        long as they are read: at ``whole`` where it has exactly these events, at ``part`` where it has more."""
+        decoded = self.decoded(whole if self.is_whole else part)
+        in_splits = self.is_whole and isinstance(self._tables, Live) and self._tables.in_splits
         for name in model.TABLES:
-            if not (whole and name == "events"):
-                source = self if in_splits and name != "table_versions" else decoded
-                with_names(getattr(source, name)).write.mode("overwrite").parquet(str(beside / name))
-        shutil.rmtree(beside / _DECODED, ignore_errors=True)
+            if self.is_whole and name == "events":
+                frame = decoded._tables.numbered()
+            else:
+                frame = getattr(self if in_splits and name != "table_versions" else decoded, name)
+            yield name, with_names(frame)
 
     @property
     def small(self) -> Small | None:
         """The same tables, computed in this process; None if Spark has to compute them
         (:func:`cdcwb.small.tables_of`)."""
-        whole = type(self) is Capture and not self._filters and type(self._tables) is Live
-        return tables_of(self._tables) if whole else None  # type: ignore[arg-type]
+        return tables_of(self._tables) if self.is_whole and type(self._tables) is Live else None
 
     def decoded(self, path: str | os.PathLike[str]) -> Self:
         """The same capture with its events decoded into a Parquet table at ``path``, from which all its tables are
@@ -813,10 +860,14 @@ class Capture:
             return self
         folder = Path(path).absolute()
         with_names(tables.numbered()).write.parquet(str(folder))
-        decoded = copy.copy(self)  # keeps filters and the attributes of subclasses
-        vars(decoded).pop("view", None)
-        decoded._tables = Decoded(tables, folder)
-        return decoded
+        return self.with_tables(Decoded(tables, folder))
+
+    def with_tables(self, tables: Live) -> Self:
+        """The same capture with other tables."""
+        again = copy.copy(self)  # keeps filters and the attributes of subclasses
+        vars(again).pop("view", None)
+        again._tables = tables
+        return again
 
     @cached_property
     def description(self) -> str:
@@ -835,11 +886,4 @@ class Capture:
 
 
 def _moment(name: str, value: str | dt.datetime | None) -> dt.datetime | None:
-    if value is None or value == "":
-        return None
-    if not isinstance(value, dt.datetime):
-        try:
-            value = dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise OptionError(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {value!r}") from None
-    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return None if value is None or value == "" else as_moment(name, value)

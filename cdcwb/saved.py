@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import json
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Paths
+from cdcwb.formats.options import as_moment
 from cdcwb.formats.source import fetched, forget, is_file, is_remote, url_of
 from cdcwb.standard_input import named
 
 __all__ = [
+    "AS_OF",
+    "DELTA_VERSION",
     "FOLLOWED",
     "GENERATIONS",
     "SAVED",
     "STATUS",
     "VERSION",
+    "delta_at",
     "followed_by",
     "hold",
     "is_free",
@@ -41,6 +46,12 @@ SAVED: Final = "cdcwb.json"
 VERSION: Final = 3
 """The version that is written into it."""
 
+DELTA_VERSION: Final = 4
+"""What is written into it where the tables are Delta tables (:mod:`cdcwb.delta`)."""
+
+STATES: Final = "states"
+"""The folder beside it with the description of each state of such a capture, by the state's number."""
+
 FOLLOWED: Final = "follow.json"
 """The file by which the folder of a followed topic is recognised; the newest of its saved captures is opened."""
 
@@ -49,7 +60,10 @@ STATUS: Final = "status.json"
 
 GENERATIONS: Final = "generations"
 
-_READ: Final = (1, 2, 3)  # versions that can be opened; the first lacks what appending files needs
+AS_OF: Final = ("versionAsOf", "timestampAsOf")
+"""The options of ``load`` that open an earlier state of a capture in Delta tables, as those of Spark's readers."""
+
+_READ: Final = (1, 2, 3, 4)  # versions that can be opened; the first lacks what appending files needs
 
 
 def saved_at(path: Paths) -> Path | None:
@@ -118,25 +132,72 @@ def saved_format(path: Paths) -> str | None:
     return None if folder is None else str(read_description(folder)["format"])
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    """The content of :data:`SAVED`. Raises CaptureError if it is not a description, or of an unsupported version."""
+def read_description(folder: Path, as_of: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The content of :data:`SAVED`; with ``as_of`` (options of :data:`AS_OF`), of an earlier state of a capture in
+    Delta tables. Raises CaptureError if it is not a description, or of an unsupported version, or if there is no such
+    state."""
+    facts = _read(folder / SAVED)
+    if facts["version"] not in _READ:
+        raise CaptureError(f"saved in version {facts['version']}; this one reads version {VERSION}", path=str(folder))
+    return _earlier(folder, facts, as_of) if as_of else facts
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
-        facts: dict[str, Any] = json.loads((folder / SAVED).read_text(encoding="utf-8"))
-        version = facts["version"]
+        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        facts["version"]
     except (OSError, ValueError, KeyError, TypeError) as reason:
-        raise CaptureError(f"not the description of a saved capture ({reason})", path=str(folder / SAVED)) from None
-    if version not in _READ:
-        raise CaptureError(f"saved in version {version}; this one reads version {VERSION}", path=str(folder))
+        raise CaptureError(f"not the description of a saved capture ({reason})", path=str(file)) from None
     return facts
 
 
+def _earlier(folder: Path, newest: dict[str, Any], as_of: Mapping[str, Any]) -> dict[str, Any]:
+    if "delta" not in newest:
+        raise OptionError(f"option {next(iter(as_of))}: only a capture saved as delta keeps earlier states")
+    if len(as_of) > 1:
+        raise OptionError(f"expected one of the options {' and '.join(AS_OF)}, found both")
+    states = range(newest["delta"]["state"] + 1)
+    if "versionAsOf" in as_of:
+        given = str(as_of["versionAsOf"])
+        if not given.isdecimal() or int(given) not in states:
+            raise OptionError(f"option versionAsOf: expected a version from 0 to {states[-1]}, found {given!r}")
+        return _read(folder / STATES / f"{int(given)}.json")
+    moment = as_moment("timestampAsOf", as_of["timestampAsOf"])
+    for state in reversed(states):
+        facts = _read(folder / STATES / f"{state}.json")
+        if dt.datetime.fromisoformat(facts["delta"]["saved_at"]) <= moment:
+            return facts
+    first = facts["delta"]["saved_at"]
+    raise OptionError(f"option timestampAsOf: expected a time from {first} on, when it was first saved")
+
+
+def delta_at(folder: Path) -> dict[str, Any] | None:
+    """The description of the capture in Delta tables that is saved in a folder; None where there is none."""
+    facts = read_description(folder) if (folder / SAVED).is_file() else {}
+    return facts if "delta" in facts else None
+
+
 def write_description(
-    folder: Path, format: str, files: list[dict[str, Any]], facts: dict[str, Any], continuation: dict[str, Any]
+    folder: Path,
+    format: str,
+    files: list[dict[str, Any]],
+    facts: dict[str, Any],
+    continuation: dict[str, Any],
+    delta: dict[str, Any] | None = None,
 ) -> None:
     """Writes :data:`SAVED` into a folder of tables. ``continuation``: what appending files needs
-    (:meth:`cdcwb.planned.Planned.continuation`)."""
+    (:meth:`cdcwb.planned.Planned.continuation`). ``delta``: the number of this state and the versions of its tables, if
+    these are Delta tables; readers see the old state or the new."""
     about = {"version": VERSION, "format": format, "files": files, "facts": facts, "continue": continuation}
-    (folder / SAVED).write_text(named(json.dumps(about, indent=1)), encoding="utf-8")
+    if delta is None:
+        (folder / SAVED).write_text(named(json.dumps(about, indent=1)), encoding="utf-8")
+        return
+    text = named(json.dumps(about | {"version": DELTA_VERSION, "delta": delta}, indent=1))
+    (folder / STATES).mkdir(exist_ok=True)
+    for file in (folder / STATES / f"{delta['state']}.json", folder / SAVED):
+        beside = file.with_name(f".{file.name}.part")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file)
 
 
 @contextmanager

@@ -318,30 +318,31 @@ class LiveRows(Live):
 
 
 class Decoded(Live):
-    """The tables of a capture whose decoded events are in a Parquet table."""
+    """The tables of a capture whose decoded events are in a Parquet table, or in a version of a Delta table."""
 
-    def __init__(self, live: Live, path: Path) -> None:
+    def __init__(self, live: Live, place: Path, version: int | None = None) -> None:
         vars(self).update(vars(live))
-        self._path = path
+        self._place, self._version = place, version
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return _only(stored(self.spark, self._path), columns)
+        return _only(stored(self.spark, self._place, "events", self._version), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
-        return stored(self.spark, self._path, split=True)
+        return stored(self.spark, self._place, "events", self._version, split=True)
 
 
 class Continued(Live):
     """The tables of a saved capture to which files are appended: its events that are still valid, and new ones."""
 
-    def __init__(self, live: Live, saved: Path, files: list[dict[str, Any]], splits: list[list[str]]) -> None:
+    def __init__(self, live: Live, saved: Saved) -> None:
         vars(self).update(vars(live))
-        self._saved = saved
-        self.divided = divide(splits, live.plan, live.marks)
+        self.saved = saved
+        self.divided = divide(saved.continuation()["splits"], live.plan, live.marks)
         indexes = {entry["file"]: entry["file_index"] for entry in self.files}
-        self._files = [indexes.get(entry["file"], -1) for entry in sorted(files, key=lambda file: file["file_index"])]
+        before = sorted(saved.files, key=lambda file: file["file_index"])
+        self._files = [indexes.get(entry["file"], -1) for entry in before]
 
     @cached_property
     def marks(self) -> list[list[str]]:
@@ -355,28 +356,34 @@ class Continued(Live):
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
-        from pyspark.sql import functions as F
-
         from cdcwb.spark.kept import kept_rows
 
         parts: list[DataFrame] = []
         divided = self.divided
         if divided.first_fresh:
-            saved = stored(self.spark, self._saved / "events", split=True)
-            parts.append(kept_rows(saved, SPLIT, divided.kept, self._files))
+            parts.append(kept_rows(self.saved.numbered(), SPLIT, divided.kept, self._files))
         if divided.fresh.splits or not parts:
-            decoded = self._fresh.numbered(mode)
-            parts.append(decoded.withColumn(SPLIT, F.col(SPLIT) + F.lit(divided.first_fresh)))
+            parts.append(self.fresh(mode))
         return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
 
-    @cached_property
-    def _fresh(self) -> Live:
-        """The capture of the splits that are decoded again."""
-        return Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
+    def fresh(self, mode: str | None = None) -> DataFrame:
+        """The events of the splits that are decoded again."""
+        from pyspark.sql import functions as F
+
+        live = Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
+        return live.numbered(mode).withColumn(SPLIT, F.col(SPLIT) + F.lit(self.divided.first_fresh))
+
+    @property
+    def dropped(self) -> list[int] | None:
+        """The numbers of the splits whose saved events are not valid any more; None if the number of a valid one, or a
+        file_index, has changed."""
+        kept = self.divided.kept
+        same = self._files == list(range(len(self._files))) and all(now in (-1, at) for at, now in enumerate(kept))
+        return [at for at, now in enumerate(kept) if now < 0] if same else None
 
 
 class Saved:
-    """The tables of a capture that was saved as Parquet."""
+    """The tables of a capture that was saved as Parquet, or in Delta tables. ``delta``: None where it is Parquet."""
 
     def __init__(self, spark: SparkSession, folder: Path, facts: dict[str, Any]) -> None:
         self.spark = spark
@@ -384,17 +391,21 @@ class Saved:
         self.format = get_format(facts["format"])
         self.files: list[dict[str, Any]] = facts["files"]
         self.facts: dict[str, Any] = facts["facts"]
+        self.delta: dict[str, Any] | None = facts.get("delta")
         self._about = facts
+        if self.delta is not None:
+            from cdcwb.spark.session import check_delta
+
+            check_delta(spark)
         hold(folder, self)
 
-    def _read(self, table: str) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return self.spark.read.schema(from_arrow_schema(model.TABLES[table])).parquet(str(self.folder / table))
+    def _read(self, table: str, split: bool = False) -> DataFrame:
+        version = None if self.delta is None else self.delta["tables"][table]
+        return stored(self.spark, self.folder / table, table, version, split)
 
     def numbered(self) -> DataFrame:
         """The events with the number of the split that each is from."""
-        return stored(self.spark, self.folder / "events", split=True)
+        return self._read("events", split=True)
 
     def continuation(self) -> dict[str, Any]:
         """What appending files needs, or why they cannot be appended, as it was saved."""
@@ -436,13 +447,17 @@ class Saved:
         )
 
 
-def stored(spark: SparkSession, path: Path, split: bool = False) -> DataFrame:
-    """The events of a Parquet table, with the number of the split or without."""
+def stored(spark: SparkSession, place: Path, table: str, version: int | None = None, split: bool = False) -> DataFrame:
+    """A table in a folder of Parquet files, or a version of a Delta table; events perhaps with the number of the
+    split."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import IntegerType, StructType
 
-    schema = StructType(list(from_arrow_schema(model.EVENTS).fields))
-    return spark.read.schema(schema.add(SPLIT, IntegerType()) if split else schema).parquet(str(path))
+    schema = StructType(list(from_arrow_schema(model.TABLES[table]).fields))
+    schema = schema.add(SPLIT, IntegerType()) if split else schema
+    if version is None:
+        return spark.read.schema(schema).parquet(str(place))
+    return spark.read.format("delta").option("versionAsOf", version).load(str(place)).select(*schema.names)
 
 
 def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -32,6 +33,7 @@ from cdcwb.words import moment, plural, size
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture, Checked, Reading
+    from cdcwb.small import Small
 
 __all__ = [
     "check_images",
@@ -127,19 +129,47 @@ def export(
 @click.command()
 @paths
 @click.option("--to", "target", metavar="DIR", type=Target("a new folder"), required=True, help="A new folder.")
+@click.option(
+    "--as",
+    "kind",
+    type=NearestChoice(("parquet", "delta")),
+    help="parquet (default), or delta: a folder for several people, which is appended to in place.",
+)
+@click.option("--compact", is_flag=True, help="delta: join the small files that earlier appends wrote.")
 @overwriting("a saved capture")
 @format_and_options
-def save(paths: tuple[str, ...], target: str, overwrite: bool, format_name: str, pairs: Pairs) -> None:
-    """Save all tables of a capture as Parquet, in a folder that every command opens as a capture."""
+def save(
+    paths: tuple[str, ...],
+    target: str,
+    kind: str | None,
+    compact: bool,
+    overwrite: bool,
+    format_name: str,
+    pairs: Pairs,
+) -> None:
+    """Save all tables of a capture, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
     from cdcwb.capture import small_of
+    from cdcwb.saved import delta_at
 
-    check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
+    there = delta_at(Path(target))
+    is_delta = kind == "delta" or (kind is None and there is not None)
+    if compact and not is_delta:
+        raise OptionError("--compact is for --as delta: Parquet is written anew each time")
+    appends = is_delta and there is not None and Path(target).absolute() in [Path(one).absolute() for one in paths]
+    check_folder(target, "save writes a folder of tables, export one table to a file", overwrite or appends)
     with working("looking through the files") as step:
         checked = _checked(paths, format_name, pairs)
-        capture = small_of(checked) or _started(checked, step)
-        step(f"saving to {target}")
-        capture.save(target, overwrite=overwrite)
+        if is_delta:
+            from cdcwb.spark.session import delta_package
+
+            capture: Capture | Small = (shared := _started(checked, step, [delta_package()]))
+            step(f"saving to {target}")
+            shared.save(target, as_="delta", overwrite=overwrite, compact=compact)
+        else:
+            capture = small_of(checked) or _started(checked, step)
+            step(f"saving to {target}")
+            capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
 
 
@@ -178,13 +208,13 @@ def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
     return check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
 
 
-def _started(checked: Checked, step: Step) -> Capture:
-    """The capture, with a session of Spark."""
+def _started(checked: Checked, step: Step, packages: Sequence[str] = ()) -> Capture:
+    """The capture, with a session of Spark that has these packages, and those that reading it needs."""
     from cdcwb.capture import open_checked
     from cdcwb.spark.session import get_spark
 
     step("starting Spark")
-    spark = get_spark(packages=checked.packages)
+    spark = get_spark(packages=list(dict.fromkeys([*checked.packages, *packages])))
     with suppress(AttributeError):  # a remote session has no context
         spark.sparkContext.setLogLevel("OFF")
     step("looking through the files")

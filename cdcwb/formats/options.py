@@ -4,6 +4,7 @@ parameters of notebooks, which papermill's ``-p`` gives as texts."""
 from __future__ import annotations
 
 import codecs
+import datetime as dt
 import difflib
 import json
 import re
@@ -21,6 +22,7 @@ __all__ = [
     "as_bool",
     "as_choice",
     "as_list",
+    "as_moment",
     "as_names",
     "as_number",
     "as_whole",
@@ -135,6 +137,16 @@ def as_list(value: Any) -> Any:
         with suppress(ValueError):
             return json.loads(value) if value.strip() else []
     return value
+
+
+def as_moment(name: str, value: str | dt.datetime) -> dt.datetime:
+    """A time, in UTC unless it says otherwise. Raises OptionError for a text that is none."""
+    if not isinstance(value, dt.datetime):
+        try:
+            value = dt.datetime.fromisoformat(value)
+        except ValueError:
+            raise OptionError(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {value!r}") from None
+    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
 
 
 def as_number(value: Any) -> Any:

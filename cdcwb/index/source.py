@@ -36,7 +36,7 @@ from cdcwb.formats.source import absolute, info_of
 from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.places import HEADERS, Index, build_index, open_index
 from cdcwb.model import PROBLEMS
-from cdcwb.saved import SAVED, followed_by, hold, saved_at
+from cdcwb.saved import SAVED, delta_at, followed_by, hold, saved_at
 from cdcwb.small import Small
 
 if TYPE_CHECKING:
@@ -208,6 +208,8 @@ def open_source(
         return _of_rows(path, format, folder, options)
     options = without_login(options)
     if (saved := saved_at(path)) is not None:
+        if delta_at(saved) is not None:  # which of its files count is for Delta Lake to say
+            return _of_rows(path, format, folder, options)
         return _of_saved(saved, folder, options)
     return _of_files(path, format, folder, options)
 
@@ -285,7 +287,7 @@ def _write_places(place: Path, capture: Capture | Small, origin: Any) -> None:
 
 
 def _of_rows(
-    frame: DataFrame, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]
+    frame: Paths | DataFrame, format: str, folder: str | os.PathLike[str] | None, options: Mapping[str, Any]
 ) -> Source:
     import cdcwb
 

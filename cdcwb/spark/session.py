@@ -30,7 +30,20 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["driver_memory", "get_spark", "running_session"]
+__all__ = ["check_delta", "delta_package", "driver_memory", "get_spark", "running_session"]
+
+_DELTA: Final = "io.delta:delta-spark_2.13"
+_DELTA_FOR: Final = {"4.0": "4.0.1"}
+"""The version of Delta Lake for each version of Spark that it works with."""
+
+_DELTA_SETTINGS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What a session with Delta Lake needs from its start."""
+
+_DELTA_TASKS: Final = "spark.databricks.delta.snapshotPartitions"
+"""How many tasks read the log of a table; 50 if nothing is said."""
 
 _RUNTIME: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -90,6 +103,28 @@ def running_session() -> SparkSession | None:
         return None
 
 
+def delta_package() -> str:
+    """The Maven coordinates of Delta Lake for the PySpark that is installed. Raises MissingDependencyError where none
+    is known."""
+    import pyspark
+
+    spark = ".".join(pyspark.__version__.split(".")[:2])
+    if spark not in _DELTA_FOR:
+        known = ", ".join(_DELTA_FOR)
+        raise MissingDependencyError(f"no Delta Lake is known for PySpark {spark}: install PySpark {known}")
+    return f"{_DELTA}:{_DELTA_FOR[spark]}"
+
+
+def check_delta(spark: SparkSession) -> None:
+    """Raises MissingDependencyError for a session without Delta Lake."""
+    if any(value not in (spark.conf.get(name, None) or "") for name, value in _DELTA_SETTINGS.items()):
+        settings = {"spark.jars.packages": delta_package(), **_DELTA_SETTINGS}
+        raise MissingDependencyError(
+            "this Spark session has no Delta Lake: start it with these settings",
+            advice=tuple(f"{name}={value}" for name, value in settings.items()),
+        )
+
+
 def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
@@ -118,6 +153,8 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     own = _own_settings(given["spark.master"])
     if packages and not _names_packages(environ.get("PYSPARK_SUBMIT_ARGS", "")):
         own["spark.jars.packages"] = ",".join(packages)
+        if any(one.startswith(_DELTA) for one in packages):
+            own |= {**_DELTA_SETTINGS, _DELTA_TASKS: str(machine.cores())}
     conf = SparkConf(loadDefaults=False).setAll(list({**own, **given}.items()))
     # a stopped session leaves its JVM running
     gateway = None if SparkContext._gateway else _start_jvm(conf, resolves="spark.jars.packages" in own)

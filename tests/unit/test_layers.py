@@ -27,6 +27,7 @@ LAYERS = (
     ("analysis", "charts"),
     ("index",),
     ("__init__",),  # cdcwb itself, the public face
+    ("delta",),
     ("capture",),
     ("live",),
     ("tables", "small"),
@@ -40,8 +41,8 @@ LAYERS = (
 )
 # Inside formats: each format has a room of its own. These are shared by some of them alone.
 SHARED_BY = {"qlik": {"qlik_kafka", "qlik_change_table"}}
-# The one way up: a capture has its views and its selection, imported when they are first asked for.
-DOORS = {"cdcwb.capture": {"index", "views"}}
+# The ways up: a capture has its views and its selection, imported when they are first asked for, and is saved.
+DOORS = {"cdcwb.capture": {"index", "views", "delta"}}
 # Beside the layers: what reads nothing of a capture. cdcwb_synth writes captures and knows no decoder.
 BESIDE = {"doctor": {"machine", "errors"}, "cdcwb_synth": {"model", "errors", "unique_names", "words"}}
 
