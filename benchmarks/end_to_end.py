@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.captures import CACHE
 
-__all__ = ["EndToEnd", "measure"]
+__all__ = ["EndToEnd", "Watch", "below", "measure"]
 
 _MASTER = "local[2]"
 _MARK = "measured: "
@@ -45,7 +45,7 @@ def measure(half: list[str], whole: list[str], events: dict[str, int], rounds: i
     environ = {**os.environ, "MASTER": _MASTER}
     command = [sys.executable, "-m", "benchmarks.end_to_end", json.dumps(task)]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as child:
-        watch = _Watch(child.pid)
+        watch = Watch(child.pid)
         watch.start()
         output, _ = child.communicate()
         watch.stop()
@@ -58,7 +58,7 @@ def measure(half: list[str], whole: list[str], events: dict[str, int], rounds: i
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-class _Watch(threading.Thread):
+class Watch(threading.Thread):
     """Looks at a process and all below it, ten times a second, until it is stopped."""
 
     def __init__(self, root: int) -> None:
@@ -69,7 +69,7 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._done.wait(_EVERY):
-            for process in _below(self._root):
+            for process in below(self._root):
                 seen = _role_and_peak(process, self._root)
                 if seen is not None:
                     self._peak[process] = max(seen, self._peak.get(process, seen), key=lambda one: one[1])
@@ -88,7 +88,7 @@ class _Watch(threading.Thread):
         return out
 
 
-def _below(root: int) -> list[int]:
+def below(root: int) -> list[int]:
     """The process and all its descendants."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
@@ -117,7 +117,7 @@ def _role_and_peak(process: int, root: int) -> tuple[str, int] | None:
         role = "driver (Python)"
     elif command[0].endswith(b"java"):
         role = "JVM"
-    elif any(part.startswith(b"pyspark.") for part in command):
+    elif b"python" in command[0]:
         role = "Python worker"
     else:
         return None

@@ -137,10 +137,16 @@ def _parts(url: str) -> tuple[str, str, str]:
 def folders_of(path: str) -> list[str]:
     """The folders that a file is in, the innermost first."""
     if not is_remote(path):
-        return [str(parent) for parent in Path(path).parents]
+        return list(_parents(path.rpartition("/")[0] or path[:1]))
     scheme, authority, rest = _parts(path)
     names = rest.strip("/").split("/")
     return ["/".join([f"{scheme}://{authority}", *names[:at]]) for at in reversed(range(len(names)))]
+
+
+@lru_cache(maxsize=1024)
+def _parents(folder: str) -> tuple[str, ...]:
+    """A folder and those it is in, as text; of many files in one folder they are made once."""
+    return tuple(map(str, (Path(folder), *Path(folder).parents)))
 
 
 def common_folder(paths: Iterable[str]) -> str:

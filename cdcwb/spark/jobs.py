@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["runner"]
 
+_MOST_PARTITIONS: Final = 256
+"""Spark tasks of one call: of ten thousand small files each takes several, because it costs more to start a task than
+to look into a small file."""
+
 
 def runner(spark: SparkSession) -> Run:
-    """A function that maps a function over tasks in Spark, a partition for each, and gives the results in their order.
+    """A function that maps a function over tasks in Spark, a partition for each (of very many, for several that follow
+    each other), and gives the results in their order.
 
     A CaptureError that a task raises is raised here with its class: exceptions lose it on the way from a worker, so it
     travels as a row.
@@ -46,7 +51,8 @@ def runner(spark: SparkSession) -> Run:
                         {"task": pa.array([index], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
                     )
 
-        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, "task long, result binary")
+        numbers = spark.range(0, len(tasks), 1, min(len(tasks), _MOST_PARTITIONS))
+        frame = numbers.mapInArrow(work, "task long, result binary")
         done = {row.task: pickle.loads(bytes(row.result)) for row in frame.collect()}
         for index in range(len(tasks)):
             fine, result = done[index]

@@ -81,6 +81,8 @@ _MODELS: Final = {
     "counted": PARTS,
 }
 _OF_MALFORMED: Final = ("problems", "file", "offset")
+_MANY_SPLITS: Final = 256
+_TOGETHER: Final = 4 << 20  # bytes of small splits that one task reads
 
 
 def source_name(format: str) -> str:
@@ -95,14 +97,15 @@ def register(spark: SparkSession) -> None:
 
 
 @dataclass
-class _Split(InputPartition):
-    """One split of a plan."""
+class _Splits(InputPartition):
+    """Splits of a plan that follow each other, ``[first, stop)``."""
 
-    index: int
+    first: int
+    stop: int
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.index = index
+    def __init__(self, first: int, stop: int) -> None:
+        super().__init__(first)
+        self.first, self.stop = first, stop
 
 
 class Reader(DataSourceReader):
@@ -172,26 +175,32 @@ class Reader(DataSourceReader):
         return (finished(batch, keys, fmt.compressed_updates) for batch in batches)
 
     def partitions(self) -> list[InputPartition]:
-        """The splits."""
+        """The splits, small ones together: it costs more to start a task than to read a few records."""
         plan = self.plan()
+        files = get_format(self.format).files(plan)
         if "plan" not in self.options:  # it was made here, by a scan of the headers: the workers need not make it again
-            files = (entry["file"] for entry in get_format(self.format).files(plan))
-            self.options = {**self.options, "plan": plan.to_text(), "listing": json.dumps(known(files))}
-        return [_Split(index) for index in range(len(plan.splits))]
+            listing = json.dumps(known(entry["file"] for entry in files))
+            self.options = {**self.options, "plan": plan.to_text(), "listing": listing}
+        count = len(plan.splits)
+        together = 1
+        if count > _MANY_SPLITS:
+            together = max(1, _TOGETHER * count // max(1, sum(entry["size"] for entry in files)))
+        return [_Splits(first, min(first + together, count)) for first in range(0, count, together)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """What the options ask for, of one split."""
+        """What the options ask for, of the splits of a partition."""
         if (
             partition is None or partition.value is None
         ):  # what Spark makes of no partitions, which is what files without content have
             return
-        fmt, plan, split = get_format(self.format), self.plan(), partition.value
+        fmt, plan = get_format(self.format), self.plan()
         spare_collector()
-        if self.request is not None:
-            yield from fmt.read_table(plan, split, self.request)
-            return
-        batches = self._batches(fmt, plan, partial(fmt.read, plan, split), split)
-        yield from self._shown(self._finished(fmt, batches), split)
+        for split in range(cast(_Splits, partition).first, cast(_Splits, partition).stop):
+            if self.request is not None:
+                yield from fmt.read_table(plan, split, self.request)
+                continue
+            batches = self._batches(fmt, plan, partial(fmt.read, plan, split), split)
+            yield from self._shown(self._finished(fmt, batches), split)
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same of the rows of one partition of a DataFrame."""

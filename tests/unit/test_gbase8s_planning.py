@@ -12,6 +12,7 @@ import pytest
 
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats.base import Wanted
+from cdcwb.formats.gbase8s import first_pass
 from cdcwb.formats.gbase8s.events import read_events
 from cdcwb.formats.gbase8s.first_pass import _cut, make_plan, run_here
 from cdcwb.formats.gbase8s.plan import OPTIONS, FileEntry, Options, Plan
@@ -452,3 +453,22 @@ def test_a_file_of_sixteen_megabytes_is_read_by_two_tasks(size: int, splits: int
     cuts = _cut([entry], "stream", None)
     assert len(cuts) == splits
     assert max(stop - start for start, stop, _ in cuts) <= 32 << 20
+
+
+def test_small_files_of_many_are_read_by_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand files of a few kilobytes are a few tasks, and their events those of a task for each file."""
+    entries = [FileEntry(f"{at}.bin", "binary", None, 4096, 4096) for at in range(10_000)]
+    assert len(_cut(entries, "stream", None)) == 10
+    assert len(_cut(entries, "stream", 4096)) == len(entries)
+    for at in range(4):
+        write(tmp_path / f"{at}.bin", *([wire.goods()] if at == 0 else []), *ROWS, *([b"\xaa" * 9] if at == 2 else []))
+    (tmp_path / "4.txt").write_text(f"note\n{ROWS[0].hex()}\nnote\n")
+    apart = plan_of(tmp_path, reads="none")
+    monkeypatch.setattr(first_pass, "_MANY_FILES", 1)
+    together = plan_of(tmp_path, reads="none")
+    assert (len(apart.splits), len(together.splits)) == (5, 1)
+    tables = [
+        pa.Table.from_batches(b for at in range(len(p.splits)) for b in read_events(p, at, Wanted()))
+        for p in (apart, together)
+    ]
+    assert tables[0].equals(tables[1])

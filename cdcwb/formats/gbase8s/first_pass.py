@@ -52,6 +52,8 @@ HEAD: Final = 4 << 20
 """Wire bytes that are looked at where a whole capture would be too much."""
 
 _SPLIT_SIZES: Final = (8 << 20, 32 << 20)
+_MANY_FILES: Final = 64
+_TOGETHER: Final = 4 << 20  # bytes of small files that one task reads
 _BEGIN, _COMMIT, _ROLLBACK, _DISCARD, _SCHEMA = 1, 2, 3, 62, 200
 
 
@@ -429,19 +431,24 @@ def _shape_row(files: list[FileEntry], options: Options) -> dict[str, Any]:
 
 
 def _cut(files: list[FileEntry], mode: str, split_size: int | None) -> list[tuple[int, int, list[int]]]:
-    """Runs of the stream, with the text files whose notes belong to each. Only plain binary files are cut."""
+    """Runs of the stream, with the text files whose notes belong to each. Only plain binary files are cut; of many
+    files, small ones that follow each other are one run."""
     if mode != "stream":
         texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
         return [(0, sum(entry.length for entry in files), texts)]
     cuts: list[tuple[int, int, list[int]]] = []
+    together = min(_TOGETHER, split_size or _TOGETHER) if len(files) > _MANY_FILES else 0
     first = 0
     for index, entry in enumerate(files):
         size, closes = max(entry.length, 1), [index] if entry.shape != "binary" else []
         if entry.shape == "binary" and entry.compression is None:
             least, most = _SPLIT_SIZES
             size = split_size or min(most, max(least, entry.length // 4))
-        for start in range(0, max(entry.length, len(closes)), size):
-            cuts.append((first + start, first + min(start + size, entry.length), closes))
+        if cuts and first + entry.length - cuts[-1][0] <= together:
+            cuts[-1] = (cuts[-1][0], first + entry.length, cuts[-1][2] + closes)
+        else:
+            for start in range(0, max(entry.length, len(closes)), size):
+                cuts.append((first + start, first + min(start + size, entry.length), closes))
         first += entry.length
     return cuts
 

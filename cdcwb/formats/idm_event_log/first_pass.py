@@ -98,16 +98,14 @@ class Seen:
         self._columns(log, tables)
         self._keys(log, tables)
 
-    def __add__(self, other: Seen) -> Seen:
-        """What both say; the other's rows stand behind."""
-        known = [one.lowest for one in (self, other) if one.lowest]
-        made = Seen(lowest=min(known, default=0), highest=max(self.highest, other.highest))
-        made.behind = max(self.behind, other.behind, self.highest - other.lowest if other.lowest else 0)
-        for side in ("columns", "keys"):
-            for one in (self, other):
-                for table, names in getattr(one, side).items():
-                    _table(getattr(made, side), table).update(names)
-        return made
+    def add(self, other: Seen) -> None:
+        """What the other says too, whose rows follow these."""
+        self.behind = max(self.behind, other.behind, self.highest - other.lowest if other.lowest else 0)
+        self.lowest = min((one for one in (self.lowest, other.lowest) if one), default=0)
+        self.highest = max(self.highest, other.highest)
+        for mine, others in ((self.columns, other.columns), (self.keys, other.keys)):
+            for table, names in others.items():
+                _table(mine, table).update(names)
 
     def _order(self, texts: pa.StringArray) -> None:
         numbers = pc.drop_null(numbers_of(texts)).to_numpy(zero_copy_only=False)
@@ -387,7 +385,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
             splits.append(SplitEntry(stretch.index, start, stretch.stop, before, found.seen.highest))
         rows[stretch.index] = rows.get(stretch.index, 0) + found.rows
         before += found.rows
-        seen = seen + found.seen
+        seen.add(found.seen)
     for index, number in rows.items():
         entries[index].rows = number
     plan = draft.plan(entries, splits, seen)
@@ -462,7 +460,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     looks: list[_Look] = [pickle.loads(one) for one in run(partial(_looked, entry=entries[0]))]
     seen = Seen()
     for one in looks:
-        seen = seen + one.seen
+        seen.add(one.seen)
     entries[0].rows = sum(one.rows for one in looks)
     plan = draft.plan(entries, [], seen)
     plan.facts = {"records": entries[0].rows, "behind": seen.behind}
