@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pyarrow as pa
@@ -130,7 +130,7 @@ class Reader(DataSourceReader):
         return {**self.__dict__, "_plan": None}
 
     def plan(self) -> Plan:
-        """The plan, which is decoded once in each process."""
+        """The plan."""
         if self._plan is None:
             announced(json.loads(self.options.get("listing", "{}")))
             self._plan = _plan(self.format, self.options)
@@ -268,10 +268,16 @@ def _is_packed(options: dict[str, str]) -> bool:
     return as_bool("packed", options.get("packed", "false"))
 
 
+@lru_cache(maxsize=1)
+def _from_text(format: str, text: str) -> Plan:
+    """A plan that is decoded once in each process, not by each of its tasks."""
+    return get_format(format).plan_from_text(text)
+
+
 def _plan(format: str, options: dict[str, str]) -> Plan:
-    fmt = get_format(format)
     if "plan" in options:
-        return fmt.plan_from_text(options["plan"])
+        return _from_text(format, options["plan"])
+    fmt = get_format(format)
     paths = [options["path"]] if "path" in options else json.loads(options.get("paths", "[]"))
     if not paths:
         raise OptionError(f"expected a path: spark.read.format({source_name(format)!r}).load(path)")

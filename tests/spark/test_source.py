@@ -10,6 +10,7 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.errors import OptionError
+from cdcwb.spark import jobs, source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,27 @@ def test_several_paths_are_one_capture(spark: SparkSession, made: Path) -> None:
     first, second = sorted(map(str, (made / "capture").iterdir()))
     found = spark.read.format("cdcwb-gbase8s").load([first, second])
     assert found.count() == cdcwb.load([first, second]).events.count() == cdcwb.load(made / "capture").events.count()
+
+
+def test_small_splits_of_many_share_tasks(made: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = cdcwb.load(made / "capture", split_size=1000)
+    options = {"plan": every._tables.text}  # type: ignore[union-attr]
+    apart = source.Reader("gbase8s", options).partitions()
+    monkeypatch.setattr(source, "_MANY_SPLITS", 1)
+    monkeypatch.setattr(source, "_TOGETHER", 10_000)
+    reader = source.Reader("gbase8s", options)
+    together = reader.partitions()
+    assert 1 < len(together) <= len(apart) // 8
+    rows = [
+        [row for one in some for batch in reader.read(one) for row in batch.to_pylist()] for some in (together, apart)
+    ]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == every.events.count()
+
+
+def test_very_many_pieces_of_work_share_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_MOST_PARTITIONS", 2)
+    assert jobs.runner(spark)(hex, range(7)) == list(map(hex, range(7)))
 
 
 def test_an_unknown_option_is_named_with_the_nearest(spark: SparkSession, made: Path) -> None:

@@ -146,7 +146,8 @@ def look_at(rows: Rows, key: Sequence[str], spelling: str | None = None) -> Evid
         evidence.inserts = int(np.count_nonzero(some & inserts))
         evidence.compared = int(np.count_nonzero(some & compared))
         counts = np.zeros((_FURTHEST + 1, 4), dtype=np.int64)
-        for offset in range(_FURTHEST + 1):
+        last = int(lowest[some & ~beyond].max(initial=-1))  # no mask begins after it
+        for offset in range(min(_FURTHEST, last) + 1):
             inside = some & ~beyond & (lowest >= offset) & (highest < offset + width)
             same = inside & compared
             same[same] = (bits[same, offset : offset + width] == expected[same]).all(axis=1)
