@@ -41,8 +41,9 @@ are dealt out to files."""
 
 _MARK = "measured: "
 _MESSAGES = ("qlik-kafka", "debezium")
+_OF_MESSAGES = ("value", "partitions")  # cases that are made of messages unless a format is given
 _VALUE = 64 << 20
-_WORDS = re.compile(rb" [a-z]{3,}(?=[ .])")  # inside a text
+_WORD = re.compile(rb'(?<=[",])([A-Z][a-z]{3,})(?=[",])')  # a whole value
 
 
 def _synth(name: str, folder: Path, changes: int, **options: Any) -> None:
@@ -66,7 +67,9 @@ def long_transaction(name: str, folder: Path, changes: int = 5_000_000) -> None:
     if name != "gbase8s":
         _synth(name, folder, changes, transaction_size=1e9)
         return
-    _synth(name, folder, 50, tables=1, all_types=False, transaction_size=1e9, update_share=0, delete_share=0)
+    one: dict[str, Any] = {"tables": 1, "all_types": False, "concurrency": 1, "transaction_size": 1e9}
+    none = dict.fromkeys(("update_share", "delete_share", "empty_share", "rollback_share", "undo_share"), 0)
+    _synth(name, folder, 50, **one, **none, open_transactions=0, truncates=0, schema_changes=0)
     (file,) = list_files(folder / "capture")
     data = Path(file).read_bytes()
     at, before, last = 0, b"", b""
@@ -95,16 +98,11 @@ def long_transaction(name: str, folder: Path, changes: int = 5_000_000) -> None:
 
 
 def large_value(name: str, folder: Path, size: int = _VALUE) -> None:
-    """A value of so many bytes in a small capture of text: of the longest line of the largest file the longest word is
-    repeated."""
-    _synth(name, folder, 200, tables=1, all_types=False)
+    """A value of so many bytes in a small capture of text: a word of one value in the largest file is repeated."""
+    _synth(name, folder, 200, tables=2, all_types=False)
     file = Path(max(list_files(folder / "capture"), key=os.path.getsize))
-    lines = file.read_bytes().splitlines(keepends=True)
-    longest = max(range(len(lines)), key=lambda at: len(lines[at]))
-    word = max(_WORDS.findall(lines[longest]), key=len)[1:]
-    begin, _, end = lines[longest].partition(word)
-    lines[longest] = begin + word * (size // len(word)) + end
-    file.write_bytes(b"".join(lines))
+    begin, word, end = _WORD.split(file.read_bytes(), maxsplit=1)
+    file.write_bytes(begin + word * (size // len(word)) + end)
 
 
 def _generated(changes: int, **options: Any) -> Callable[[str, Path], None]:
@@ -192,7 +190,9 @@ def rows_of(case: str, name: str, found: Mapping[str, Any]) -> Iterator[str]:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.limits", description=__doc__)
-    parser.add_argument("--format", choices=FORMATS, action="append", help="default: gbase8s; may be repeated")
+    parser.add_argument(
+        "--format", choices=FORMATS, action="append", help="default: gbase8s, or qlik-kafka; may be repeated"
+    )
     parser.add_argument("--measure", metavar="CAPTURE", help=argparse.SUPPRESS)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
     given = parser.parse_args()
@@ -205,7 +205,7 @@ def main() -> None:
     )
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for case in given.cases or CASES:
-        for name in given.format or ["gbase8s"]:
+        for name in given.format or ["qlik-kafka" if case in _OF_MESSAGES else "gbase8s"]:
             folder = CACHE / f"limit-{case}-{name}"
             if not (folder / "made").exists():
                 CASES[case](name, folder)

@@ -20,7 +20,7 @@ class Options(Choices):
 
     # what happens
     tables: int = option(5, "ordinary tables (5 to 8 columns each)", 1, 10_000)
-    columns: int = option(0, "columns of every ordinary table; 0: as designed", 0, 1000)
+    columns: int = option(0, "columns of every ordinary table; 0: as designed", 0, 1024)
     all_types: bool = option(True, "one more table that has every column type, with extreme values and NULLs")
     all_types_share: float = option(0.05, "share of the changes that go to that table", 0, 1)
     null_share: float = option(0.06, "share of NULLs in nullable columns", 0, 1)
@@ -41,7 +41,7 @@ class Options(Choices):
         8.0, "mean number of changes of a transaction; a few are forty times as large", 1, 1e9
     )
     empty_share: float = option(0.005, "share of the transactions without a change", 0, 0.5)
-    concurrency: int = option(4, "how many transactions are open at once, at most", 1, 10_000)
+    concurrency: int = option(4, "how many transactions are open at once, at most", 1, 100_000)
     reuse_ids: bool = option(True, "ids of ended transactions are given out again")
     open_transactions: int = option(1, "transactions without an end", 0, 10_000)
     missing_begins: int = option(0, "transactions whose begin precedes the capture", 0, 10_000)
