@@ -39,7 +39,7 @@ def test_several_paths_are_one_capture(spark: SparkSession, made: Path) -> None:
 
 def test_small_splits_of_many_share_tasks(made: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     every = cdcwb.load(made / "capture", split_size=1000)
-    options = {"plan": every._tables.text}  # type: ignore[union-attr]
+    options = {"plan": every._tables.text}
     apart = source.Reader("gbase8s", options).partitions()
     monkeypatch.setattr(source, "_MANY_SPLITS", 1)
     monkeypatch.setattr(source, "_TOGETHER", 10_000)
