@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.errors import OptionError
 from cdcwb.spark import jobs, source
+from tests.local import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,20 +39,16 @@ def test_several_paths_are_one_capture(spark: SparkSession, made: Path) -> None:
     assert found.count() == cdcwb.load([first, second]).events.count() == cdcwb.load(made / "capture").events.count()
 
 
-def test_small_splits_of_many_share_tasks(made: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = cdcwb.load(made / "capture", split_size=1000)
-    options = {"plan": every._tables.text}
+def test_small_splits_of_many_share_tasks(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"plan": plan_of(made / "capture", split_size=4000).to_text()}
     apart = source.Reader("gbase8s", options).partitions()
     monkeypatch.setattr(source, "_MANY_SPLITS", 1)
-    monkeypatch.setattr(source, "_TOGETHER", 10_000)
+    monkeypatch.setattr(source, "_TOGETHER", 40_000)
     reader = source.Reader("gbase8s", options)
     together = reader.partitions()
     assert 1 < len(together) <= len(apart) // 8
-    rows = [
-        [row for one in some for batch in reader.read(one) for row in batch.to_pylist()] for some in (together, apart)
-    ]
-    assert rows[0] == rows[1]
-    assert len(rows[0]) == every.events.count()
+    events = [pa.Table.from_batches(b for one in some for b in reader.read(one)) for some in (together, apart)]
+    assert events[0].equals(events[1])
 
 
 def test_very_many_pieces_of_work_share_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
