@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cdcwb.formats.base import Field
 from cdcwb.formats.json_spans import (
     ARRAY,
     BOOLEAN,
@@ -31,9 +32,11 @@ from cdcwb.formats.json_spans import (
     Spans,
     spans_of,
 )
+from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.kernels import interpreted
+from cdcwb.model import Problem
 
-__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "Parts", "complete_part", "parse"]
+__all__ = ["MOST_ELEMENTS", "Damage", "Element", "Json", "Parts", "complete_part", "field_tree", "parse"]
 
 
 MOST_ELEMENTS: Final = 250_000
@@ -177,6 +180,61 @@ def _unescaped(text: str) -> str:
 def _spelled(match: re.Match[str]) -> str:
     code, character = match.groups()
     return chr(int(code, 16)) if code else _ESCAPES.get(character, character)
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+def field_tree(value: bytes) -> Field:
+    """The fields of a message in JSON, named as in the text; takes any bytes and never raises.
+
+    An object begins with the leaf ``opening`` and ends with ``closing``, which are quiet, so that every byte is in one
+    leaf. The meaning of the others is their kind. What cannot be read is the leaf ``unreadable``.
+    """
+    parsed = parse(value, True)
+    if parsed.root is None or parsed.root.kind != "object":
+        found = (
+            "nothing" if parsed.root is None else f"{'an' if parsed.root.kind == 'array' else 'a'} {parsed.root.kind}"
+        )
+        why = parsed.damage.sentence if parsed.damage else f"expected an object, found {found}"
+        return Field("message", 0, len(value), value, None, why, (), Problem.MALFORMED)
+    children, at = _inside(value, parsed.root), parsed.rest
+    rest = value[at:]
+    if parsed.damage is not None:  # without a byte where the text ends too early
+        code = Problem.TRUNCATED if is_cut_off(value) else Problem.MALFORMED
+        children.append(Field("unreadable", at, len(rest), rest, None, parsed.damage.sentence, (), code))
+    elif rest:
+        children.append(Field("rest", at, len(rest), rest, None, "not shown: there are too many fields"))
+    return Field("message", 0, len(value), value, None, "object", tuple(children))
+
+
+def _inside(value: bytes, element: Element) -> list[Field]:
+    """The parts of an object or array: opening, fields, closing."""
+    parts = [_bracket(value, "opening", element.start, element.inner, "name and opening bracket")]
+    parts += [_field(value, child, number) for number, child in enumerate(element.children, 1)]
+    end = element.children[-1].stop if element.children else element.inner
+    if end < element.stop:
+        parts.append(_bracket(value, "closing", end, element.stop, "closing bracket"))
+    return parts
+
+
+def _bracket(value: bytes, name: str, start: int, stop: int, meaning: str) -> Field:
+    return Field(name, start, stop - start, value[start:stop], None, meaning, quiet=True)
+
+
+def _field(value: bytes, element: Element, number: int) -> Field:
+    raw = value[element.start : element.stop]
+    is_group = element.kind in ("object", "array") and element.text is None
+    return Field(
+        f"item {number}" if element.name is None else element.name,
+        element.start,
+        len(raw),
+        raw,
+        element.text,
+        element.kind,
+        tuple(_inside(value, element)) if is_group else (),
+        None if element.followed else Problem.JSON_SYNTAX,
+    )
 
 
 # --- json cut ---------------------------------------------------------------------------------------------------------

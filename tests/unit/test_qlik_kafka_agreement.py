@@ -20,11 +20,12 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, messages
 from cdcwb.formats.base import Field, Wanted
-from cdcwb.formats.qlik_kafka.fields import dissect
+from cdcwb.formats.qlik_kafka import tree as trees
 from cdcwb.formats.qlik_kafka.versions import Version
 from cdcwb_synth.mutate import mutate
 from tests.containers import prefixed
 from tests.local import ledger, plan_of
+from tests.qlik_trees import dissect, one_message
 
 FORMAT = "qlik-kafka"
 EPOCH = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
@@ -275,24 +276,9 @@ def states_of(plan: Any) -> dict[tuple[int, int], int]:
 def compare(row: Mapping[str, Any], plan: Any) -> None:
     """Holds an event to the tree of its message."""
     by_name = {version.table_version: version for version in plan.versions}
-    lookup = plan.lookup()
-    container = plan.containers[row["file_index"]]
-
-    def resolve(name: str) -> str | None:
-        if not name:
-            brought = None if (row["raw"] or b"").startswith(b"atMSG") else container.schema
-            return brought or plan.settings.avro_schema
-        found = lookup.by_schema_id.get(name)
-        if found is None and name.isdigit():
-            found = lookup.by_registry_id.get(int(name))
-        return found.text if found is not None else None
-
+    schema = plan.containers[row["file_index"]].schema
     version = by_name.get(row["table_version"]) if row["record_type"] != "MD" else None
-    columns = None
-    if version is not None:
-        types = {column.name: column.type for column in version.columns}
-        columns = [(name, types.get(name)) for name in version.bits]
-    tree = dissect(row["raw"], resolve, plan.settings.mask_order, columns)
+    tree = trees.dissect(one_message(row["raw"]), plan.settings, plan.lookup(), schema, row)
     expected = told(tree, version)
     found: dict[str, Any] = {**row, "codes": {problem["code"] for problem in row["problems"] or ()}}
     for name in MAPS:

@@ -12,12 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cdcwb.formats.base import Field
+from cdcwb.formats.bitmask import DISAGREE
 from cdcwb.formats.json_spans import LEVELS
 from cdcwb.formats.json_text import MOST_ELEMENTS, parse
 from cdcwb.formats.json_values import CutOff
 from cdcwb.formats.qlik_kafka.decode import is_json, read_message
-from cdcwb.formats.qlik_kafka.fields import dissect
+from tests.qlik_trees import dissect
 
+LOB = " (no mask names a LOB column, and without metadata none is known)"
 SCHEMA_ID = "6A1F0C0D5B2E49B88E0C7F3D21A95E04"
 SEQUENCE = "20260203040506780000000000000000042"
 HEADERS: dict[str, Any] = {
@@ -197,28 +199,40 @@ def test_a_message_of_a_full_load_says_what_its_empty_headers_mean() -> None:
 @pytest.mark.parametrize(
     ("headers", "name", "code", "says"),
     [
-        ({"operation": "MERGE"}, "operation", "value", "expected INSERT, UPDATE, DELETE or REFRESH, found 'MERGE'"),
-        ({"operation": None}, "headers", "value", "header fields of the change, without an operation"),
+        (
+            {"operation": "MERGE"}, "operation", "value",
+            "operation: expected INSERT, UPDATE, DELETE or REFRESH, found 'MERGE'",
+        ),
+        ({"operation": None}, "headers", "value", "the headers have no operation"),
         (
             {"changeSequence": "2026"}, "changeSequence", "value",
-            "expected 16 digits of time and 19 more, found '2026'",
+            "changeSequence: expected 16 digits of time and 19 more, found '2026'",
         ),
         (
             {"changeSequence": "20261303040506780000000000000000042"}, "changeSequence", "value",
-            "expected 16 digits of time and 19 more, found '20261303040506780000000000000000042'",
+            "changeSequence: expected 16 digits of time and 19 more, found '20261303040506780000000000000000042'",
         ),
-        ({"timestamp": "noon"}, "timestamp", "value", "expected an ISO 8601 time, found 'noon'"),
-        ({"timestamp": {"a": 1}}, "timestamp", "value", "expected an ISO 8601 time, found '{\"a\":1}'"),
+        ({"timestamp": "noon"}, "timestamp", "value", "timestamp: expected an ISO 8601 time, found 'noon'"),
+        ({"timestamp": {"a": 1}}, "timestamp", "value", "timestamp: expected an ISO 8601 time, found '{\"a\":1}'"),
         (
             {"transactionEventCounter": "one"}, "transactionEventCounter", "value",
-            "expected a whole number, found 'one'",
+            "transactionEventCounter: expected a whole number, found 'one'",
         ),
-        ({"changeMask": "0G"}, "changeMask", "mask", "expected hexadecimal digits, found '0G'"),
-        ({"changeMask": "0A"}, "beyond the columns", "mask", "expected bits of 2 columns, found bit 3"),
-        ({"columnMask": "FF03"}, "beyond the columns", "mask", "expected bits of 2 columns, found bits up to 15"),
-        ({"changeMask": "03"}, "id", "mask_images", "bit 0, ordinal 1: changed, but its images are equal"),
-        ({"changeMask": "00"}, "name", "mask_images", "bit 1, ordinal 2: not changed, but its images differ"),
-        ({"columnMask": "02"}, "id", "mask_images", "bit 0, ordinal 1: not captured, but the row has a value"),
+        ({"changeMask": "0G"}, "changeMask", "mask", "changeMask: expected hexadecimal digits, found '0G'"),
+        ({"changeMask": "0A"}, "changeMask", "mask", "changeMask 0A has bits beyond the 2 columns"),
+        ({"columnMask": "FF03"}, "columnMask", "mask", "columnMask FF03 has bits beyond the 2 columns"),
+        (
+            {"changeMask": "03"}, "changeMask", "mask_images",
+            f"{DISAGREE}; changed by the mask only: id; by the images only: none",
+        ),
+        (
+            {"changeMask": "00"}, "changeMask", "mask_images",
+            f"{DISAGREE}; changed by the mask only: none; by the images only: name{LOB}",
+        ),
+        (
+            {"columnMask": "02"}, "columnMask", "mask_images",
+            "by columnMask id was not captured, but the row has a value",
+        ),
     ],
 )  # fmt: skip
 def test_a_field_that_contradicts_says_what_was_expected_and_found(
@@ -331,10 +345,10 @@ def test_a_metadata_message_says_what_each_column_is() -> None:
 @pytest.mark.parametrize(
     ("column", "says"),
     [
-        ({"ordinal": 0}, "expected an ordinal from 1 on, found '0'"),
-        ({"ordinal": "1"}, "expected an ordinal from 1 on, found '1'"),
-        ({}, "expected an ordinal from 1 on, found none"),
-        (5, "expected the column's properties, found a number"),
+        ({"ordinal": 0}, "column id: expected an ordinal from 1 on, found 0"),
+        ({"ordinal": "1"}, "column id: expected an ordinal from 1 on, found '1'"),
+        ({}, "column id: expected an ordinal from 1 on, found None"),
+        (5, "column id: expected its properties, found 5"),
     ],
 )
 def test_a_column_without_a_usable_ordinal_is_said(column: Any, says: str) -> None:
@@ -346,10 +360,13 @@ def test_a_column_without_a_usable_ordinal_is_said(column: Any, says: str) -> No
     ("message", "says"),
     [
         ({**METADATA, "schemaId": None}, "the metadata message has no schemaId"),
-        ({**METADATA, "tableStructure": {}}, "expected tableStructure.tableColumns, found nothing"),
+        (
+            {**METADATA, "tableStructure": {}},
+            f"metadata message {SCHEMA_ID}: expected tableStructure.tableColumns, found none",
+        ),
         (
             {**METADATA, "tableStructure": {"tableColumns": {"a": {"ordinal": 1}, "b": {"ordinal": 1}}}},
-            "two columns have one ordinal",
+            f"metadata message {SCHEMA_ID}: two columns have one ordinal",
         ),
     ],
 )
@@ -362,11 +379,10 @@ def test_a_schema_that_is_not_known_is_said() -> None:
     raw = compact(enveloped(RECORD, schema_id=SCHEMA_ID))
     name, code, says = problems(dissect(raw, lambda _: None))[0]
     assert (name, code) == ("messageSchemaId", "no_schema")
-    assert says == "the metadata message of this schema is not in the capture"
-    asked: list[str] = []
-    assert problems(dissect(raw, lambda name: asked.append(name) or "{}")) == []  # type: ignore[func-returns-value]
-    assert asked == [SCHEMA_ID]
-    assert problems(dissect(raw)) == []
+    assert (
+        says == f"the metadata message of schema {SCHEMA_ID} is not in the capture; ordinals are the order of the keys"
+    )
+    assert problems(dissect(raw, lambda _: "{}", columns=["id", "name"])) == []
 
 
 def test_the_legacy_form_is_read() -> None:
@@ -404,13 +420,13 @@ def test_of_two_fields_of_one_name_the_last_counts() -> None:
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ({"id": 1, "name": 2}, "a JSON object that is not Qlik's: its fields are id, name"),
-        ({}, "a JSON object that is not Qlik's: its fields are none"),
+        ({"id": 1, "name": 2}, "a JSON object that is not one of Qlik's messages: its keys are id, name"),
+        ({}, "a JSON object that is not one of Qlik's messages: its keys are none"),
         (enveloped(RECORD, "XX"), "expected the message type DT or MD, found 'XX'"),
-        (enveloped(None), "expected the envelope's message as an object, found null"),
-        (enveloped({"data": {}}), "expected the headers as an object, found nothing"),
-        ({"headers": {}, "data": 5}, "expected data as an object or null, found a number"),
-        ({"op": "I", "data": 5}, "expected data as an array of objects, found a number"),
+        (enveloped(None), "expected the envelope's message as an object, found NoneType"),
+        (enveloped({"data": {}}), "expected the data message's headers as an object, found NoneType"),
+        ({"headers": {}, "data": 5}, "expected data as an object or null, found int"),
+        ({"op": "I", "data": 5}, "expected data as an array of objects, found int"),
     ],
 )
 def test_json_that_is_no_message_says_why(document: Any, says: str) -> None:
@@ -561,8 +577,8 @@ def test_the_tree_of_an_avro_envelope_names_every_byte() -> None:
     ]
     assert find(headers, "operation").meaning == "a row was updated"
     assert find(headers, "transactionLastEvent").meaning == "the transaction ends with this event"
-    assert find(tree, "message", "data", "name").meaning == "column 2: changed; union of null, string"
-    assert find(tree, "message", "beforeData", "name").meaning == "column 2: NULL, changed; union of null, string"
+    assert find(tree, "message", "data", "name").meaning == "column 2, string: changed; union of null, string"
+    assert find(tree, "message", "beforeData", "name").meaning == "column 2, string: NULL, changed; union of null, string"
     assert problems(tree) == []
 
 
@@ -637,7 +653,7 @@ def test_masks_in_avro_are_read_in_the_order_that_is_given(order: str, change: s
     assert problems(tree) == []
     other = "little" if order == "big" else "big"
     found = problems(whole(dissect(raw, lambda name: None if name else SIXTEEN, other), raw))
-    assert ("beyond the columns", "mask", "expected bits of 16 columns, found bits up to 23") in found
+    assert ("columnMask", "mask", f"columnMask {column} has bits beyond the 16 columns") in found
 
 
 def test_masks_that_are_text_in_avro_are_hexadecimal_numbers() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import identify
-from cdcwb.formats.qlik_kafka.fields import dissect
 from tests.kafka import (
     AFTER,
     BEFORE,
@@ -41,6 +40,7 @@ from tests.kafka import (
     write,
 )
 from tests.local import plan_of, read
+from tests.qlik_trees import dissect
 
 # --- one message, whole -----------------------------------------------------------------------------------------------
 

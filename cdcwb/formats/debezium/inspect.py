@@ -56,7 +56,7 @@ class _Meanings:
     def __call__(self, section: str, name: str, text: str | None, kind: str) -> tuple[str | None, str]:
         image = self.images.get(section)
         if image is None or not kind:
-            return text, _MEANINGS.get(section.lstrip("."), {}).get(name, "")
+            return text, _MEANINGS.get(section, {}).get(name, "")
         if name not in image:
             return text, "a column whose value was not captured"
         value = image[name]

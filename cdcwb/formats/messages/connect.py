@@ -3,9 +3,6 @@
 The JSON converter writes ``{"schema": …, "payload": …}`` or the payload alone; the Avro converter writes Confluent's
 frame (a zero byte and the schema's id) and keeps the type of Kafka Connect beside Avro's own, as ``connect.name``,
 ``connect.type`` and ``connect.parameters`` (docs/formats/debezium.md §1.2, §1.3, §1.4).
-
-A field's bytes in JSON are its name, its value, the comma that follows and the white space before it. An object begins
-with the leaf ``opening`` and ends with ``closing``, so that every byte is in one leaf.
 """
 
 from __future__ import annotations
@@ -22,8 +19,8 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError
 from cdcwb.formats.avro import Decoder, anatomy, parse_schema
 from cdcwb.formats.base import Field
-from cdcwb.formats.json_text import Element, Json, parse
-from cdcwb.formats.json_values import CutOff, JsonReader, is_cut_off
+from cdcwb.formats.json_text import field_tree
+from cdcwb.formats.json_values import CutOff, JsonReader
 from cdcwb.model import Problem
 
 __all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "reader"]
@@ -293,7 +290,8 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
         said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     if bare is None and is_json(value):
-        return _json_tree(value, describe)
+        tree = field_tree(value)
+        return tree if tree.problem else _meant(replace(tree, meaning="a message in JSON"), "", describe, True)
     identifier = framed_id(value) if bare is None else None
     schema = bare if identifier is None else schemas.get(identifier)
     if identifier is None and bare is None:
@@ -308,65 +306,23 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
     said, code = "unknown schema", Problem.NO_REGISTRY
     rest = Field("undecoded", at, len(value) - at, value[at:], None, said, (), code)
     if schema is not None:
-        rest = _meant(anatomy(parse_schema(schema), value, at), "", describe)
+        rest = _meant(anatomy(parse_schema(schema), value, at), "", describe, False)
     return Field("message", 0, len(value), value, None, "a message in Avro", (*frame, rest))
 
 
-def _meant(field: Field, section: str, describe: Describe) -> Field:
-    """A field in Avro, whose type is named already, with what it means."""
-    said = describe(section, field.name, None, "")[1] if section else ""
-    inner = field.name if section else "."  # the record itself has a name as well
-    children = tuple(_meant(child, inner, describe) for child in field.children)
-    return replace(field, children=children, meaning=f"{said}; {field.meaning}" if said else field.meaning)
-
-
-def _json_tree(value: bytes, describe: Describe) -> Field:
-    parsed = parse(value, True)
-    if parsed.root is None or parsed.root.kind != "object":
-        found = parsed.root.kind if parsed.root else "nothing"
-        why = parsed.damage.sentence if parsed.damage else f"expected an object, found {found}"
-        return Field("message", 0, len(value), value, None, why, (), Problem.MALFORMED)
-    return _Tree(value, parsed, describe).message(parsed.root)
-
-
-class _Tree:
-    """Makes the fields of one message in JSON."""
-
-    def __init__(self, value: bytes, parsed: Json, describe: Describe) -> None:
-        self.value, self.parsed, self.describe = value, parsed, describe
-
-    def message(self, root: Element) -> Field:
-        children = self.inside(root, "")
-        rest, at, damage = self.value[self.parsed.rest :], self.parsed.rest, self.parsed.damage
-        if damage is not None:
-            code = Problem.TRUNCATED if is_cut_off(self.value) else Problem.MALFORMED
-            children.append(Field("unreadable", at, len(rest), rest, None, damage.sentence, (), code))
-        elif rest:
-            children.append(Field("rest", at, len(rest), rest, None, "not shown: there are too many fields"))
-        return Field("message", 0, len(self.value), self.value, None, "a message in JSON", tuple(children))
-
-    def leaf(self, name: str, start: int, stop: int, meaning: str) -> Field:
-        return Field(name, start, stop - start, self.value[start:stop], None, meaning, quiet=True)
-
-    def inside(self, element: Element, section: str) -> list[Field]:
-        """The parts of an object or array: opening, fields, closing."""
-        parts = [self.leaf("opening", element.start, element.inner, "name and opening bracket")]
-        parts += [self.field(child, at, section) for at, child in enumerate(element.children, 1)]
-        end = element.children[-1].stop if element.children else element.inner
-        if end < element.stop:
-            parts.append(self.leaf("closing", end, element.stop, "closing bracket"))
-        return parts
-
-    def field(self, element: Element, number: int, section: str) -> Field:
-        name = f"item {number}" if element.name is None else element.name
-        value, meaning = self.describe(section, name, element.text, element.kind)
-        children: tuple[Field, ...] = ()
-        problem = None
-        if element.kind in ("object", "array") and element.text is None:
-            inner = "" if name == "payload" else name if not section else f"{section}.{name}"
-            children = tuple(self.inside(element, inner))
-        if not element.followed:
-            meaning, problem = f"{meaning}; no other field follows the comma", Problem.JSON_SYNTAX
-        raw = self.value[element.start : element.stop]
-        quiet = section.partition(".")[0] == "schema"  # the same in all messages of a table
-        return Field(name, element.start, len(raw), raw, value, meaning, children, problem, quiet)
+def _meant(field: Field, section: str, describe: Describe, is_json: bool) -> Field:
+    """What is in a field, with what it means. In Avro its type follows."""
+    children = []
+    for child in field.children:
+        name, value, said = child.name, child.value, child.meaning
+        inner = section if name == "payload" else f"{section}.{name}".removeprefix(".")
+        if is_json and not child.quiet and name not in ("unreadable", "rest"):
+            value, said = describe(section, name, value, child.meaning)
+            if child.problem is not None:
+                said = f"{said}; no other field follows the comma"
+        elif not is_json:
+            said = "; ".join(filter(None, (describe(section, name, None, "")[1], said)))
+        quiet = child.quiet or section.partition(".")[0] == "schema"  # the same in all messages of a table
+        made = replace(child, value=value, meaning=said, quiet=quiet and is_json)
+        children.append(_meant(made, inner, describe, is_json))
+    return replace(field, children=tuple(children))

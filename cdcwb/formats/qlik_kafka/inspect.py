@@ -11,8 +11,8 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik_kafka.events import events_of
-from cdcwb.formats.qlik_kafka.fields import dissect
 from cdcwb.formats.qlik_kafka.plan import Options, Plan, make_plan
+from cdcwb.formats.qlik_kafka.tree import dissect
 from cdcwb.formats.source import folders_of, info_of, same_file
 from cdcwb.model import Problem
 
@@ -58,21 +58,7 @@ def _inspect(container: Container, messages: Messages, plan: Plan) -> tuple[Insp
         return Inspection(container.path, offset, length, there, field, event, reason), False
     value = messages.value[0].as_py()
     version = next((one for one in plan.versions if one.table_version == event.get("table_version")), None)
-    columns = None
-    if version is not None:
-        types = {column.name: column.type for column in version.columns}
-        columns = [(name, types.get(name)) for name in version.bits]
-
-    def resolve(name: str) -> str | None:
-        if not name:
-            brought = None if value is not None and value.startswith(b"atMSG") else container.schema
-            return brought or plan.settings.avro_schema
-        found = versions.by_schema_id.get(name)
-        if found is None and name.isdigit():
-            found = versions.by_registry_id.get(int(name))
-        return found.text if found is not None else None
-
-    field = dissect(value, resolve, plan.settings.mask_order, columns)
+    field = dissect(messages, plan.settings, versions, container.schema, event)
     codes = {problem["code"] for problem in event.get("problems", ())}
     waits = bool(codes & {str(Problem.NO_SCHEMA)})
     if version is not None:

@@ -43,6 +43,7 @@ __all__ = [
     "by_registry_id",
     "decode",
     "forms_of",
+    "is_framed",
     "is_json",
     "metadata_of",
     "read_document",
@@ -103,6 +104,12 @@ def decode(
 def metadata_of(values: pa.BinaryArray, index: Ints, messages: Messages) -> list[tuple[int, Document]]:
     """The metadata messages among some values in Avro's envelope."""
     return decode_enveloped(values, index, Context(Settings(), Versions([]), Places(messages), False)).metadata
+
+
+def is_framed(messages: Messages, versions: Versions, schema: str | None, settings: Settings) -> bool:
+    """Has the first message the Confluent framing?"""
+    text = schema if schema is not None else settings.avro_schema
+    return bool(_framed(messages, forms_of(messages), versions, schema, text)[0])
 
 
 def _framed(messages: Messages, forms: Forms, versions: Versions, schema: str | None, text: str | None) -> Bools:
