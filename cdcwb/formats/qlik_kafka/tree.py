@@ -85,15 +85,18 @@ class _Meanings:
     """What the fields of a message mean; ``rows`` is the data message, decoded."""
 
     def __init__(self, rows: Rows | None, event: Mapping[str, Any]) -> None:
-        self.name = event.get("record_type") or "message"
+        self.name: str = event.get("record_type") or "message"
         self.is_damaged = event["kind"] == "malformed"
         self.is_json = False
-        self.operation, self.position = None, event.get("position")
+        self.operation: str | None = None
+        self.position: str | None = event.get("position")
         self.columns: Sequence[str] = ()
         self.types: dict[str, str | None] = {}
         self.bits: dict[str, list[bool]] = {}
         self.images: list[dict[str, str | None]] = []
-        self.problems = {} if self.is_damaged else _placed(event.get("problems") or (), self.name)
+        self.problems: dict[str, tuple[str, str]] = (
+            {} if self.is_damaged else _placed(event.get("problems") or (), self.name)
+        )
         if rows is not None:
             self._read(rows)
         self.bit_of = {name: bit for bit, name in enumerate(self.columns)}
@@ -316,9 +319,7 @@ class _Meanings:
         kind = self.types.get(name)
         said = "a column that the table version does not have" if bit is None else f"column {bit + 1}"
         said = f"{said}, {visible(kind, 30)}" if kind else said
-        captured, changed = (
-            bits[bit] if bits and bit is not None else None for bits in map(self.bits.get, reversed(MASKS))
-        )
+        changed, captured = (None if bit is None or one not in self.bits else self.bits[one][bit] for one in MASKS)
         parts = []
         if captured is False and all(image.get(name) is None for image in self.images):
             parts.append("not captured")
