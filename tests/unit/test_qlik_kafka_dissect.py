@@ -578,7 +578,9 @@ def test_the_tree_of_an_avro_envelope_names_every_byte() -> None:
     assert find(headers, "operation").meaning == "a row was updated"
     assert find(headers, "transactionLastEvent").meaning == "the transaction ends with this event"
     assert find(tree, "message", "data", "name").meaning == "column 2, string: changed; union of null, string"
-    assert find(tree, "message", "beforeData", "name").meaning == "column 2, string: NULL, changed; union of null, string"
+    assert (
+        find(tree, "message", "beforeData", "name").meaning == "column 2, string: NULL, changed; union of null, string"
+    )
     assert problems(tree) == []
 
 

@@ -4,28 +4,23 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import pickle
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import messages as containers
-from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece, Recognition, Run, RunRows, Wanted
+from cdcwb.formats.base import Piece, Run, RunRows
 from cdcwb.formats.debezium.events import (
     FORMAT,
     Reading,
     document_of,
-    events_of,
     form_of,
     is_document,
     table_of,
@@ -35,7 +30,6 @@ from cdcwb.formats.debezium.layout import CONNECTORS, UNAVAILABLE
 from cdcwb.formats.debezium.table import (
     Described,
     Shape,
-    TableColumn,
     Version,
     Versions,
     described_tables,
@@ -44,23 +38,27 @@ from cdcwb.formats.debezium.table import (
 )
 from cdcwb.formats.messages import Container, Messages
 from cdcwb.formats.messages.connect import Body, Schemas, bodies_of, framed_id
-from cdcwb.formats.messages.container import SPLIT_SIZE
-from cdcwb.formats.messages.reading import Part, container_rows, grouped, probe_all
+from cdcwb.formats.messages.format import (
+    MESSAGE_OPTIONS,
+    MessagePlan,
+    TableColumn,
+    Task,
+    file_notes,
+    given_options,
+    plan_tasks,
+    planned,
+)
+from cdcwb.formats.messages.reading import container_rows
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions
-from cdcwb.formats.requests import detected_row, problem_row
-from cdcwb.model import Kind, Problem
+from cdcwb.formats.messages.rows import messages_of
+from cdcwb.formats.requests import detected_row
 from cdcwb.words import count, plural
 
-__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of", "recognise"]
+__all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "messages_found", "pieces_of"]
 
 OPTIONS: Final[dict[str, str]] = {
-    **containers.OPTIONS,
-    "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
+    **MESSAGE_OPTIONS,
     "unavailable": f"placeholder of the connector for values that it does not have ({UNAVAILABLE})",
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: headers only",
-    "keys": "key columns: schema.table:c1+c2",
 }
 """Every option of the format and what it means."""
 
@@ -79,98 +77,39 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
-        opt.check_names(given, OPTIONS, FORMAT)
-        values = {name: value for name, value in given.items() if value is not None and value != ""}
-        container = {name: value for name, value in values.items() if name in containers.OPTIONS}
-        containers.Options.parse(container)
-        return cls(
-            str(values["registry"]) if "registry" in values else None,
-            str(values.get("unavailable", UNAVAILABLE)),
-            opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
-            container,
-        )
+        shared, values = given_options(given, OPTIONS, FORMAT)
+        return cls(**shared, unavailable=str(values.get("unavailable", UNAVAILABLE)))
 
 
-@dataclass(slots=True)
-class Plan:
-    """How a capture of messages is read. ``schemas``: those of the registry by their id; ``name`` is what a table of
-    rows is called, None for files."""
+@dataclass(slots=True, kw_only=True)
+class Plan(MessagePlan):
+    """How a capture of messages is read. ``schemas``: those of the registry by their id."""
 
-    containers: list[Container]
-    versions: list[Version]
-    splits: list[list[Part]]  # small files that follow each other are read together
-    detected: list[dict[str, Any]]
-    facts: dict[str, Any] = field(default_factory=dict)
-    notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
+    versions: list[Version] = field(default_factory=list)
     schemas: dict[int, str] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
-    name: str | None = None
-    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
 
     def reading(self, container: Container | None = None) -> Reading:
         """How the messages of a container are read."""
         bare = None if container is None else container.schema
         return Reading(Schemas(self.schemas), Versions(self.versions), self.unavailable, bare)
 
-    def to_text(self) -> str:
-        """The plan as one line of ASCII text."""
-        content = {name: getattr(self, name) for name in self.__slots__}
-        content["containers"] = [one.to_dict() for one in self.containers]
-        content["versions"] = [one.as_dict() for one in self.versions]
-        content["schemas"] = list(self.schemas.items())
-        return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
-
-    @classmethod
-    def from_text(cls, text: str) -> Plan:
-        """The plan that :meth:`to_text` wrote."""
-        content = json.loads(zlib.decompress(base64.b64decode(text)))
-        content["containers"] = [Container.from_dict(one) for one in content["containers"]]
-        content["versions"] = [Version.from_dict(one) for one in content["versions"]]
-        content["splits"] = [[tuple(part) for part in parts] for parts in content["splits"]]
-        content["schemas"] = dict(content["schemas"])
-        content["partitions"] = [(topic, partition) for topic, partition in content["partitions"]]
-        return cls(**content)
-
 
 # --- recognition (§1.1) -----------------------------------------------------------------------------------------------
 
-_HEADS: Final = 8  # files that are looked at
-_MESSAGES: Final = 64
-_ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked
 _RELEASE: Final = re.compile(
     rb"[0-9]+\.[0-9]+\.[0-9]+\.(?:Final|Alpha[0-9]+|Beta[0-9]+|CR[0-9]+)[\x00-\x7f]{1,2}?([a-z]\w+)"
 )
 
 
-def recognise(paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-    """How sure it is that the first messages of the first files are Debezium's."""
-    given = {name: value for name, value in options.items() if name in containers.OPTIONS}
-    reason = "no message of Debezium was found"
-    for path in paths[:_HEADS]:
-        try:
-            container = containers.probe(path, given, _ENOUGH)
-            found, looked = _first(container, str(options.get("registry") or ""))
-        except CaptureError as problem:
-            reason = str(problem)
-            continue
-        if found:
-            confidence = 0.98 if 2 * found >= looked else 0.7
-            evidence = f"{path}: {found} of the first {looked} messages are Debezium's"
-            return Recognition(confidence, [container.evidence, evidence], container.kind)
-    return Recognition(0.0, [reason])
-
-
-def _first(container: Container, registry: str) -> tuple[int, int]:
-    for start, stop in containers.parts(container)[:1]:
-        for messages in containers.read(container, start, stop, _MESSAGES, _ENOUGH):
-            schemas = Schemas(read_registry(registry, sorted(_ids(messages.value))) if registry else {})
-            bodies = bodies_of(messages.value, schemas, {}, container.schema)
-            values = messages.value.to_pylist()
-            looked = sum(value is not None for value in values)
-            found = sum(_is_debezium(body, value) for body, value in zip(bodies, values, strict=True))
-            if looked:
-                return found, looked
-    return 0, 0
+def messages_found(messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
+    """How many messages are Debezium's, how many were looked at, and that they show it surely."""
+    registry = str(options.get("registry") or "")
+    schemas = Schemas(read_registry(registry, sorted(_ids(messages.value))) if registry else {})
+    bodies = bodies_of(messages.value, schemas, {}, schema)
+    values = messages.value.to_pylist()
+    looked = sum(value is not None for value in values)
+    return sum(_is_debezium(body, value) for body, value in zip(bodies, values, strict=True)), looked, True
 
 
 def _is_debezium(body: Any, value: bytes | None) -> bool:
@@ -302,7 +241,7 @@ def _versions(whole: _Scan) -> list[Version]:
     waiting: dict[tuple[str | None, str, tuple[str, ...]], list[Version]] = {}
     for (schema, table, shape), seen in sorted(whole.tables.items(), key=lambda item: item[1].location):
         columns = [_column(at, name, shape, seen.key) for at, name in enumerate(seen.names, 1)]
-        version = Version("", schema, table, columns, seen.origin, seen.text, seen.lineage, [shape], *seen.location)
+        version = Version("", schema, table, columns, seen.origin, seen.text, seen.lineage, *seen.location, [shape])
         made.append(version)
         waiting.setdefault((schema, table, seen.names), []).append(version)
     described: dict[tuple[str | None, str, Shape], Version] = {}
@@ -323,8 +262,9 @@ def _versions(whole: _Scan) -> list[Version]:
     made.sort(key=lambda version: (version.file_index, version.offset))
     numbers: Counter[str] = Counter()
     for version in made:
-        numbers[version.full_name] += 1
-        version.table_version = f"{version.full_name}@{numbers[version.full_name]}"
+        name = str(version.full_name)
+        numbers[name] += 1
+        version.table_version = f"{name}@{numbers[name]}"
     return made
 
 
@@ -354,79 +294,42 @@ def _complete(version: Version, described: Described, statement: str | None) -> 
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    parts: tuple[tuple[Container, Part], ...]
-    plan: str
-
-
 def _ids(*arrays: pa.BinaryArray) -> set[int]:
     heads = {value[:5] for array in arrays for value in array.to_pylist() if value is not None}
     return {number for number in map(framed_id, heads) if number is not None}
 
 
-def _ids_of_task(task: _Task) -> set[int]:
-    batches = (read for one, (_, start, stop) in task.parts for read in containers.read(one, start, stop))
+def _ids_of_task(task: Task) -> set[int]:
+    batches = (read for one, (_, start, stop) in task for read in containers.read(one, start, stop))
     return set().union(*(_ids(messages.value, messages.key) for messages in batches))
 
 
-def _scan_task(task: _Task) -> _Scan:
-    plan, whole = Plan.from_text(task.plan), _Scan()
-    for container, (index, start, stop) in task.parts:
+def _scan_task(given: tuple[Task, dict[int, str], str]) -> _Scan:
+    (task, schemas, unavailable), whole = given, _Scan()
+    for container, (index, start, stop) in task:
         batches = ((messages, index) for messages in containers.read(container, start, stop))
-        whole.add(_scan(batches, plan.reading(container)))
+        whole.add(_scan(batches, Reading(Schemas(schemas), Versions(()), unavailable, container.schema)))
     return whole
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run) -> Plan:
-    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
-
-    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first message that cannot be
-    decoded.
-    """
-    found = probe_all(paths, options.container, run)
-    size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
-    plan = Plan(found, [], grouped(found, size), [], unavailable=options.unavailable)
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. Raises
+    CaptureError for files that cannot be read."""
+    found, splits = planned(paths, options.container, run)
+    plan, tasks = Plan(containers=found, splits=splits, unavailable=options.unavailable), plan_tasks(found, splits)
     if options.registry:
-        ids = set().union(*run(_ids_of_task, _tasks(plan)))
-        plan.schemas = read_registry(options.registry, sorted(ids))
+        plan.schemas = read_registry(options.registry, sorted(set().union(*run(_ids_of_task, tasks))))
     whole = _Scan()
-    for one in run(_scan_task, _tasks(plan)):
+    for one in run(_scan_task, [(task, plan.schemas, options.unavailable) for task in tasks]):
         whole.add(one)
-    plan.detected = container_rows(found, options.container)
+    plan.detected, plan.notes = container_rows(found, options.container), file_notes(found)
     _conclude(plan, whole, options)
-    plan.notes = [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
-    if options.mode == "FAILFAST":
-        bad = [one for one in run(_first_malformed, _tasks(plan)) if one is not None]
-        if bad:
-            index, offset, reason = min(bad)
-            raise MalformedRecordError(reason, path=found[index].path, offset=offset)
     return plan
 
 
-def _tasks(plan: Plan) -> list[_Task]:
-    text = plan.to_text()
-    return [_Task(tuple((plan.containers[part[0]], part) for part in parts), text) for parts in plan.splits]
-
-
-def _first_malformed(task: _Task) -> tuple[int, int, str] | None:
-    plan, wanted = Plan.from_text(task.plan), Wanted(images=False)
-    for container, (index, start, stop) in task.parts:
-        where = Where(container.path, index, container.unit)
-        for messages in containers.read(container, start, stop):
-            events = events_of(messages, where, plan.reading(container), wanted)
-            bad = events.filter(pa.compute.equal(events.column("kind"), str(Kind.MALFORMED)))
-            if bad.num_rows:
-                return index, bad.column("offset")[0].as_py(), bad.column("problems")[0].as_py()[0]["detail"]
-    return None
-
-
-def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
-    """The plan of a table of rows with Kafka's columns. Raises CaptureError where there is no column ``value``."""
-    if "value" not in {column.lower() for column in schema.names}:
-        raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
-    plan = Plan([], [], [], [], unavailable=options.unavailable, name=name)
-    plan.partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
+def make_row_plan(name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Plan:
+    """The plan of rows of these topics and partitions."""
+    plan = Plan(containers=[], splits=[], unavailable=options.unavailable, name=name, partitions=partitions)
     if options.registry:
         ids = set().union(*map(pickle.loads, run(_RowIds())))
         plan.schemas = read_registry(options.registry, sorted(ids))
@@ -498,7 +401,7 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
 def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
     """What the events of each part follow from: its container, the schemas and the versions."""
     shared = {
-        "versions": [{**one.as_dict(), "file_index": 0, "offset": 0, "length": 0} for one in plan.versions],
+        "versions": [one.without_place() for one in plan.versions],
         "schemas": sorted(plan.schemas.items()),
         "unavailable": plan.unavailable,
     }
@@ -506,6 +409,6 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
         pieces = []
         for index, start, stop in parts:
             container = plan.containers[index]
-            context = {"container": container.to_dict(), "start": start, "stop": stop, **shared}
+            context = {"container": asdict(container), "start": start, "stop": stop, **shared}
             pieces.append(Piece((container.path,), json.dumps(context)))
         yield pieces

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from cdcwb.formats.base import TableRequest
 from cdcwb.formats.debezium.layout import arrow_of
 from cdcwb.formats.messages.connect import Body, Type
+from cdcwb.formats.messages.format import TableColumn, TableVersion
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind
@@ -19,7 +20,6 @@ from cdcwb.model import Kind
 __all__ = [
     "Described",
     "Shape",
-    "TableColumn",
     "Version",
     "Versions",
     "described_tables",
@@ -38,63 +38,11 @@ DOCUMENT: Final[Shape] = ()
 """The shape of documents, each of which has fields of its own."""
 
 
-class TableColumn(NamedTuple):
-    """One column, as :data:`cdcwb.model.COLUMN` has it."""
-
-    ordinal: int
-    name: str
-    type: str | None = None
-    length: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    key_position: int | None = None
-    nullable: bool | None = None
-
-
 @dataclass(slots=True)
-class Version:
-    """One version of a table. Rows find it by one of its ``shapes``; ``file_index`` -1: it has no event."""
+class Version(TableVersion):
+    """One version of a table. Rows find it by one of its ``shapes``."""
 
-    table_version: str
-    schema_name: str | None
-    table_name: str
-    columns: list[TableColumn]
-    origin: str
-    text: str | None = None
-    lineage: dict[str, str] = field(default_factory=dict)
     shapes: list[Shape] = field(default_factory=list)
-    file_index: int = -1
-    offset: int = -1
-    length: int = -1
-
-    @property
-    def full_name(self) -> str:
-        """``schema.table``, or ``table``."""
-        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
-
-    def to_row(self) -> dict[str, Any]:
-        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        event = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
-        return {
-            "table_version": self.table_version,
-            "schema_name": self.schema_name,
-            "table_name": self.table_name,
-            "first_event": event,
-            "columns": [column._asdict() for column in self.columns],
-            "origin": self.origin,
-            "schema_text": self.text,
-            "lineage": self.lineage,
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON holds it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Version:
-        """The version that :meth:`as_dict` gave."""
-        shapes = [tuple(tuple(column) for column in shape) for shape in raw["shapes"]]
-        return cls(**{**raw, "columns": [TableColumn(*one) for one in raw["columns"]], "shapes": shapes})
 
 
 class Versions:
@@ -208,7 +156,7 @@ def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str
     is for a table or column that is not there."""
     known = [one for one in versions if request.name in (one.table_name, one.full_name)]
     if not known:
-        raise no_table(request, (one.full_name for one in versions))
+        raise no_table(request, (str(one.full_name) for one in versions))
     types: dict[str, pa.DataType] = {}
     for version in versions_of(known, request):
         for column in version.columns:

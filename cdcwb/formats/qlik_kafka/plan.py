@@ -9,30 +9,35 @@ process for small things and for the data source on its own.
 
 from __future__ import annotations
 
-import base64
 import json
 import pickle
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
+from cdcwb.errors import OptionError
 from cdcwb.formats import messages as containers
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece, Run, RunRows, Wanted
+from cdcwb.formats.base import Piece, Run, RunRows
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages import Container
-from cdcwb.formats.messages.container import SPLIT_SIZE
-from cdcwb.formats.messages.reading import Part, container_rows, grouped, probe_all
+from cdcwb.formats.messages.format import (
+    MESSAGE_OPTIONS,
+    MessagePlan,
+    Task,
+    file_notes,
+    given_options,
+    plan_tasks,
+    planned,
+)
+from cdcwb.formats.messages.reading import Part, container_rows
 from cdcwb.formats.messages.registry import read_registry
-from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions
-from cdcwb.formats.qlik_kafka.events import events_of
+from cdcwb.formats.messages.rows import messages_of
+from cdcwb.formats.qlik_kafka.events import FORMAT
 from cdcwb.formats.qlik_kafka.scan import (
     Asked,
     Scan,
@@ -46,7 +51,7 @@ from cdcwb.formats.qlik_kafka.scan import (
 from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Version, Versions
 from cdcwb.formats.requests import detected_row, problem_row
 from cdcwb.formats.source import read_text
-from cdcwb.model import Kind, Problem
+from cdcwb.model import Problem
 
 __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_of"]
 
@@ -54,19 +59,12 @@ __all__ = ["OPTIONS", "Options", "Plan", "make_plan", "make_row_plan", "pieces_o
 # --- plan -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Plan:
-    """How a capture of messages is read. ``name`` is what a table of rows is called; None for files."""
+@dataclass(slots=True, kw_only=True)
+class Plan(MessagePlan):
+    """How a capture of messages is read."""
 
-    containers: list[Container]
     settings: Settings
     versions: list[Version]
-    splits: list[list[Part]]  # small files that follow each other are read together
-    detected: list[dict[str, Any]]
-    facts: dict[str, Any] = field(default_factory=dict)
-    notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
-    name: str | None = None
-    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
     asked: list[Asked] = field(default_factory=list)  # of each container; stays where the plan is made
 
     def lookup(self) -> Versions:
@@ -75,50 +73,17 @@ class Plan:
 
     def to_text(self) -> str:
         """The plan as one line of ASCII text."""
-        content = {
-            "containers": [container.to_dict() for container in self.containers],
-            "settings": asdict(self.settings),
-            "versions": [version.as_dict() for version in self.versions],
-            "splits": self.splits,
-            "detected": self.detected,
-            "facts": self.facts,
-            "notes": self.notes,
-            "name": self.name,
-            "partitions": self.partitions,
-        }
-        return base64.b64encode(zlib.compress(json.dumps(content).encode(), 1)).decode("ascii")
-
-    @classmethod
-    def from_text(cls, text: str) -> Plan:
-        """The plan that :meth:`to_text` wrote."""
-        content = json.loads(zlib.decompress(base64.b64decode(text)))
-        settings = content["settings"]
-        settings["places"] = tuple(settings["places"])
-        return cls(
-            [Container.from_dict(one) for one in content["containers"]],
-            Settings(**settings),
-            [Version(**one) for one in content["versions"]],
-            [[(one[0], one[1], one[2]) for one in parts] for parts in content["splits"]],
-            content["detected"],
-            content["facts"],
-            content["notes"],
-            content["name"],
-            [(topic, partition) for topic, partition in content["partitions"]],
-        )
+        return MessagePlan.to_text(replace(self, asked=[]))
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 OPTIONS: Final[dict[str, str]] = {
-    **containers.OPTIONS,
-    "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
+    **MESSAGE_OPTIONS,
     "metadata": "files or a folder with metadata messages that are not in the capture",
     "avro_schema": "file with the Avro schema of messages that name none",
     "mask_order": "byte order of masks in Avro messages: auto, big, little",
     "table_from": f"location of the table name if no metadata gives it: auto, {', '.join(PLACES)}",
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: headers only",
-    "keys": "key columns: schema.table:c1+c2",
 }
 """Every option of the format and what it means."""
 
@@ -140,21 +105,16 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
-        opt.check_names(given, OPTIONS, "qlik-kafka")
-        values = {name: value for name, value in given.items() if value is not None and value != ""}
+        shared, values = given_options(given, OPTIONS, FORMAT)
         order = opt.as_choice("mask_order", values.get("mask_order", "auto"), ("auto", "big", "little"))
         place = opt.as_choice("table_from", values.get("table_from", "auto"), ("auto", *PLACES))
         metadata = values.get("metadata", ())
-        container = {name: value for name, value in values.items() if name in containers.OPTIONS}
-        containers.Options.parse(container)
         return cls(
-            registry=str(values["registry"]) if "registry" in values else None,
+            **shared,
             metadata=(str(metadata),) if isinstance(metadata, (str, Path)) else tuple(map(str, metadata)),
             avro_schema=_schema_text(str(values["avro_schema"])) if "avro_schema" in values else None,
             mask_order=None if order == "auto" else order,
             table_from=None if place == "auto" else place,
-            mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
-            container=container,
         )
 
     def check_files(self) -> None:
@@ -183,40 +143,25 @@ def run_here(function: Any, tasks: Sequence[Any]) -> list[Any]:
     return [function(task) for task in tasks]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    found: tuple[tuple[Container, Part], ...]
-    settings: Settings
-    plan: str
-
-
-def _tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]], settings: Settings, plan: str) -> list[_Task]:
-    return [_Task(tuple((found[part[0]], part) for part in parts), settings, plan) for parts in splits]
-
-
-def _scan(task: _Task) -> tuple[Scan, list[tuple[int, Asked]]]:
-    whole = Scan()
+def _scan(given: tuple[Task, Settings]) -> tuple[Scan, list[tuple[int, Asked]]]:
+    (task, settings), whole = given, Scan()
     asked: list[tuple[int, Asked]] = []
-    for container, (index, start, stop) in task.found:
+    for container, (index, start, stop) in task:
         batches = ((messages, index) for messages in containers.read(container, start, stop))
-        one = scan(batches, task.settings, container.schema)
+        one = scan(batches, settings, container.schema)
         asked.append((index, one.asked()))
         whole.add(one)
     return whole, asked
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
-    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks.
-
-    Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first message that cannot be
-    understood.
-    """
-    found = probe_all(paths, options.container, run)
-    size = opt.as_whole("split_size", options.container.get("split_size", SPLIT_SIZE), 64)
-    splits = grouped(found, size)
+    """The plan of a capture. ``paths`` are its files in capture order; ``run`` maps a function over tasks. Raises
+    CaptureError for files that cannot be read."""
+    found, splits = planned(paths, options.container, run)
+    tasks = plan_tasks(found, splits)
     whole = Scan()
     asked = [Asked() for _ in found]
-    for one, told in run(_scan, _tasks(found, splits, options.settings, "")):
+    for one, told in run(_scan, [(task, options.settings) for task in tasks]):
         whole.add(one)
         for index, of_part in told:
             asked[index].add(of_part)
@@ -224,18 +169,14 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     plan.asked = asked
     plan.detected[:0] = container_rows(found, options.container)
     if options.mask_order is None and _has_avro(whole, found):
-        votes = run(_vote, _tasks(found, splits, plan.settings, plan.to_text()))
+        text = plan.to_text()
+        votes = run(_vote, [(task, text) for task in tasks])
         _decide_order(plan, [vote for some in votes for vote in some])
-    if options.mode == "FAILFAST":
-        _fail_fast(plan, run)
     return plan
 
 
-def make_row_plan(name: str, schema: pa.Schema, run: RunRows, options: Options) -> Plan:
-    """The plan of a table of rows with Kafka's columns. Raises CaptureError where there is no column ``value``."""
-    if "value" not in {column.lower() for column in schema.names}:
-        raise CaptureError(f"expected Kafka's columns, at least `value`, found {', '.join(schema.names)}", path=name)
-    partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
+def make_row_plan(name: str, partitions: list[tuple[str, int]], run: RunRows, options: Options) -> Plan:
+    """The plan of rows of these topics and partitions."""
     whole = Scan()
     for text in run(_RowScan(options.settings, partitions)):
         whole.add(pickle.loads(text))
@@ -286,8 +227,16 @@ def _plan(found: list[Container], splits: list[list[Part]], whole: Scan, options
     detected = [*place_rows, *table_rows(versions), *_metadata_rows(whole, versions, unresolved, texts)]
     if options.mask_order is not None:
         detected.append(detected_row("mask_order", options.mask_order, "given as an option", True))
-    notes = [*_file_notes(found), *clashes, *notes]
-    return Plan(found, settings, versions, splits, detected, facts, notes)
+    notes = [*file_notes(found), *clashes, *notes]
+    return Plan(
+        containers=found,
+        splits=splits,
+        detected=detected,
+        facts=facts,
+        notes=notes,
+        settings=settings,
+        versions=versions,
+    )
 
 
 def _clashes(whole: Scan, found: Sequence[Container]) -> list[dict[str, Any]]:
@@ -330,10 +279,11 @@ def _has_avro(whole: Scan, found: Sequence[Container]) -> bool:
     )
 
 
-def _vote(task: _Task) -> Any:
-    plan = Plan.from_text(task.plan)
+def _vote(given: tuple[Task, str]) -> Any:
+    task, text = given
+    plan = Plan.from_text(text)
     versions, votes = plan.lookup(), []
-    for container, (_, start, stop) in task.found:
+    for container, (_, start, stop) in task:
         batches = containers.read(container, start, stop, batch=1024)
         votes.append(votes_of(batches, plan.settings, versions, container.schema, _VOTING))
     return votes
@@ -366,44 +316,6 @@ def _metadata_rows(
     return rows
 
 
-def _file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
-    return [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
-
-
-def _first_malformed(task: _Task) -> tuple[int, int, str] | None:
-    plan = Plan.from_text(task.plan)
-    versions = plan.lookup()
-    wanted = Wanted(images=False, kinds=frozenset({str(Kind.MALFORMED)}))
-    for container, part in task.found:
-        bad = _malformed_in(plan, versions, container, part, wanted)
-        if bad is not None:
-            return bad
-    return None
-
-
-def _malformed_in(
-    plan: Plan, versions: Versions, container: Container, part: Part, wanted: Wanted
-) -> tuple[int, int, str] | None:
-    index, start, stop = part
-    for messages in containers.read(container, start, stop):
-        where = Where(container.path, index, container.unit)
-        events = events_of(messages, where, plan.settings, versions, wanted, container.schema)
-        kinds = np.array(events.column("kind").to_pylist())
-        bad = np.flatnonzero(kinds == str(Kind.MALFORMED))
-        if len(bad):
-            first = int(bad[0])
-            return index, events.column("offset")[first].as_py(), events.column("problems")[first].as_py()[0]["detail"]
-    return None
-
-
-def _fail_fast(plan: Plan, run: Run) -> None:
-    tasks = _tasks(plan.containers, plan.splits, plan.settings, plan.to_text())
-    found = [one for one in run(_first_malformed, tasks) if one is not None]
-    if found:
-        index, offset, reason = min(found)
-        raise MalformedRecordError(reason, path=plan.containers[index].path, offset=offset)
-
-
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 
@@ -428,7 +340,7 @@ class _Contexts:
         index, start, stop = part
         container = self.plan.containers[index]
         context: dict[str, Any] = {
-            "container": container.to_dict(),
+            "container": asdict(container),
             "start": start,
             "stop": stop,
             "settings": asdict(self.plan.settings),
@@ -467,8 +379,5 @@ class _Contexts:
         if version is None:
             return None
         if id(version) not in self._texts:
-            told = version.as_dict()
-            for place in ("file_index", "offset", "length"):
-                del told[place]
-            self._texts[id(version)] = json.dumps(told)
+            self._texts[id(version)] = json.dumps(version.without_place())
         return self._texts[id(version)]

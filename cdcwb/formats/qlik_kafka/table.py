@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -14,12 +14,13 @@ from cdcwb.formats.base import TableRequest, Wanted
 from cdcwb.formats.bitmask import HEX, parse
 from cdcwb.formats.event_batch import EventBatch
 from cdcwb.formats.messages import Messages
+from cdcwb.formats.messages.format import TableColumn
 from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.qlik.types import decimal_type, replicate_type
 from cdcwb.formats.qlik_kafka.decode import Image, Rows, decode
 from cdcwb.formats.qlik_kafka.events import fill_header
 from cdcwb.formats.qlik_kafka.plan import Plan
-from cdcwb.formats.qlik_kafka.versions import TableColumn
+from cdcwb.formats.qlik_kafka.versions import Versions
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Operation
@@ -81,20 +82,17 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
 
 
 def read_table(
-    plan: Plan, batches: Iterable[tuple[Messages, Where]], schema: str | None, request: TableRequest
+    plan: Plan, versions: Versions, messages: Messages, where: Where, schema: str | None, request: TableRequest
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one table in some messages, in capture order."""
     types = _column_types(plan, request)
     wanted = typed_schema(plan, request)
-    versions = plan.lookup()
-    for messages, where in batches:
-        decoded = decode(messages, plan.settings, versions, frozenset(types), schema)
-        groups = [one for one in decoded.parsed.rows if _is(request, one.schema_name, one.table_name)]
-        parts = [_part(messages, rows, where, types, wanted, request) for rows in groups]
-        if not parts:
-            continue
-        table = pa.Table.from_batches(parts).sort_by([("offset", "ascending")]) if len(parts) > 1 else None
-        yield from (parts if table is None else table.combine_chunks().to_batches())
+    decoded = decode(messages, plan.settings, versions, frozenset(types), schema)
+    groups = [one for one in decoded.parsed.rows if _is(request, one.schema_name, one.table_name)]
+    parts = [_part(messages, rows, where, types, wanted, request) for rows in groups]
+    if len(parts) > 1:
+        parts = pa.Table.from_batches(parts).sort_by([("offset", "ascending")]).combine_chunks().to_batches()
+    yield from parts
 
 
 def _part(

@@ -90,7 +90,7 @@ class _Meanings:
         self.is_json = False
         self.operation: str | None = None
         self.position: str | None = event.get("position")
-        self.columns: Sequence[str] = ()
+        self.columns: list[str] = []
         self.types: dict[str, str | None] = {}
         self.bits: dict[str, list[bool]] = {}
         self.images: list[dict[str, str | None]] = []
@@ -105,7 +105,8 @@ class _Meanings:
         operation = rows.header("operation")
         self.operation = None if operation is None else operation[0].as_py()
         self.images = [image.row(0) for image in (rows.data, rows.before) if image is not None]
-        self.columns = rows.version.bits if rows.version is not None else [*(self.images or ({},))[0]]
+        keys = [*self.images[0]] if self.images else []
+        self.columns = keys if rows.version is None else rows.version.bits
         self.types = {} if rows.version is None else {one.name: one.type for one in rows.version.columns}
         for name, masks in zip(MASKS, rows.masks, strict=True):
             if masks is not None and masks[0].is_valid:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from cdcwb.formats.avro import Decoder, Schema, parse_schema
+from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
     "LOBS",
@@ -22,7 +23,6 @@ __all__ = [
     "PLACES",
     "TABLE_COLUMNS",
     "Settings",
-    "TableColumn",
     "TableName",
     "Version",
     "Versions",
@@ -161,51 +161,25 @@ LOBS: Final = frozenset({"BLOB", "CLOB", "NCLOB"})
 """Types whose columns are never in a change mask (§7)."""
 
 
-class TableColumn(NamedTuple):
-    """One column, as :data:`cdcwb.model.COLUMN` has it; ``key_position`` None: not in the key, or not said."""
-
-    ordinal: int
-    name: str
-    type: str | None = None
-    length: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    key_position: int | None = None
-    nullable: bool | None = None
-
-
 @dataclass(slots=True)
-class Version:
+class Version(TableVersion):
     """One version of a table.
 
-    ``table_version`` is its id in :mod:`cdcwb.model`'s tables. Data messages find it by ``schema_id`` (of the metadata
-    message), by ``registry_id``, or by ``names`` (the keys of ``data``), ``label`` and ``external`` (externalSchemaId).
-    ``text`` is the Avro schema of its data messages, where one is known; ``file_index`` -1: from beside the capture.
+    Data messages find it by ``schema_id`` (of the metadata message), by ``registry_id``, or by ``names`` (the keys of
+    ``data``), ``label`` and ``external`` (externalSchemaId). ``text`` is the Avro schema of its data messages, where
+    one is known; ``file_index`` -1: from beside the capture.
     """
 
-    table_version: str
-    schema_name: str | None
-    table_name: str | None
-    columns: list[TableColumn]
-    origin: str
-    text: str | None = None
-    lineage: dict[str, str] = field(default_factory=dict)
     schema_id: str | None = None
     registry_id: int | None = None
     label: str | None = None
     external: str | None = None
-    file_index: int = -1
-    offset: int = -1
-    length: int = -1
     problem: str | None = None  # why ``text`` cannot be used
 
-    def __post_init__(self) -> None:
-        self.columns = [TableColumn(*column) for column in self.columns]
-
     @property
-    def place(self) -> tuple[int, int]:
-        """Where it was first seen."""
-        return self.file_index, self.offset
+    def has_event(self) -> bool:
+        """Does an event describe it? A registry or a side file is none."""
+        return self.file_index >= 0 and self.origin not in ("registry", "side file")
 
     @property
     def bits(self) -> list[str]:
@@ -221,36 +195,12 @@ class Version:
         keyed = sorted((c.key_position, c.name) for c in self.columns if c.key_position)
         return [name for _, name in keyed]
 
-    @property
-    def full_name(self) -> str | None:
-        """``schema.table``, or ``table``."""
-        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
-
-    def to_row(self) -> dict[str, Any]:
-        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        place = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
-        return {
-            "table_version": self.table_version,
-            "schema_name": self.schema_name,
-            "table_name": self.table_name,
-            "first_event": place if self.file_index >= 0 and self.origin not in _BESIDE else None,
-            "columns": [column._asdict() for column in self.columns],
-            "origin": self.origin,
-            "schema_text": self.text,
-            "lineage": self.lineage,
-        }
-
     def same_table(self, other: Version) -> bool:
         """Does the other describe the same table with the same columns and the same schema text?"""
         mine, its = ((one.schema_name, one.table_name, one.columns, one.text) for one in (self, other))
         return mine == its
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON holds it."""
-        return asdict(self)
 
-
-_BESIDE: Final = ("registry", "side file")  # brought by no event
 _LINEAGE: Final = ("server", "task", "schema", "table", "tableVersion", "timestamp")
 _MOST_ORDINAL: Final = 1 << 13  # twice what the widest databases have
 

@@ -1,0 +1,319 @@
+"""What formats of messages have in common: how captures of files and of rows are planned, recognised and read."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from cdcwb.errors import CaptureError, MalformedRecordError
+from cdcwb.formats import options as opt
+from cdcwb.formats.base import BaseFormat, Recognition, Run, RunRows, TableRequest, Wanted
+from cdcwb.formats.messages.batch import Messages
+from cdcwb.formats.messages.container import OPTIONS, SPLIT_SIZE, Container, Options
+from cdcwb.formats.messages.probe import probe
+from cdcwb.formats.messages.reading import Part, file_rows, grouped, parts, probe_all, read
+from cdcwb.formats.messages.rows import Where, messages_of, topic_partitions, where_of
+from cdcwb.formats.requests import problem_row, select
+from cdcwb.model import Kind, Problem
+
+__all__ = [
+    "MESSAGE_OPTIONS",
+    "MessageFormat",
+    "MessagePlan",
+    "TableColumn",
+    "TableVersion",
+    "Task",
+    "file_notes",
+    "given_options",
+    "plan_tasks",
+    "planned",
+]
+
+MESSAGE_OPTIONS: Final[dict[str, str]] = {
+    **OPTIONS,
+    "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: headers only",
+    "keys": "key columns: schema.table:c1+c2",
+}
+"""The options that every format of messages has, and what they mean."""
+
+
+def given_options(
+    given: Mapping[str, Any], options: Mapping[str, str], name: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of a format that have a value: what :data:`MESSAGE_OPTIONS` names, checked, and all of them. Raises
+    OptionError that says what is wrong and what there is."""
+    opt.check_names(given, options, name)
+    values = {name: value for name, value in given.items() if value is not None and value != ""}
+    container = {name: value for name, value in values.items() if name in OPTIONS}
+    Options.parse(container)
+    shared = {
+        "registry": str(values["registry"]) if "registry" in values else None,
+        "mode": opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
+        "container": container,
+    }
+    return shared, values
+
+
+# --- table versions ---------------------------------------------------------------------------------------------------
+
+
+class TableColumn(NamedTuple):
+    """One column, as :data:`cdcwb.model.COLUMN` has it; ``key_position`` None: not in the key, or not said."""
+
+    ordinal: int
+    name: str
+    type: str | None = None
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    key_position: int | None = None
+    nullable: bool | None = None
+
+
+@dataclass(slots=True)
+class TableVersion:
+    """One version of a table. ``table_version`` is its id in :mod:`cdcwb.model`'s tables, ``text`` the schema that
+    describes it; ``file_index`` -1: it has no event."""
+
+    table_version: str
+    schema_name: str | None
+    table_name: str | None
+    columns: list[TableColumn]
+    origin: str
+    text: str | None = None
+    lineage: dict[str, str] = field(default_factory=dict)
+    file_index: int = -1
+    offset: int = -1
+    length: int = -1
+
+    @property
+    def full_name(self) -> str | None:
+        """``schema.table``, or ``table``."""
+        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it was first seen."""
+        return self.file_index, self.offset
+
+    @property
+    def has_event(self) -> bool:
+        """Does an event describe it?"""
+        return self.file_index >= 0
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        event = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
+        return {
+            "table_version": self.table_version,
+            "schema_name": self.schema_name,
+            "table_name": self.table_name,
+            "first_event": event if self.has_event else None,
+            "columns": [column._asdict() for column in self.columns],
+            "origin": self.origin,
+            "schema_text": self.text,
+            "lineage": self.lineage,
+        }
+
+    def without_place(self) -> dict[str, Any]:
+        """Everything but where it is, which no event says."""
+        content = asdict(self)
+        for name in ("file_index", "offset", "length"):
+            del content[name]
+        return content
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+_Plan = TypeVar("_Plan", bound="MessagePlan")
+Task = tuple[tuple[Container, Part], ...]
+"""What one task reads: parts, each with its container."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MessagePlan:
+    """How a capture of messages is read. ``name`` is what a table of rows is called; None for files."""
+
+    containers: list[Container]
+    splits: list[list[Part]]  # small files that follow each other are read together
+    detected: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    notes: list[dict[str, Any]] = field(default_factory=list)  # problems that concern no event
+    name: str | None = None
+    partitions: list[tuple[str, int]] = field(default_factory=list)  # topics and partitions of rows, in order
+
+    def to_text(self) -> str:
+        """The plan as one line of ASCII text."""
+        return base64.b64encode(zlib.compress(msgspec.json.encode(self), 1)).decode("ascii")
+
+    @classmethod
+    def from_text(cls: type[_Plan], text: str) -> _Plan:
+        """The plan that :meth:`to_text` wrote."""
+        return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=cls)
+
+
+def planned(paths: Sequence[str], options: Mapping[str, Any], run: Run) -> tuple[list[Container], list[list[Part]]]:
+    """What each file is, and what is read at once. Raises CaptureError for a file that cannot be read."""
+    found = probe_all(paths, options, run)
+    return found, grouped(found, opt.as_whole("split_size", options.get("split_size", SPLIT_SIZE), 64))
+
+
+def plan_tasks(found: Sequence[Container], splits: Sequence[Sequence[Part]]) -> list[Task]:
+    """The tasks of a first pass."""
+    return [tuple((found[part[0]], part) for part in some) for some in splits]
+
+
+def file_notes(found: Sequence[Container]) -> list[dict[str, Any]]:
+    """Rows of problems about files as such."""
+    return [problem_row(Problem.TRUNCATED, one.problem, file=one.path) for one in found if one.problem]
+
+
+# --- formats ----------------------------------------------------------------------------------------------------------
+
+_FILES: Final = 8  # that are looked at to recognise a capture
+_MESSAGES: Final = 64
+_ENOUGH: Final = 1 << 20  # bytes of a compressed file that are unpacked
+
+
+class MessageFormat(BaseFormat):
+    """A format whose records are messages in files of any kind, or rows with Kafka's columns.
+
+    ``owner``: whose messages they are (``Qlik's``). ``plan_of_rows`` makes the plan of rows, given their name, topics
+    and partitions, ``run`` and options; ``events`` and ``typed`` read a batch with what ``reading`` made of the plan.
+    """
+
+    owner: ClassVar[str]
+
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """Looks at the first messages of the first files."""
+        given = {name: value for name, value in options.items() if name in OPTIONS}
+        reason = f"no message of {self.owner} was found"
+        for path in paths[:_FILES]:
+            try:
+                container = probe(path, given, _ENOUGH)
+                found, looked, confidence = self._first(container, options)
+            except CaptureError as problem:
+                reason = str(problem)
+                continue
+            if found:
+                evidence = f"{path}: {found} of the first {looked} messages are {self.owner}"
+                return Recognition(confidence, [container.evidence, evidence], container.kind)
+        return Recognition(0.0, [reason])
+
+    def _first(self, container: Container, options: Mapping[str, Any]) -> tuple[int, int, float]:
+        for start, stop in parts(container)[:1]:
+            for messages in read(container, start, stop, _MESSAGES, _ENOUGH):
+                found, looked, is_sure = self.count(messages, container.schema, options)
+                if looked:
+                    return found, looked, 0.6 if not is_sure else 0.98 if 2 * found >= looked else 0.7
+        return 0, 0, 0.0
+
+    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
+        """The plan of a capture. In mode FAILFAST raises CaptureError for the first message that cannot be decoded."""
+        checked = self.options_type.parse(options)
+        plan = self.make_plan(paths, checked, run)
+        if checked.mode == "FAILFAST":
+            text = plan.to_text()
+            tasks = [(self, text, split) for split in range(len(plan.splits))]
+            found = [one for one in run(_first_malformed, tasks) if one is not None]
+            if found:
+                index, offset, reason = min(found)
+                raise MalformedRecordError(reason, path=plan.containers[index].path, offset=offset)
+        return plan
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
+        """The plan of rows with Kafka's columns. Raises CaptureError where there is no column ``value``."""
+        checked = self.options_type.parse(options)
+        if "value" not in {column.lower() for column in schema.names}:
+            found = ", ".join(schema.names)
+            raise CaptureError(f"expected Kafka's columns, at least `value`, found {found}", path=name)
+        partitions = sorted(set().union(*map(pickle.loads, run(topic_partitions))))
+        return self.plan_of_rows(name, partitions, run, checked)
+
+    def files(self, plan: Any) -> list[dict[str, Any]]:
+        """See :func:`cdcwb.formats.messages.reading.file_rows`."""
+        return file_rows(plan.containers)
+
+    def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of one split."""
+        reading = self.reading(plan)
+        for messages, where, schema in _batches(plan, split):
+            yield from select(self.events(plan, reading, messages, where, wanted, schema), wanted)
+
+    def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of rows with Kafka's columns."""
+        reading = self.reading(plan)
+        for messages, where in _placed(plan, batches):
+            yield from select(self.events(plan, reading, messages, where, wanted, None), wanted)
+
+    def read_table(self, plan: Any, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in one split as typed columns, in capture order."""
+        reading = self.reading(plan)
+        for messages, where, schema in _batches(plan, split):
+            yield from self.typed(plan, reading, messages, where, request, schema)
+
+    def read_table_rows(
+        self, plan: Any, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`read_table`, of rows with Kafka's columns."""
+        reading = self.reading(plan)
+        for messages, where in _placed(plan, batches):
+            yield from self.typed(plan, reading, messages, where, request, None)
+
+    # --- what a format gives
+
+    def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
+        """How many messages are the format's, how many were looked at, and whether they show it surely."""
+        raise NotImplementedError
+
+    def plan_of_rows(self, name: str, partitions: list[tuple[str, int]], run: RunRows, options: Any) -> Any:
+        """The plan of rows of these topics and partitions."""
+        raise NotImplementedError
+
+    def reading(self, plan: Any) -> Any:
+        """What all batches of a split are read with."""
+        raise NotImplementedError
+
+    def events(
+        self, plan: Any, reading: Any, messages: Messages, where: Where, wanted: Wanted, schema: str | None
+    ) -> pa.RecordBatch:
+        """The events of a batch; ``schema`` is the Avro schema that its container names."""
+        raise NotImplementedError
+
+    def typed(
+        self, plan: Any, reading: Any, messages: Messages, where: Where, request: TableRequest, schema: str | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in a batch as typed columns."""
+        raise NotImplementedError
+
+
+def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, str | None]]:
+    for index, start, stop in plan.splits[split]:
+        container = plan.containers[index]
+        where = Where(container.path, index, container.unit)
+        for messages in read(container, start, stop):
+            yield messages, where, container.schema
+
+
+def _placed(plan: MessagePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Messages, Where]]:
+    for batch in batches:
+        messages, index = messages_of(batch, plan.partitions)
+        yield messages, where_of(batch, index, plan.name or "")
+
+
+def _first_malformed(task: tuple[MessageFormat, str, int]) -> tuple[int, int, str] | None:
+    form, text, split = task
+    wanted = Wanted(images=False, kinds=frozenset({str(Kind.MALFORMED)}))
+    for events in form.read(form.plan_from_text(text), split, wanted):
+        first = events.slice(0, 1).to_pylist()[0]
+        return first["file_index"], first["offset"], first["problems"][0]["detail"]
+    return None
