@@ -1,7 +1,6 @@
 """Avro object container files, and their rows as messages.
 
-What a record holds does not matter here, only how long it is. So names that break Avro's rules (real ones do) are
-replaced, and logical types, defaults and comments are left out. Two kinds of schema are refused, since a few bytes of
+What a record holds does not matter here, only how long it is. Two kinds of schema are refused, since a few bytes of
 hostile data would keep a reader busy without end: types that contain themselves, and arrays of items that take no
 bytes.
 
@@ -20,21 +19,22 @@ from __future__ import annotations
 
 import bz2
 import io
-import json
 import lzma
-import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import zstandard
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.avro import Decoded, Decoder, Schema, parse_schema
+from cdcwb.formats.avro.schema import TOP, Array, Map, Node, Primitive, Record, Recursive, Union
 from cdcwb.formats.files import Source
 from cdcwb.formats.messages.batch import (
     BYTES,
@@ -44,149 +44,62 @@ from cdcwb.formats.messages.batch import (
     MESSAGE,
     Ints,
     Messages,
-    Parsed,
-    fact_columns,
     merged,
 )
-from cdcwb.formats.messages.rows import kafka_columns, row_facts
+from cdcwb.formats.messages.rows import from_arrow, kafka_columns
 
 __all__ = ["MAGIC", "AvroFile", "read_avro", "record_schema", "topic_columns"]
 
 
 # --- avro schema ------------------------------------------------------------------------------------------------------
 
-_PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_DEPTH: Final = 200
-_MOST_BRANCHES: Final = 1 << 16
-
-Plain = Any
-
 
 class RecordSchema:
-    """A record's schema. ``fields``: plain types of its fields, in order, by name; ``whole`` and ``nothing``: the
-    schema in fastavro's form, and one of the same record without fields, which makes fastavro skip all of them."""
+    """A record's schema. ``fields``: the types of its fields, in order, by name; ``is_value``: the container has
+    values, no records; ``nothing``: the schema of the same record without fields, which makes fastavro skip all."""
 
-    def __init__(self, fields: dict[str, Plain], micros: frozenset[str], plain: Plain, is_value: bool) -> None:
-        """``micros``: fields that count microseconds since 1970; ``is_value``: the container has values, no records."""
-        self.is_value = is_value
-        self.fields = fields
-        self.micros = micros
-        self.whole = fastavro.parse_schema(plain)
-        self.nothing = fastavro.parse_schema({"type": "record", "name": plain["name"], "fields": []})
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.fields = schema.root.fields
+        self.is_value = not schema.is_record
+        self.nothing = fastavro.parse_schema({"type": "record", "name": schema.parsed["name"], "fields": []})
 
 
 def record_schema(text: str) -> RecordSchema:
     """The schema of a container's records from its text. Raises CaptureError that says why it is not read."""
-    try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError) as reason:
-        raise CaptureError(f"the Avro schema is not JSON ({reason})") from None
-    is_value = _is_value(raw)
-    if is_value:
-        raw = {"type": "record", "name": "value", "fields": [{"name": "value", "type": raw}]}
-    try:
-        plain = _Plain().of(raw, "", 0)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as reason:
-        raise CaptureError(f"the Avro schema cannot be parsed ({type(reason).__name__}: {reason})") from None
-    if not isinstance(plain, dict) or plain["type"] != "record":
+    schema = parse_schema(text)
+    if not schema.is_record and _content(schema.root.fields[TOP]) not in _CONTENT:
         raise CaptureError("the Avro schema is not that of a record")
-    micros = frozenset(
-        new["name"] for new, old in zip(plain["fields"], raw["fields"], strict=True) if "timestamp-micros" in str(old)
-    )
-    return RecordSchema({field["name"]: field["type"] for field in plain["fields"]}, micros, plain, is_value)
+    _check(schema.root)
+    return RecordSchema(schema)
 
 
-def _is_value(raw: Any) -> bool:
-    """Is it the schema of bytes or texts, which may be null?"""
-    if isinstance(raw, list):
-        return sum(map(_is_value, raw)) == 1 and all(_is_value(one) or one in ("null", {"type": "null"}) for one in raw)
-    return (raw.get("type") if isinstance(raw, dict) else raw) in ("bytes", "string")
+_CONTENT: Final = ("bytes", "string")
 
 
-def _legal(names: Sequence[Any]) -> list[str]:
-    """The names where they keep Avro's rules, and others in place of those that do not."""
-    texts = [str(name) for name in names]
-    good = len(set(texts)) == len(texts) and all(map(_NAME.match, texts))
-    return texts if good else [f"f{at}" for at in range(len(texts))]
+def _content(node: Node) -> str:
+    """The kind of a primitive type, which may be null as well; empty for others."""
+    if isinstance(node, Union) and not node.several:
+        node = next((one for one, place in zip(node.members, node.places, strict=True) if place is not None), node)
+    return node.kind if isinstance(node, Primitive) else ""
 
 
-class _Plain:
-    """Makes schemas plain; ``known`` are the named types seen, by full name, None while inside of them."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Plain | None] = {}
-        self.named: dict[str, str] = {}
-        self.least: dict[str, int] = {}  # bytes of a named type, by its new name
-        self.parts = 0
-
-    def of(self, raw: Any, space: str, depth: int) -> Plain:
-        self.parts += 1
-        if depth > _DEPTH or self.parts > _MOST_BRANCHES:
-            raise CaptureError("the Avro schema is nested too deep")
-        if isinstance(raw, str):
-            return raw if raw in _PRIMITIVES else self._reference(raw, space)
-        if isinstance(raw, list):
-            return [self.of(branch, space, depth + 1) for branch in raw]
-        kind = raw["type"]
-        if kind in ("record", "error"):
-            return self._record(raw, space, depth)
-        if kind == "enum":
-            return self._define(raw, space, {"type": "enum", "symbols": _legal(raw["symbols"])}, 1)
-        if kind == "fixed":
-            return self._define(raw, space, {"type": "fixed", "size": int(raw["size"])}, int(raw["size"]))
-        if kind == "array":
-            items = self.of(raw["items"], space, depth + 1)
-            if self.smallest(items) == 0:
-                raise CaptureError("the Avro schema has an array of items of zero bytes, which is not supported")
-            return {"type": "array", "items": items}
-        if kind == "map":
-            return {"type": "map", "values": self.of(raw["values"], space, depth + 1)}
-        return self.of(kind, space, depth + 1)  # a primitive with attributes, or a schema in one more pair of braces
-
-    def _record(self, raw: Any, space: str, depth: int) -> Plain:
-        full, inner = self._name(raw, space)
-        self.known[full] = None
-        self.named[full] = name = f"n{len(self.named)}"
-        names = _legal([field["name"] for field in raw["fields"]])
-        types = [self.of(field["type"], inner, depth + 1) for field in raw["fields"]]
-        fields = [{"name": new, "type": kind} for new, kind in zip(names, types, strict=True)]
-        self.known[full] = name
-        self.least[name] = sum(self.smallest(field["type"]) for field in fields)
-        return {"type": "record", "name": name, "fields": fields}
-
-    def _define(self, raw: Any, space: str, plain: dict[str, Any], least: int) -> Plain:
-        full, _ = self._name(raw, space)
-        self.named[full] = self.known[full] = name = f"n{len(self.named)}"
-        self.least[name] = least
-        return {**plain, "name": name}
-
-    def _name(self, raw: Any, space: str) -> tuple[str, str]:
-        """Full name of a type, and the namespace inside of it."""
-        name = str(raw["name"])
-        inner = name.rpartition(".")[0] if "." in name else str(raw.get("namespace") or space)
-        full = name if "." in name or not inner else f"{inner}.{name}"
-        if full in self.named:
-            raise CaptureError(f"the Avro schema defines {full!r} twice")
-        return full, inner
-
-    def _reference(self, name: str, space: str) -> Plain:
-        full = name if "." in name or not space else f"{space}.{name}"
-        full = full if full in self.known else name
-        if full not in self.known:
-            raise CaptureError(f"the Avro schema names a type that it does not define: {name!r}")
-        known = self.known[full]
-        if known is None:
-            raise CaptureError(f"the Avro schema has a type that contains itself ({full!r}), which is not supported")
-        return known
-
-    def smallest(self, plain: Plain) -> int:
-        """The fewest bytes that a value takes."""
-        if isinstance(plain, str):
-            return {"null": 0, "float": 4, "double": 8}.get(plain, self.least.get(plain, 1))
-        if isinstance(plain, list):
-            return 1
-        return self.least[plain["name"]] if "name" in plain else 1
+def _check(node: Node) -> None:
+    """Raises CaptureError for types that would keep a reader busy without end."""
+    if isinstance(node, Recursive):
+        name = node.record.name
+        raise CaptureError(f"the Avro schema has a type that contains itself ({name!r}), which is not supported")
+    if isinstance(node, Array) and node.items.least == 0:
+        raise CaptureError("the Avro schema has an array of items of zero bytes, which is not supported")
+    inner: Iterable[Node] = ()
+    if isinstance(node, Record):
+        inner = node.fields.values()
+    elif isinstance(node, Union):
+        inner = node.members
+    elif isinstance(node, (Array, Map)):
+        inner = (node.items if isinstance(node, Array) else node.values,)
+    for one in inner:
+        _check(one)
 
 
 # --- avro -------------------------------------------------------------------------------------------------------------
@@ -361,9 +274,6 @@ _UNPACK: Final[dict[str, Callable[[memoryview], bytes]]] = {
 
 # --- avro rows --------------------------------------------------------------------------------------------------------
 
-_BINARY: Final = ("bytes", ["null", "bytes"], ["bytes", "null"])
-_TEXT: Final = ("string", ["null", "string"], ["string", "null"])
-
 
 def topic_columns(records: RecordSchema | None) -> dict[str, str]:
     """The fields that are Kafka's columns, by Kafka's names, where the records are rows of a topic; else nothing."""
@@ -373,8 +283,8 @@ def topic_columns(records: RecordSchema | None) -> dict[str, str]:
         return {"value": "value"}
     columns = kafka_columns(list(records.fields))
     beside = len(columns.keys() & {"key", "topic", "partition", "offset", "timestamp"})
-    kind = records.fields[columns["value"]] if columns else None
-    return columns if (kind in _BINARY and beside) or (kind in _TEXT and beside > 1) else {}
+    kind = _content(records.fields[columns["value"]]) if columns else ""
+    return columns if (kind == "bytes" and beside) or (kind == "string" and beside > 1) else {}
 
 
 def read_avro(file: AvroFile, start: int, stop: int, batch: int) -> Iterator[Messages]:
@@ -451,7 +361,7 @@ def _block(file: AvroFile, block: Block, stop: int) -> _Run:
 def _walk(records: RecordSchema, plain: bytes, count: int, bounds: list[int]) -> str | None:
     """Adds where each of ``count`` records ends to ``bounds``; gives what is wrong with the first that has no end."""
     data = io.BytesIO(plain)
-    skip, whole, nothing, place = fastavro.schemaless_reader, records.whole, records.nothing, data.tell
+    skip, whole, nothing, place = fastavro.schemaless_reader, records.schema.parsed, records.nothing, data.tell
     try:
         for _ in range(count):
             skip(data, whole, nothing)
@@ -481,43 +391,19 @@ def _messages(file: AvroFile, runs: list[_Run]) -> Messages:
         value = merged(source, ~good, [None] * len(reasons), pa.binary())
         facts = dict.fromkeys(FACTS, pa.nulls(len(number), pa.string()))
         return Messages(number, ones, state, reasons, value, pa.nulls(len(number), pa.binary()), source, facts)
-    parsed = [
-        _topic_row(file, record, columns) if whole else Parsed(MALFORMED, None, reason=reasons[at])
-        for at, (record, whole) in enumerate(zip(source.to_pylist(), good.tolist(), strict=True))
-    ]
-    for at, item in enumerate(parsed):
-        state[at] = item.state
-        if item.reason is not None:
-            reasons[at] = item.reason
-    value = pa.array([item.value for item in parsed], pa.binary())
-    wrong = state >= MALFORMED
-    return Messages(
-        number,
-        ones,
-        state,
-        reasons,
-        value,
-        pa.array([item.key for item in parsed], pa.binary()),
-        merged(value, wrong, source.filter(pa.array(wrong)).to_pylist(), pa.binary()),
-        {name: pa.array(texts, pa.string()) for name, texts in fact_columns([item.facts for item in parsed]).items()},
-    )
+    found = _topic_rows(file.records, source, columns)
+    bad = ~good | ~found.ok
+    for at in np.flatnonzero(good & bad).tolist():
+        reasons[at] = f"the record is damaged ({found.reason(at)})"
+    state[bad] = MALFORMED
+    rows = from_arrow(pa.RecordBatch.from_struct_array(found.column))
+    nulls = pa.array(bad)
+    value, key = (pc.if_else(nulls, pa.scalar(None, pa.binary()), one) for one in (rows.value, rows.key))
+    kept = merged(value, bad, source.filter(nulls).to_pylist(), pa.binary())
+    return Messages(number, ones, state, reasons, value, key, kept, rows.facts)
 
 
-def _topic_row(file: AvroFile, record: bytes, columns: dict[str, str]) -> Parsed:
-    """The message in a row of a topic."""
-    if file.records is None:
-        return Parsed(MALFORMED, None, reason=file.problem)
-    try:
-        raw: Any = fastavro.schemaless_reader(io.BytesIO(record), file.records.whole, None)
-    except Exception as error:  # a text that is no UTF-8
-        return Parsed(MALFORMED, None, reason=f"the record is damaged ({type(error).__name__}: {error})")
-    there = {name: raw[column] for name, column in columns.items()}
-    micros = frozenset(name for name, column in columns.items() if column in file.records.micros)
-    key = there.get("key")
-    return Parsed(MESSAGE, _bytes(there["value"]), None if key is None else _bytes(key), row_facts(there, micros))
-
-
-def _bytes(item: Any) -> bytes | None:
-    if item is None or isinstance(item, bytes):
-        return item
-    return str(item).encode()
+def _topic_rows(records: RecordSchema | None, source: pa.BinaryArray, columns: Mapping[str, str]) -> Decoded:
+    """The columns of Kafka in records that are rows of a topic."""
+    assert records is not None  # else they have no such columns
+    return Decoder(records.schema, tuple(columns.values())).decode(source)

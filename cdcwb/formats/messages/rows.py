@@ -33,7 +33,6 @@ from cdcwb.formats.messages.batch import (
     fact_columns,
     instants,
     text_of,
-    time_text,
 )
 from cdcwb.formats.messages.records import TIME_TYPES, header_facts
 from cdcwb.formats.source import is_remote, open_file
@@ -49,7 +48,6 @@ __all__ = [
     "from_arrow",
     "kafka_columns",
     "messages_of",
-    "row_facts",
     "topic_partitions",
     "where_of",
 ]
@@ -115,23 +113,6 @@ def from_arrow(batches: Batches) -> Messages:
         value,
         facts,
     )
-
-
-def row_facts(row: dict[str, Any], micros: frozenset[str]) -> dict[str, str | None]:
-    """The facts of a row given as a dictionary by Kafka's names; ``timestamp`` counts milliseconds, or microseconds
-    where it is among ``micros``."""
-    facts: dict[str, str | None] = {name: _text(row.get(name)) for name in ("topic", "partition", "offset")}
-    time = row.get("timestamp")
-    if isinstance(time, int):
-        if "timestamp" in micros and time % 1000 == 0:
-            facts["timestamp"] = time_text(time // 1000)
-        elif time != -1:
-            facts["timestamp"] = time_text(time)
-    else:
-        facts["timestamp"] = _text(time)
-    facts["timestamp_type"] = _time_type(_text(row.get("timestampType")))
-    facts.update(_headers(row.get("headers")))
-    return facts
 
 
 def _table(batches: Batches) -> pa.Table:
