@@ -21,7 +21,8 @@ from cdcwb.formats.base import Wanted
 from cdcwb.formats.debezium.layout import OPERATIONS, TIMES, UNAVAILABLE, Clock, position_of, transaction_of
 from cdcwb.formats.debezium.table import Versions, described_tables, is_of, row_type, shape_of
 from cdcwb.formats.event_batch import batch_of, columns_of
-from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
+from cdcwb.formats.messages import Messages
+from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, reader
 from cdcwb.formats.messages.rows import Where
 from cdcwb.model import Kind, Operation, Problem
@@ -126,11 +127,6 @@ FORMAT: Final = "debezium"
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS` without its location and bytes; columns that are missing are null."""
 
-_STATE: Final = {
-    FILLER: (Kind.FILLER, None),
-    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
-    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
-}
 _IMAGES: Final = frozenset({"key", "before", "after", "changed_columns", "present_columns", "problems"})
 _TIMES: Final = (("ts_ns", 1000), ("ts_us", 1), ("ts_ms", 0))
 _LAST: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
@@ -167,13 +163,13 @@ def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
     keys = bodies_of(messages.key, reading.schemas, {}) if images else [None] * len(values)
     facts = {name: texts.to_pylist() for name, texts in columns_of(messages.facts).items()}
     if messages.key.null_count < len(values):
-        facts["kafka.key"] = [_key_text(key) for key in messages.key.to_pylist()]
+        facts["kafka.key"] = key_texts(messages.key).to_pylist()
     rows = []
     for number, (value, key) in enumerate(zip(values, keys, strict=True)):
         found = remarks.get(number, [])
         state = int(messages.state[number])
         if state:
-            kind, code = _STATE[state]
+            kind, code = NOT_MESSAGES[state]
             reason = messages.reasons.get(number, "bytes that are not a message")
             row: Event = {"kind": kind} if code is None else _malformed(code, reason)
         else:
@@ -185,14 +181,6 @@ def rows_of(messages: Messages, reading: Reading, images: bool) -> list[Event]:
             row["problems"] = [*row.get("problems", ()), *({"code": code, "detail": text} for code, text in found)]
         rows.append(row)
     return rows
-
-
-def _key_text(key: bytes | None) -> str | None:
-    """A message key as text, one that is not text as lower-case hex."""
-    try:
-        return key if key is None else key.hex() if min(key, default=32) < 9 else key.decode()
-    except UnicodeDecodeError:
-        return (key or b"").hex()
 
 
 def _malformed(code: Problem, reason: str) -> Event:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.model import Kind, Problem
 from cdcwb.words import visible
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LONGEST",
     "MALFORMED",
     "MESSAGE",
+    "NOT_MESSAGES",
     "PIECE",
     "TRUNCATED",
     "Bools",
@@ -33,6 +35,7 @@ __all__ = [
     "Segments",
     "fact_columns",
     "instants",
+    "key_texts",
     "merged",
     "pieces",
     "shown",
@@ -100,6 +103,34 @@ class Messages:
         if len(self.source[number].as_py() or b"") != self.length[number]:  # a row, or a piece of a message
             place = f"byte {len(self.value[number].as_py() or b'')} of the message"
         return f"the JSON message is cut off at {place}; only its complete fields are shown"
+
+
+NOT_MESSAGES: Final = {
+    FILLER: (Kind.FILLER, None),
+    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
+    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
+}
+"""The event and the problem of each state of what is no message."""
+
+
+def key_texts(keys: pa.BinaryArray) -> pa.StringArray:
+    """Message keys as text, those that are none as lower-case hex."""
+    if keys.null_count == len(keys):
+        return pa.nulls(len(keys), pa.string())
+    try:
+        texts = keys.cast(pa.string())
+        if not pc.any(pc.match_substring_regex(texts, "[\\x00-\\x08]")).as_py():
+            return texts
+    except pa.ArrowInvalid:
+        pass
+    return pa.array([None if key is None else _key_text(key) for key in keys.to_pylist()], pa.string())
+
+
+def _key_text(key: bytes) -> str:
+    try:
+        return key.hex() if min(key, default=32) < 9 else key.decode()
+    except UnicodeDecodeError:
+        return key.hex()
 
 
 class Parsed(NamedTuple):

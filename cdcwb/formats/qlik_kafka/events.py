@@ -20,7 +20,8 @@ from cdcwb.formats.arrays.maps import Ints
 from cdcwb.formats.base import EVERYTHING, Wanted
 from cdcwb.formats.event_batch import EventBatch, columns_of
 from cdcwb.formats.json_values import as_text
-from cdcwb.formats.messages import FILLER, MALFORMED, TRUNCATED, Messages
+from cdcwb.formats.messages import Messages
+from cdcwb.formats.messages.batch import NOT_MESSAGES, key_texts
 from cdcwb.formats.messages.rows import Where
 from cdcwb.formats.moments import moments
 from cdcwb.formats.qlik_kafka.decode import Bools, Document, Form, Image, Parsed, Rows, decode
@@ -169,11 +170,6 @@ _OF_POSITION: Final = (
     "position", "commit_position", "transaction_id", "event_no", "last_in_transaction", "changed_at", "problems"
 )  # fmt: skip
 _OF_PLACE: Final = ("commit_position", "event_no", "last_in_transaction", "changed_at", "problems")
-_STATE: Final[dict[int, tuple[Kind, Problem | None]]] = {
-    FILLER: (Kind.FILLER, None),
-    MALFORMED: (Kind.MALFORMED, Problem.MALFORMED),
-    TRUNCATED: (Kind.MALFORMED, Problem.TRUNCATED),
-}
 
 
 def events_of(
@@ -191,7 +187,7 @@ def events_of(
     where.fill(batch, messages)
     images = wanted.images and wanted.needs(*_OF_IMAGES)
     decoded = decode(messages, settings, versions, images, schema)
-    facts = columns_of({**messages.facts, "key": _key_texts(messages.key)})
+    facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
     tombstones = np.flatnonzero(decoded.forms == Form.TOMBSTONE)
     batch.constant("kind", str(Kind.TOMBSTONE), tombstones)
     _facts(batch, facts, tombstones, [], [])
@@ -232,29 +228,8 @@ def _facts(
     batch.texts("headers", unique_names([*names, *facts]), [*columns, *facts.values()], index, absent)
 
 
-def _key_texts(keys: pa.BinaryArray) -> pa.StringArray:
-    """Message keys as text, those that are none as lower-case hex."""
-    if keys.null_count == len(keys):
-        return pa.nulls(len(keys), pa.string())
-    try:
-        texts = keys.cast(pa.string())
-        if not pc.any(pc.match_substring_regex(texts, "[\\x00-\\x08]")).as_py():
-            return texts
-    except pa.ArrowInvalid:
-        pass
-    return pa.array([None if key is None else _key_text(key) for key in keys.to_pylist()], pa.string())
-
-
-def _key_text(key: bytes) -> str:
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        return key.hex()
-    return key.hex() if any(character < "\t" for character in text) else text
-
-
 def _not_messages(batch: EventBatch, messages: Messages) -> None:
-    for state, (kind, code) in _STATE.items():
+    for state, (kind, code) in NOT_MESSAGES.items():
         index = np.flatnonzero(messages.state == state)
         batch.constant("kind", str(kind), index)
         if code is None:
