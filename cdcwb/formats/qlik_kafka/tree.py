@@ -94,7 +94,7 @@ class _Meanings:
         self.types: dict[str, str | None] = {}
         self.bits: dict[str, list[bool]] = {}
         self.images: list[dict[str, str | None]] = []
-        self.problems: dict[str, tuple[str, str]] = (
+        self.problems: dict[str, list[tuple[str, str]]] = (
             {} if self.is_damaged else _placed(event.get("problems") or (), self.name)
         )
         if rows is not None:
@@ -155,12 +155,13 @@ class _Meanings:
         """The tree of a value with the Confluent framing: a zero byte, the schema's id, the record."""
         version = versions.by_registry_id.get(number)
         tree = self.record(value, FRAME, None if version is None else version.text, "Avro in Confluent's framing")
-        meaning, problem = "big-endian: the schema's id in the registry", self.problems.get("schema id")
-        if problem is not None:
-            meaning = problem[1]
+        problem: str | None = None
+        meaning = "big-endian: the schema's id in the registry"
+        if "schema id" in self.problems:
+            problem, meaning = self.problems["schema id"][0]
         frame = (
             Field("magic byte", 0, 1, value[:1], "0", "first byte of Confluent's framing"),
-            Field("schema id", 1, 4, value[1:FRAME], str(number), meaning, (), problem and problem[0]),
+            Field("schema id", 1, 4, value[1:FRAME], str(number), meaning, (), problem),
         )
         return replace(tree, children=(*frame, *tree.children))
 
@@ -170,7 +171,7 @@ class _Meanings:
         return Field(self.name, 0, len(value), value, None, self._meaning(form), tuple(inside))
 
     def _inside(self, value: bytes, start: int, text: str | None) -> Sequence[Field]:
-        found = self.problems.get("record")
+        found: tuple[str | None, str] | None = next(iter(self.problems.get("record", ())), None)
         if text is not None and found is None:
             try:
                 return self._fields(map(_malformed, anatomy(parse_schema(text), value, start).children), "body")
@@ -225,7 +226,10 @@ class _Meanings:
         if problem is not None:
             said = f"{said}; a comma follows, but no other field or item"
         elif counts and field.name in self.problems and section != "image":
-            problem, said = self.problems[field.name]
+            (problem, said), *others = self.problems[field.name]
+            if children:
+                end = field.offset + field.length
+                children += tuple(Field("problem", end, 0, b"", None, text, (), code) for code, text in others)
         if not counts:
             problem, said = None, f"{said}; a later field of this name is used"
         if section == "pairs" and value == "NULL":
@@ -341,11 +345,11 @@ class _Meanings:
         return f"{_PLURALS[name]}: {joined(named) or 'none'}"
 
 
-def _placed(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[str, tuple[str, str]]:
-    """The first problem of each field that one is about, by the field's name."""
+def _placed(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[str, list[tuple[str, str]]]:
+    """The problems of each field that one is about, by the field's name."""
     legacy = {"operation": "op", **{new: old for old, new in RENAMED.items()}}
     legacy = {} if record_type in ("DT", "MD", "DataRecord") else legacy
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for one in problems:
         code, said = one["code"], one["detail"]
         match code:
@@ -361,7 +365,7 @@ def _placed(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[str
                 name = "headers"
             case _:
                 name = re.split("[: ]", said)[0]
-        found.setdefault(legacy.get(name, name), (code, said))
+        found.setdefault(legacy.get(name, name), []).append((code, said))
     return found
 
 
