@@ -204,7 +204,7 @@ def test_what_changes_events_changes_the_mark(
     differing = 0
     places = list(places_in(plan))
     if not request.config.getoption("--full"):
-        places = random.Random(1).sample(places, min(len(places), 200))
+        places = random.Random(1).sample(places, min(len(places), 80))
     for place in places:
         changed = copy.deepcopy(plan)
         if not change(changed, place):

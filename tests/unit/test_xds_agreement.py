@@ -105,7 +105,7 @@ def as_table(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist([{name: row[name] for name in ROWS.names} for row in rows], ROWS)
 
 
-@examples(max_examples=600)
+@examples(max_examples=250)
 @given(st.integers(0))
 def test_publishing_agrees_with_the_plain_publisher(seed: int) -> None:
     dice = random.Random(seed)
@@ -125,7 +125,7 @@ def test_publishing_agrees_with_the_plain_publisher(seed: int) -> None:
     assert found.events.to_pylist() == events
 
 
-@examples(max_examples=200)
+@examples(max_examples=100)
 @given(st.integers(0))
 def test_publishing_part_by_part_is_publishing_at_once(seed: int) -> None:
     """Rows apart, then objects apart, then stretches of the line, as on a cluster."""
