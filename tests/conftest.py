@@ -1,4 +1,4 @@
-"""What all tests share: one time zone, which tests are chosen, and two fixtures that cost something or may be missing.
+"""What all tests share: one time zone, which tests are chosen, and fixtures that cost something or may be missing.
 
 ``--full`` adds the tests marked ``full``, ``--cluster`` those marked ``cluster``. The tests marked ``samples`` read the
 sample captures of the folder that the environment variable ``CDCWB_SAMPLES`` names, and are left out where it is not
@@ -21,6 +21,8 @@ from tests.s3_server import ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from cdcwb.report.kernel import Kernel
 
 os.environ["TZ"] = "UTC"
 time.tzset()
@@ -48,7 +50,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("full" if config.getoption("--full") else "normal")
+    full = config.getoption("--full")
+    settings.load_profile("full" if full else "normal")
+    if not full:  # the JVM's second compiler costs more than it saves over little data, as in the kernels of reports
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -97,6 +102,16 @@ def samples() -> Path:
     folder = samples_folder()
     assert folder is not None, "a test that uses samples has to be marked so"
     return folder
+
+
+@pytest.fixture(scope="session")
+def shared_kernel() -> Iterator[Kernel]:
+    """The process of :mod:`tests.one_kernel`, which runs on while tests of other folders are in between."""
+    from tests.one_kernel import Shared  # imports papermill, which takes seconds
+
+    shared = Shared(quick=True)
+    yield shared
+    shared.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
-"""One process for all reports of a folder of tests, as those of a suite have: starting one, and Spark in it, takes
-longer than making most reports."""
+"""One process for all reports of the tests of some folders, as those of a suite have: starting one, and Spark in it,
+takes longer than making most reports."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdcwb.report import kernel
+from cdcwb.report import kernel as kernels
 
-__all__ = ["ALONE", "one_kernel"]
+__all__ = ["ALONE", "Shared", "kernel"]
 
-ALONE = kernel.Kernel
+ALONE = kernels.Kernel
 """For a report on much data: a process of its own, set up for that."""
 
 
-class _Shared(kernel.Kernel):
+class Shared(kernels.Kernel):
+    """One that stays for the next report."""
+
     def __exit__(self, *_: object) -> None:
-        """It stays for the next report."""
+        pass
 
 
 @pytest.fixture(scope="package", autouse=True)
-def one_kernel() -> Iterator[None]:
+def kernel(shared_kernel: kernels.Kernel) -> Iterator[kernels.Kernel]:
     """Whoever asks for a kernel gets the one that runs."""
-    shared = _Shared(quick=True)
-    kernel.Kernel = lambda quick=False: shared  # type: ignore[assignment, misc]
-    yield
-    kernel.Kernel = ALONE  # type: ignore[misc]
-    shared.close()
+    kernels.Kernel = lambda quick=False: shared_kernel  # type: ignore[assignment, misc]
+    yield shared_kernel
+    kernels.Kernel = ALONE  # type: ignore[misc]

@@ -16,8 +16,8 @@ from nbformat.sign import NotebookNotary
 from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
-from cdcwb.report import kernel
 from cdcwb.report.html import page
+from cdcwb.report.kernel import Kernel
 from cdcwb.report.runner import execute, notebook_path
 from cdcwb.report.show import FIGURE_MIME
 from tests.browser.chrome import WAIT, opened, settled
@@ -88,10 +88,9 @@ def measured(chrome: Chrome, root: str = _OPEN) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def executed() -> dict[str, Any]:
+def executed(kernel: Kernel) -> dict[str, Any]:
     """The notebooks with their outputs."""
-    with kernel.Kernel(quick=True) as one:
-        return {name: execute(notebook_path(name), given, lambda _: None, one) for name, given in RUNS.items()}
+    return {name: execute(notebook_path(name), given, lambda _: None, kernel) for name, given in RUNS.items()}
 
 
 @pytest.fixture(scope="module")

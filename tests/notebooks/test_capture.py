@@ -1,14 +1,14 @@
 """The notebook ``capture`` over every capture in ``data/``: what ``data/README.md`` says is what the page says.
 
 And the questions of ``transactions`` that are not about one format: how many were open at once, how long changes
-waited, and where positions do not rise. One kernel runs all.
+waited, and where positions do not rise.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,23 +29,21 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
+def run(kernel: Kernel) -> Run:
     """Runs a notebook over a capture of ``data/``, with parameters; the same again is not run again."""
     made: dict[str, Any] = {}
 
-    with Kernel(quick=True) as kernel:
+    def ran(notebook: str, name: str, **parameters: Any) -> Any:
+        asked = json.dumps([notebook, name, parameters])
+        if asked not in made:
+            given = {"path": str(DATA / name), **parameters}
+            executed = execute(notebook_path(notebook), given, lambda _: None, kernel)
+            data = [out.get("data", {}) for cell in executed["cells"] for out in cell.get("outputs", ())]
+            text = "\n".join(item.get("text/html", "") for item in data)
+            made[asked] = SimpleNamespace(facts=read_facts(executed), html=text)
+        return made[asked]
 
-        def ran(notebook: str, name: str, **parameters: Any) -> Any:
-            asked = json.dumps([notebook, name, parameters])
-            if asked not in made:
-                given = {"path": str(DATA / name), **parameters}
-                executed = execute(notebook_path(notebook), given, lambda _: None, kernel)
-                data = [out.get("data", {}) for cell in executed["cells"] for out in cell.get("outputs", ())]
-                text = "\n".join(item.get("text/html", "") for item in data)
-                made[asked] = SimpleNamespace(facts=read_facts(executed), html=text)
-            return made[asked]
-
-        yield ran
+    return ran
 
 
 FILES = {"gbase8s": 3, "qlik-kafka": 10, "qlik-change-table": 14, "goldengate": 3, "idm-event-log": 1, "debezium": 1}

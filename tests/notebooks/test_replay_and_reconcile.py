@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,6 @@ COMPARED = ("missing", "extra", "different", "late")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     """10,000 changes in a gbase8s source and in messages of Qlik, with 250 differences of every kind."""
     return plant(tmp_path_factory.mktemp("planted"), changes=10_000, seed=41, each=EACH)
-
-
-@pytest.fixture(scope="module")
-def kernel() -> Iterator[Kernel]:
-    """One kernel for all of them, made for small captures."""
-    with Kernel(quick=True) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

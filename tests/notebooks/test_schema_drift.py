@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,12 +31,6 @@ DRIFTING: dict[str, dict[str, Any]] = {
 }
 SEED = 61
 RULES = {"column_added", "column_dropped", "column_renamed", "column_changed", "columns_reordered"}
-
-
-@pytest.fixture(scope="module")
-def kernel() -> Iterator[Kernel]:
-    with Kernel(quick=True) as one:
-        yield one
 
 
 @pytest.fixture(scope="module", params=DRIFTING)

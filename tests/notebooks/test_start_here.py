@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any
     text = page.read_text(encoding="utf-8")
     assert json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["agrees"] is True
     return text[text.index("<main") : text.index("</main>")], facts
-
-
-@pytest.fixture(scope="module")
-def kernel() -> Iterator[Kernel]:
-    with Kernel(quick=True) as running:
-        yield running
 
 
 def run(folder: Path, kernel: Kernel) -> tuple[str, dict[str, Any]]:
