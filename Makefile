@@ -11,12 +11,11 @@ S3 := .venv-s3
 LIVE_JARS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cdcwb/live-jars
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# Tests with Spark run in two processes, a file in one of them, each with a JVM of its own.
+CHECK := $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+# Tests with Spark run in two processes, a file in one of them, each with a JVM of its own. The files that take longest
+# come first, those that share a process for their reports together.
 IN_TWO := --numprocesses 2 --dist loadfile
-# What shows nothing more of an older PySpark: pages' examples, whole ways whose steps have tests of their own, and what
-# functions of Arrow do wherever Spark calls them (tests/unit has these, and some run on the oldest PyArrow).
-ON_NEWEST := docs_cli cli cli_xds delivered row incremental analysis_truth report_suite together pages explore \
-  assembly_goldengate assembly_splits labels registry_login stored_answers summary_qlik remote
+# What functions of Arrow do wherever Spark calls them, and what compiles.
 ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
@@ -31,18 +30,21 @@ env: $(VENV)/.ready ## make the Python environment in .venv
 report: env java ## run every notebook over every capture in data/ and write reports/, with an index page
 	@$(BIN)/python -m cdcwb.report
 
-test: env java browser s3 lint ## check the code, then run every test at its normal size
-	$(PYTEST) --numprocesses logical --maxprocesses 4 tests/unit
-	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) tests/spark tests/notebooks tests/browser
+# What is checked of the code keeps one core busy; meanwhile the kernels are compiled once for all processes.
+test: env java browser s3 ## check the code, then run every test at its normal size
+	@$(BIN)/python -m cdcwb.cli.kernels & $(CHECK) && wait $$!
+	$(PYTEST) --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit
+	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder tests/browser tests/notebooks tests/spark
 
 test-full: env java ## run the tests that are left out above for their size; takes long
 	$(PYTEST) --full -m full
 	$(MAKE) test-live ONLY="--full -m full"
 	$(MAKE) test-cluster
 
-test-oldest: $(OLDEST)/.ready ## run the Spark tests on the oldest supported PySpark, without what only repeats it
+# Marked are tests of what asks Spark most: loading, questions, replay, export. Readers say the same on both.
+test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the oldest supported PySpark
 	@scripts/ensure.sh $(OLDEST)/bin/python java
-	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) tests/spark $(ON_NEWEST:%=--ignore tests/spark/test_%.py) \
+	$(SPARK_TESTS) $(OLDEST)/bin/python -m pytest $(IN_TWO) -m "oldest or not spark" tests/spark \
 		$(ON_OLDEST:%=tests/unit/test_%.py)
 
 # On the oldest PySpark, whose Kafka connector resolves wherever its jars do. The broker's jars come from Maven.
@@ -56,9 +58,7 @@ test-cluster: env java ## run the tests on a standalone cluster and a Spark Conn
 	$(PYTEST) --cluster tests/cluster
 
 lint: env ## check style, formatting and types
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(CHECK)
 
 # The first notebook is the welcome page; without it, the file browser shows all of them.
 lab: env java ## open JupyterLab with the notebooks at hand

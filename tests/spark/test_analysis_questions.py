@@ -21,6 +21,8 @@ from tests.changes import at, change, frame, tables, version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.oldest
+
 
 def transaction(name: str, began: float | None, ended: float | None, **facts: Any) -> dict[str, Any]:
     number = ord(name) - ord("A") + 1

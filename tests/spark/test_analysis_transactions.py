@@ -25,6 +25,8 @@ from cdcwb.time_axis import TimeAxis
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.oldest
+
 START = datetime(2025, 3, 23, 10, 0, 0, tzinfo=UTC)
 END = START + timedelta(seconds=100)
 BIG = 2**62 + 1  # does not survive a float

@@ -13,7 +13,7 @@ from tests import wire
 if TYPE_CHECKING:
     from cdcwb import Capture
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.oldest, pytest.mark.usefixtures("spark")]
 
 BEFORE, AFTER, DELETE = 42, 43, 41
 TIME = wire.TIME

@@ -137,6 +137,7 @@ def some_log(seed: int, size: int, shuffled: bool) -> list[Row]:
     return sorted(rows, key=lambda row: (row["file_index"], row["offset"]))
 
 
+@pytest.mark.oldest
 @pytest.mark.parametrize("in_order", [True, False])
 def test_rows_of_one_statement_are_one_change_whatever_partition_they_came_from(
     spark: SparkSession, in_order: bool
@@ -194,6 +195,7 @@ def test_a_row_of_an_unknown_type_parts_what_it_stands_between(spark: SparkSessi
     assert [places(row) for row in changes(spark, rows)] == [[0], [2]]
 
 
+@pytest.mark.oldest
 def test_record_ids_that_come_again_are_named_with_their_first_place(spark: SparkSession) -> None:
     rows = [event(0, 5, 4), event(1, 6, 4), event(2, 5, 4), event(60, 5, 4)]
     found = repeated_records(frame(spark, rows)).orderBy("file_index", "offset").collect()
@@ -216,6 +218,7 @@ def test_a_row_that_comes_again_is_a_duplicate_only_where_all_its_bytes_are_equa
     ]
 
 
+@pytest.mark.oldest
 def test_keys_that_differ_in_spelling_alone_are_one_problem_a_group(spark: SparkSession) -> None:
     keys = ["idu=1", "idu= 1", "idu=1", "IDU=1", "idu=2", 'idu="1"']
     rows = [event(number, number + 1, 6, key) for number, key in enumerate(keys)]

@@ -14,7 +14,7 @@ import cdcwb
 from cdcwb.capture import Capture
 from cdcwb.formats.bitmask import disagreement
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.oldest, pytest.mark.usefixtures("spark")]
 
 HEADER = "header__change_seq,header__change_oper,header__change_mask,header__transaction_id,header__timestamp,id,name\n"
 

@@ -15,7 +15,7 @@ from cdcwb.errors import CaptureError
 if TYPE_CHECKING:
     from cdcwb import Capture
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.oldest, pytest.mark.usefixtures("spark")]
 
 HEAD = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value"
 # a: inserted, changed, told of by the table         b: changed and changed back       c: came and went

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cdcwb import Capture
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.oldest, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,8 @@ from tests.changes import change, frame
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+pytestmark = pytest.mark.oldest
+
 T = "shop.orders"
 
 CHANGES = [

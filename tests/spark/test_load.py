@@ -75,11 +75,13 @@ def damaged(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.oldest
 @pytest.mark.parametrize("table", model.TABLES)
 def test_every_table_has_exactly_the_columns_of_the_model(small: Path, table: str) -> None:
     assert conforms(getattr(cdcwb.load(small / "capture"), table), table)
 
 
+@pytest.mark.oldest
 def test_a_saved_capture_opens_with_the_same_tables(small: Path, tmp_path: Path) -> None:
     capture = cdcwb.load(small / "capture")
     saved = cdcwb.load(capture.save(tmp_path / "saved"))
@@ -95,6 +97,7 @@ def test_a_saved_capture_opens_with_the_same_tables(small: Path, tmp_path: Path)
         capture.save(tmp_path / "saved")
 
 
+@pytest.mark.oldest
 def test_open_transactions_are_problems_with_their_name(small: Path) -> None:
     capture = cdcwb.load(small / "capture")
     found = capture.problems.filter("code = 'open_transaction'").collect()
@@ -129,6 +132,7 @@ def test_fail_fast_stops_at_the_first_bad_bytes(spark: SparkSession, damaged: Pa
         frame.count()
 
 
+@pytest.mark.oldest
 def test_headers_only_keep_everything_but_values(small: Path) -> None:
     whole, bare = cdcwb.load(small / "capture"), cdcwb.load(small / "capture", images=False)
     same = [name for name in model.EVENTS.names if name not in ("before", "after", "raw", "problems")]
@@ -137,6 +141,7 @@ def test_headers_only_keep_everything_but_values(small: Path) -> None:
     assert bare.transactions.count() == whole.transactions.count()
 
 
+@pytest.mark.oldest
 def test_keys_are_taken_from_the_option(small: Path) -> None:
     capture = cdcwb.load(small / "capture", keys=["101:customer_id"])
     rows = capture.changes.filter("table_name = '101' and operation <> 'TRUNCATE'").collect()
@@ -147,6 +152,7 @@ def test_keys_are_taken_from_the_option(small: Path) -> None:
     assert capture.changes.filter("table_name <> '101' and key is not null").count() == 0
 
 
+@pytest.mark.oldest
 def test_saving_to_a_relative_path_follows_the_working_directory(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +168,7 @@ def test_a_key_column_that_a_table_does_not_have_is_an_error(small: Path) -> Non
         cdcwb.load(small / "capture", keys="101:customer")
 
 
+@pytest.mark.oldest
 def test_files_without_content_are_a_capture_without_rows(tmp_path: Path) -> None:
     (tmp_path / "empty.bin").write_bytes(b"")
     capture = cdcwb.load(tmp_path, format="gbase8s")

@@ -35,6 +35,7 @@ def test_messages_equal_the_truth(tmp_path: Path, name: str) -> None:
     assert capture.problems.count() == 0
 
 
+@pytest.mark.oldest
 def test_rows_of_a_topic_are_a_capture(tmp_path: Path) -> None:
     made = {"form": "avro", "container": "parquet", "all_types": False}
     synth.generate("debezium", changes=200, seed=3, to=tmp_path, **made)

@@ -102,6 +102,7 @@ def test_change_tables_equal_the_truth(tmp_path: Path, workload: str) -> None:
     assert capture.problems.count() == 0
 
 
+@pytest.mark.oldest
 def test_metadata_from_beside_resolves_messages(tmp_path: Path) -> None:
     _generate("qlik-kafka", tmp_path, {"form": "avro-envelope", "container": "prefixed", "metadata": "separate"})
     alone = cdcwb.load(tmp_path / "capture", format="qlik-kafka")
@@ -113,6 +114,7 @@ def test_metadata_from_beside_resolves_messages(tmp_path: Path) -> None:
     assert both.events.filter("problems is not null").count() == 0
 
 
+@pytest.mark.oldest
 def test_a_dataframe_with_kafkas_columns_is_a_capture(spark: SparkSession, tmp_path: Path) -> None:
     _generate("qlik-kafka", tmp_path, {"form": "avro-envelope", "container": "parquet"})
     frame = spark.read.parquet(str(tmp_path / "capture"))

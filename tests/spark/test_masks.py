@@ -18,6 +18,8 @@ from tests.changes import at, change, tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.oldest
+
 T = "shop.orders"
 
 

@@ -9,9 +9,12 @@ import textwrap
 import threading
 from datetime import UTC, datetime
 
+import pytest
 from pyspark.sql import SparkSession
 
 from cdcwb.spark.session import get_spark
+
+pytestmark = pytest.mark.oldest
 
 
 def run(code: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -67,6 +67,7 @@ def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch, **opt
     assert (to / "small" / "cdcwb.json").read_text() == (to / "spark" / "cdcwb.json").read_text()
 
 
+@pytest.mark.oldest
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_data_of_the_project(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_both_ways(DATA / format, tmp_path, monkeypatch)

@@ -16,7 +16,7 @@ from cdcwb.errors import CaptureError
 if TYPE_CHECKING:
     from cdcwb import Capture
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.oldest, pytest.mark.usefixtures("spark")]
 
 
 @pytest.fixture(scope="module")

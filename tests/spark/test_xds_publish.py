@@ -83,6 +83,7 @@ def in_order(frame: DataFrame, *names: str) -> pa.Table:
     return frame.toArrow().sort_by([(name, "ascending") for name in names])
 
 
+@pytest.mark.oldest
 @pytest.mark.parametrize("with_tables", [False, True], ids=["without", "snapshot"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_spark_publishes_what_one_process_publishes(spark: SparkSession, name: str, with_tables: bool) -> None:
@@ -120,6 +121,7 @@ def test_spark_publishes_what_one_process_publishes(spark: SparkSession, name: s
             assert (row["first_record"], row["last_record"]) == (min(records), max(records))
 
 
+@pytest.mark.oldest
 def test_an_empty_log_is_published(spark: SparkSession) -> None:
     published = publish_rows(spark.createDataFrame(xds.ROWS.empty_table()), Settings.parse({}))
     assert (published.decisions.count(), published.documents.count()) == (0, 0)
