@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -15,6 +18,7 @@ from cdcwb.model import EVENTS, TABLE_VERSIONS, Kind
 __all__ = [
     "EVERYTHING",
     "OF_CHANGES",
+    "ROW",
     "Assembling",
     "BaseFormat",
     "Field",
@@ -26,16 +30,27 @@ __all__ = [
     "Pairing",
     "Piece",
     "Plan",
+    "PlanText",
     "Recognition",
     "RowFormat",
     "Run",
     "RunRows",
     "TableRequest",
     "Wanted",
+    "run_here",
 ]
 
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Maps a function over tasks: in this process, or in Spark. Function, tasks and results pickle."""
+
+
+def run_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """Runs the tasks one after the other in this process: the simplest :data:`Run`."""
+    return [function(task) for task in tasks]
+
+
+ROW: Final = "_row"
+"""The column with the number of the row, from 0, in a table of rows that is a capture."""
 
 RunRows = Callable[[Callable[[Iterator[pa.RecordBatch]], bytes]], list[bytes]]
 """Maps a function over the partitions of a table of rows, each given as its batches. The function pickles."""
@@ -201,6 +216,22 @@ class Plan(Protocol):
     def to_text(self) -> str:
         """The plan as one line of ASCII text."""
         ...
+
+
+class PlanText:
+    """A plan that travels to the workers as text: both ends run the same version of cdcwb."""
+
+    __slots__ = ()
+
+    def to_text(self) -> str:
+        """The plan as one line of ASCII text, to travel in an option."""
+        return base64.b64encode(zlib.compress(pickle.dumps(self), 1)).decode("ascii")
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """The plan that :meth:`to_text` wrote."""
+        plan: Self = pickle.loads(zlib.decompress(base64.b64decode(text)))
+        return plan
 
 
 class Format(Protocol):

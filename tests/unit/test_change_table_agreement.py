@@ -74,15 +74,14 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
     table = events(plan)
     closed = ledger(table)
     for entry in plan.files:
-        if plan.shapes[entry.shape].kind != "parquet":
+        if entry.probe.kind != "parquet":
             assert closed.get(entry.path, 0) == entry.size, entry.path
     rows = table.to_pylist()
     found = {(row["file_index"], row["offset"]): row for row in rows}
     compared = 0
     for index, entry in enumerate(plan.files):
-        shape = plan.shapes[entry.shape]
         for split in (one for one in plan.splits if one.file == index):
-            for part in iter_parts(entry, shape, plan.charset, split.start, split.stop):
+            for part in iter_parts(entry, split.start, split.stop):
                 for _, some in part.rows:
                     context = context_of(plan, index, some)
                     for number in range(len(some.offset)):
@@ -95,7 +94,7 @@ def check(where: Path, **options: Any) -> list[dict[str, Any]]:
                             layout = some.layout
                             is_csv = isinstance(some, CsvRows)
                             cells = (
-                                cut(record, shape.dialect or DEFAULT, layout.names, plan.charset)
+                                cut(record, entry.probe.dialect or DEFAULT, layout.names, plan.charset)
                                 if is_csv
                                 else cut_json(record)
                             )

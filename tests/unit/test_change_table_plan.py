@@ -136,7 +136,7 @@ def test_side_files_are_no_data(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, FORMAT)
     assert [Path(entry.path).name for entry in plan.files] == ["1.csv"]
     assert plan.files[0].rows == 1
-    assert not plan.files[0].header
+    assert not plan.files[0].probe.header
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import openpyxl
 import pytest
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.tabular import StretchReader, cut, iter_parts, part_at, probe_file, text_rows
+from cdcwb.formats.tabular import Names, iter_parts, part_at, probe_file, text_rows
+from cdcwb.formats.tabular.splits import FileEntry, Scan, cut, read_stretch
 from cdcwb.model import Kind, OffsetUnit
 
 
@@ -181,8 +182,9 @@ def test_a_sheet_is_one_stretch_and_any_rows_of_it_can_be_read(tmp_path: Path) -
     path = book(tmp_path / "a.xlsx", ("log", [["id"], *([number] for number in range(9000))]))
     file = probe_file(path, limit=5)
     assert len(file.sample) == 5
-    (stretch,) = cut([file], 64, lambda function, tasks: [function(task) for task in tasks])
-    assert sum(len(part.offset) for part in StretchReader(stretch).parts()) == 9001
+    (stretch,) = cut([FileEntry(probe=file)], 64, lambda function, tasks: [function(task) for task in tasks])
+    parts = read_stretch(stretch, Scan(0, 0), Names(file.columns), Names)
+    assert sum(len(part.offset) for part in parts) == 9001
     (part,) = iter_parts(file, None, 5000, 5003)
     found = text_rows(part, ("id",))
     assert found is not None

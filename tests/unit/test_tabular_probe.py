@@ -6,7 +6,7 @@ import datetime as dt
 import gzip
 import json
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,13 @@ from cdcwb.formats.tabular import (
     Dialect,
     FileProbe,
     Names,
-    Stretch,
-    StretchReader,
-    cut,
     iter_parts,
     part_at,
     probe_file,
     rows_of_batch,
-    scan_all,
     text_rows,
 )
+from cdcwb.formats.tabular.splits import FileEntry, Scan, Stretch, cut, read_stretch, scan_all
 from cdcwb.model import Kind, OffsetUnit
 
 Row = tuple[str | None, ...]
@@ -206,10 +203,10 @@ def test_a_compressed_file_is_read_as_what_is_in_it(tmp_path: Path) -> None:
     file = probe_file(write(tmp_path, gzip.compress(LOG), "log.csv.gz"))
     assert (file.kind, file.compression, file.size) == ("csv", "gzip", 0)
     assert rows_of(file) == LOG_ROWS
-    (stretch,) = cut([file], 64, run)
-    reader = StretchReader(stretch)
-    assert sum(len(part.offset) for part in reader.parts()) == 4
-    assert (reader.size, reader.end, reader.problem) == (len(LOG), len(LOG), None)
+    (stretch,) = cut([FileEntry(probe=file)], 64, run)
+    found = Scan(0, 0)
+    assert sum(len(part.offset) for part in read_stretch(stretch, found, Names(file.columns), Names)) == 4
+    assert (found.size, found.end, found.problem) == (len(LOG), len(LOG), None)
 
 
 @pytest.mark.parametrize(
@@ -293,36 +290,28 @@ def test_rows_of_a_table_bear_their_numbers() -> None:
     assert [column.to_pylist() for column in found.columns] == [["a", None], ["7", "8"]]
 
 
-def test_a_probe_travels_as_json(tmp_path: Path) -> None:
+def test_a_probe_without_its_rows_reads_the_same(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     for path in (write(tmp_path, LOG), write(tmp_path, b'{"a": 1}\n', "a.json"), str(tmp_path / "a.parquet")):
         file = probe_file(path)
-        again = FileProbe.from_dict(json.loads(json.dumps(file.to_dict())))
-        assert again == file.without_rows()
-        assert rows_of(again) == list(file.sample)
+        assert rows_of(pickle.loads(pickle.dumps(file.without_rows()))) == list(file.sample)
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Found:
+class Found(Scan):
     """A scan as a format makes it."""
 
-    begin: int
-    end: int
-    segments: list[tuple[int, int]]
-
-    def nothing(self, begin: int) -> Found:
-        return Found(begin, begin, [])
+    segments: list[tuple[int, int]] = field(default_factory=list)
 
 
 def scan(stretch: Stretch) -> Found:
-    reader = StretchReader(stretch)
-    segments: list[tuple[int, int]] = []
-    for part in reader.parts():
-        segments += zip(part.offset.tolist(), part.length.tolist(), strict=True)
-    return Found(reader.begin, reader.end, segments)
+    found = Found(0, 0)
+    for part in read_stretch(stretch, found, Names(stretch.file.columns), Names):
+        found.segments += zip(part.offset.tolist(), part.length.tolist(), strict=True)
+    return found
 
 
 _LINES = st.lists(st.text(alphabet='ab,"\n\r', max_size=12).map(lambda text: text + "\n"), min_size=1, max_size=30)
@@ -337,7 +326,7 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
     content = ("id,text\n" + "".join(lines)).encode()
     file = probe_file(write(tmp_path_factory.mktemp("split"), content), header=True)
     whole = [one for part in iter_parts(file) for one in zip(part.offset.tolist(), part.length.tolist(), strict=True)]
-    stretches = cut([file, file], size, run)
+    stretches = cut([FileEntry(probe=file)] * 2, size, run)
     scans = scan_all(stretches, scan, run)
     assert [one for found in scans for one in found.segments] == whole + whole
     rows = rows_of(file)

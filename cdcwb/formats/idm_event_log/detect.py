@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.base import Recognition
+from cdcwb.formats.base import ROW, Recognition
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.idm_event_log.columns import (
     ENOUGH,
@@ -28,7 +28,7 @@ from cdcwb.formats.idm_event_log.columns import (
 from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import inserted_from_select, is_table, looks_like_dump, outline
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
-from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL
+from cdcwb.formats.idm_event_log.plan import ROWS, SQL
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import info_of, open_file

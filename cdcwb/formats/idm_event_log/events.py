@@ -25,7 +25,8 @@ from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUB
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.requests import select
-from cdcwb.formats.tabular import Gap
+from cdcwb.formats.tabular import Gap, Names, Part
+from cdcwb.formats.tabular.format import gap_event, woven
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import visible
 
@@ -41,7 +42,7 @@ __all__ = [
     "check",
     "events_of",
     "fatal",
-    "gap_event",
+    "gap_of",
     "given",
     "is_unfit",
     "lacking",
@@ -494,44 +495,25 @@ def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> I
 def source_of(plan: Plan, file: int, unit: OffsetUnit) -> Source:
     """What is the same for all rows of a file."""
     entry = plan.files[file]
-    return Source(entry.probe.path, file, unit, entry.absent, plan.schema, plan.zone)
+    return Source(entry.path, file, unit, entry.absent, plan.schema, plan.zone)
 
 
-def events_of(plan: Plan, file: int, part: LogPart, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
+def events_of(plan: Plan, file: int, log: LogPart, wanted: Wanted = EVERYTHING) -> Iterator[pa.RecordBatch]:
     """The events of a part that are wanted, rows and gaps in their order."""
+    part, rows = log.part, log.rows
     source = source_of(plan, file, part.unit)
-    rows = None
-    if part.log.num_rows:
-        rows = to_events(part.log, source, part.offset, part.length, part.raw, wanted, part.findings)
+    batches, indices = [], []
+    if log.log.num_rows:
+        batches.append(to_events(log.log, source, rows.offset, rows.length, rows.raw, wanted, log.findings))
+        indices.append(rows.index)
     if part.gaps:
-        gaps = pa.RecordBatch.from_pylist([gap_event(source, part, gap, wanted) for gap in part.gaps], model.EVENTS)
-        rows = gaps if rows is None else _woven(rows, part, gaps)
-    if rows is not None:
-        yield from select(rows, wanted)
+        gaps = [gap_of(source, part, gap, wanted) for gap in part.gaps]
+        batches.append(pa.RecordBatch.from_pylist(gaps, model.EVENTS))
+        indices.append(np.array([gap.index for gap in part.gaps], dtype=np.int64))
+    for batch in woven(batches, indices):
+        yield from select(batch, wanted)
 
 
-def _woven(rows: pa.RecordBatch, part: LogPart, gaps: pa.RecordBatch) -> pa.RecordBatch:
-    places = np.concatenate([part.index, np.array([gap.index for gap in part.gaps], dtype=np.int64)])
-    both = pa.Table.from_batches([rows, gaps]).combine_chunks().take(pa.array(np.argsort(places, kind="stable")))
-    return both.combine_chunks().to_batches()[0]
-
-
-def gap_event(source: Source, part: LogPart, gap: Gap, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
-    """The event of what is no row."""
-    row: dict[str, Any] = dict.fromkeys(model.EVENTS.names)
-    row.update(
-        format=FORMAT,
-        file=source.path,
-        file_index=source.file_index,
-        offset=int(part.places[gap.index]),
-        length=int(part.lengths[gap.index]),
-        offset_unit=str(part.unit),
-        kind=str(gap.kind),
-    )
-    if gap.code is None:
-        row["headers"] = [("reason", gap.reason)]
-    else:
-        row["problems"] = [{"code": str(gap.code), "detail": gap.reason}]
-    if wanted.images:
-        row["raw"] = gap.raw
-    return row
+def gap_of(source: Source, part: Part[Names], gap: Gap, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+    """The event of what is not a row."""
+    return gap_event(part, gap, wanted, format=FORMAT, file=source.path, file_index=source.file_index)

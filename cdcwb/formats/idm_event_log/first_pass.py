@@ -7,19 +7,20 @@ for small things and for the data source on its own.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.base import Run, RunRows
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import ROW, Run, RunRows, run_here
 from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.columns import Assignment, Options, assign
 from cdcwb.formats.idm_event_log.decode import LogPart, log_part, sql_segments
@@ -28,35 +29,16 @@ from cdcwb.formats.idm_event_log.decode.sql import find_begin
 from cdcwb.formats.idm_event_log.decode.values import numbers_of
 from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
 from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
-from cdcwb.formats.idm_event_log.plan import ROW, ROWS, SQL, FileEntry, Plan, SplitEntry, TableEntry
+from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile, Plan, SplitEntry, TableEntry
 from cdcwb.formats.requests import detected_row, problem_row
-from cdcwb.formats.tabular import (
-    EVERYTHING,
-    FileProbe,
-    Names,
-    Stretch,
-    StretchReader,
-    cut,
-    rows_of_batch,
-    scan_all,
-    text_rows,
-)
-from cdcwb.model import Kind, Problem
+from cdcwb.formats.tabular import EVERYTHING, FileProbe, Names, text_rows
+from cdcwb.formats.tabular.format import parts_of_rows
+from cdcwb.formats.tabular.splits import Scan, Stretch, cut, fail_fast, read_stretch, scan_all
+from cdcwb.model import Problem
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined, plural
 
-__all__ = [
-    "SCANNED",
-    "Draft",
-    "Scan",
-    "ScanTask",
-    "Seen",
-    "make_plan",
-    "make_row_plan",
-    "plan_beginning",
-    "run_here",
-    "scan",
-]
+__all__ = ["make_plan", "make_row_plan", "plan_beginning"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,14 +48,6 @@ SCANNED: Final = frozenset({"record_id", "event_type", "table_name", "table_key"
 _KEYS: Final = 20  # keys of a table that are parsed in a stretch, for the names of its key columns
 _MOST_TABLES: Final = 10_000
 _MOST_COLUMNS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ScanTask:
-    """A stretch of a file."""
-
-    stretch: Stretch
-    entry: FileEntry
 
 
 @dataclass(slots=True)
@@ -159,59 +133,35 @@ def _table(tables: dict[str, dict[str, None]], name: str) -> dict[str, None]:
 
 
 @dataclass(slots=True)
-class Scan:
-    """What a stretch holds: the records that begin in it are ``[begin, end)``, ``rows`` of them (damaged ones too).
-    ``malformed``: the first segment that is no record, its place and why. ``size`` and ``problem`` are those of the
-    file."""
+class LogScan(Scan):
+    """What a stretch holds, damaged rows too, and what its rows say."""
 
-    begin: int
-    end: int
-    rows: int = 0
-    size: int = 0
-    problem: str | None = None
-    malformed: tuple[int, str] | None = None
     seen: Seen = field(default_factory=Seen)
 
-    def nothing(self, begin: int) -> Self:
-        """The same for a stretch in which no record begins."""
-        return type(self)(begin, begin, size=self.size, problem=self.problem)
-
-    def take(self, part: LogPart) -> None:
+    def take(self, log: LogPart) -> None:
         """One more part."""
-        self.rows += part.records
-        self.seen.take(part.log)
-        for gap in part.gaps:
-            if gap.kind is Kind.MALFORMED and self.malformed is None:
-                self.malformed = int(part.places[gap.index]), gap.reason
+        self.rows += log.records
+        self.seen.take(log.log)
+        self.take_gaps(log.part)
 
 
-def scan(task: ScanTask) -> Scan:
-    """The first pass over a stretch."""
-    if task.entry.probe.kind == SQL:
-        return _scan_dump(task)
-    reader = StretchReader(task.stretch)
-    found = Scan(0, 0)
-    for part in reader.parts():
-        found.take(log_part(task.entry, part, found.rows, only=SCANNED))
-    found.begin, found.end, found.problem, found.size = reader.begin, reader.end, reader.problem, reader.size
-    return found
-
-
-def _scan_dump(task: ScanTask) -> Scan:
-    source = open_source(task.entry.probe.path, "binary")
-    try:
-        stretch = task.stretch
+def scan(stretch: Stretch) -> LogScan:
+    """The first pass over a stretch of a :class:`~cdcwb.formats.idm_event_log.plan.LogFile`."""
+    entry: Any = stretch.entry
+    found = LogScan(0, 0)
+    if stretch.file.kind != SQL:
+        for part in read_stretch(stretch, found, Names(stretch.file.columns), Names):
+            found.take(log_part(entry, part, found.rows, only=SCANNED))
+        return found
+    with closing(open_source(stretch.file.path, "binary")) as source:
         begin = stretch.begin
         if begin is None:
             begin = find_begin(source.read(0, source.length), stretch.start)
-        found = Scan(begin, begin, size=source.length, problem=source.problem)
-        for part, _ in sql_segments(source, task.entry, begin, stretch.stop, SCANNED):
-            made = log_part(task.entry, part, found.rows, only=SCANNED)
-            found.take(made)
-            found.end = made.end
-        return found
-    finally:
-        source.close()
+        found = LogScan(begin, begin, size=source.length, problem=source.problem)
+        for part, _ in sql_segments(source, entry, begin, stretch.stop, SCANNED):
+            found.take(log_part(entry, part, found.rows, only=SCANNED))
+            found.end = int(part.offset[-1] + part.length[-1])
+    return found
 
 
 # --- a plan from what was found ---------------------------------------------------------------------------------------
@@ -235,14 +185,20 @@ class Draft:
                     f"{one.assignment.evidence}; assign the columns with the option columns", path=one.file.path
                 )
 
-    def entries(self) -> list[FileEntry]:
+    def entries(self) -> list[LogFile]:
         """The files."""
         return [
-            FileEntry(one.file.without_rows(), one.labels, one.null_text, one.file.size, None, one.file.problem)
+            LogFile(
+                probe=one.file.without_rows(),
+                labels=one.labels,
+                null_text=one.null_text,
+                size=one.file.size,
+                problem=one.file.problem,
+            )
             for one in self.probes
         ]
 
-    def plan(self, entries: list[FileEntry], splits: list[SplitEntry], seen: Seen) -> Plan:
+    def plan(self, entries: list[LogFile], splits: list[SplitEntry], seen: Seen) -> Plan:
         """The plan, but for its facts."""
         tables = self._tables(seen)
         options = self.options
@@ -319,10 +275,10 @@ class Draft:
 
     # --- problems -----------------------------------------------------------------------------------------------------
 
-    def _problems(self, entries: Sequence[FileEntry]) -> list[dict[str, Any]]:
+    def _problems(self, entries: Sequence[LogFile]) -> list[dict[str, Any]]:
         rows = []
         for entry in entries:
-            path = entry.probe.path
+            path = entry.path
             if entry.problem:
                 code = Problem.MALFORMED if entry.probe.kind == "broken" else Problem.TRUNCATED
                 rows.append(problem_row(code, entry.problem, file=path))
@@ -351,13 +307,6 @@ def _files(paths: Sequence[str]) -> str:
 
 _SAMPLE: Final = 200
 _CUT: Final = ("csv", SQL)  # kinds of files that are cut between records, wherever these begin
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
-
-
-def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """Runs the tasks one after the other in this process."""
-    return [function(task) for task in tasks]
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
@@ -369,8 +318,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     probes: list[Probe] = run(probe, [(path, options, False) for path in paths])
     draft = Draft(options, probes)
     entries = draft.entries()
-    stretches = _stretches(entries, options, run)
-    scans = scan_all(stretches, partial(_scan_of, entries=list(entries)), run, _CUT)
+    stretches = cut(entries, options.split_size, run, _CUT)
+    scans: list[LogScan] = scan_all(stretches, scan, run, _CUT)
     seen = Seen()
     before = 0
     splits: list[SplitEntry] = []
@@ -391,7 +340,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     plan = draft.plan(entries, splits, seen)
     plan.facts = {"bytes": sum(entry.size for entry in entries), "records": before, "behind": seen.behind}
     if options.mode == "FAILFAST":
-        _fail_fast(plan, stretches, scans)
+        fail_fast(stretches, scans)
     return plan
 
 
@@ -399,34 +348,6 @@ def plan_beginning(path: str, options: Options) -> Plan:
     """A plan of one file of which only the beginning was looked at, for looking at single rows."""
     draft = Draft(options, [probe((path, options, False))])
     return draft.plan(draft.entries(), [], Seen())
-
-
-def _fail_fast(plan: Plan, stretches: Sequence[Stretch], scans: Sequence[Scan]) -> None:
-    found = [(one.index, *each.malformed) for one, each in zip(stretches, scans, strict=True) if each.malformed]
-    if found:
-        index, offset, reason = min(found)
-        raise MalformedRecordError(reason, path=plan.files[index].probe.path, offset=offset)
-
-
-# --- stretches --------------------------------------------------------------------------------------------------------
-
-
-def _stretches(entries: Sequence[FileEntry], options: Options, run: Run) -> list[Stretch]:
-    """The stretches of all files; plain dumps of statements are cut as delimited text is."""
-    stretches = []
-    for one in cut([entry.probe for entry in entries], options.split_size, run):
-        file = one.file
-        if file.kind != SQL or file.compression is not None or file.size <= options.split_size:
-            stretches.append(one)
-            continue
-        for start in range(0, file.size, options.split_size):
-            stop = min(start + options.split_size, file.size)
-            stretches.append(replace(one, start=start, stop=stop, begin=None if start else 0, alone=False))
-    return stretches
-
-
-def _scan_of(stretch: Stretch, entries: Sequence[FileEntry]) -> Scan:
-    return scan(ScanTask(stretch, entries[stretch.index]))
 
 
 # --- tables of rows ---------------------------------------------------------------------------------------------------
@@ -448,7 +369,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     file = FileProbe(name, ROWS, labels, len(labels))
     found = assign(labels, True, (), options) if options.sorted_by is None else _NOTHING
     if found.how == "nothing" and labels:
-        samples = [pickle.loads(one).sample for one in run(partial(_sampled, names=labels))]
+        samples = [pickle.loads(one).sample for one in run(partial(_sampled, path=name, layout=Names(labels)))]
         found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
     places = {one: labels[place] for one, place in found.places.items()}
     null_text = options.null_text or ""
@@ -470,26 +391,20 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
 _NOTHING: Final = Assignment({}, "nothing", "", 0.0)
 
 
-def _sampled(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> bytes:
+def _sampled(batches: Iterator[pa.RecordBatch], path: str, layout: Names) -> bytes:
     found = _Look()
-    for batch in batches:
-        rows = batch.drop_columns([ROW]) if ROW in batch.schema.names else batch
-        some = rows.slice(0, _SAMPLE)
-        part = rows_of_batch(some, np.arange(len(some)), Names(tuple(names)))
-        texts = text_rows(part, names)
+    for part in parts_of_rows(path, (batch.slice(0, _SAMPLE) for batch in batches), layout):
+        texts = text_rows(part, layout.names)
         if texts is not None:
-            found.sample += list(zip(*(column.to_pylist() for column in texts.columns), strict=True))
+            found.sample += zip(*(column.to_pylist() for column in texts.columns), strict=True)
         if len(found.sample) >= _SAMPLE:
             break
     return pickle.dumps(found)
 
 
-def _looked(batches: Iterator[pa.RecordBatch], entry: FileEntry) -> bytes:
+def _looked(batches: Iterator[pa.RecordBatch], entry: LogFile) -> bytes:
     found = _Look()
-    for batch in batches:
-        place = batch.schema.get_field_index(ROW)
-        numbers = batch.column(place).to_numpy(zero_copy_only=False).astype(np.int64)
-        part = rows_of_batch(batch.remove_column(place), numbers, Names(entry.probe.columns))
+    for part in parts_of_rows(entry.path, batches, Names(entry.probe.columns)):
         found.seen.take(log_part(entry, part, 0, only=SCANNED).log)
-        found.rows += batch.num_rows
+        found.rows += len(part.offset)
     return pickle.dumps(found)

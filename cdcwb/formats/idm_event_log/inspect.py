@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,17 +30,18 @@ from cdcwb.formats.idm_event_log.events import (
     Source,
     Typed,
     check,
-    events_of,
-    gap_event,
+    gap_of,
     source_of,
     split_name,
+    to_events,
     typed,
 )
 from cdcwb.formats.idm_event_log.first_pass import make_plan, plan_beginning
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, Finding
-from cdcwb.formats.idm_event_log.plan import SQL, FileEntry, Plan
+from cdcwb.formats.idm_event_log.plan import SQL, LogFile, Plan
 from cdcwb.formats.tabular import DEFAULT, cut_fields, cut_json, part_at
 from cdcwb.formats.tabular import EVERYTHING as TO_THE_END
+from cdcwb.formats.tabular.format import inspect_gap
 from cdcwb.model import OffsetUnit
 from cdcwb.words import moment, visible
 
@@ -62,22 +65,19 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
         found, index = part_at(entry.probe, offset)
         return _inspection(plan, log_part(entry, found, 0), index)
     for part in _parts(plan, path, offset, options):
-        behind = part.places + part.lengths
-        if len(behind) and int(part.places[0]) <= offset < int(behind[-1]):
+        behind = part.part.offset + part.part.length
+        if len(behind) and int(part.part.offset[0]) <= offset < int(behind[-1]):
             return _inspection(plan, part, int(np.searchsorted(behind, offset, side="right")))
     rows = "rows" if size is None else "bytes"
     raise CaptureError(f"the file has fewer {rows}", path=path, offset=offset)
 
 
-def _extent(entry: FileEntry) -> int | None:
+def _extent(entry: LogFile) -> int | None:
     """Bytes of the decompressed file; None where places are numbers of rows."""
     if entry.probe.kind in ("parquet", "excel"):
         return None
-    source = open_source(entry.probe.path, "binary")
-    try:
+    with closing(open_source(entry.path, "binary")) as source:
         return source.length
-    finally:
-        source.close()
 
 
 def _parts(plan: Plan, path: str, offset: int, options: Options) -> Iterator[LogPart]:
@@ -95,37 +95,30 @@ def _parts(plan: Plan, path: str, offset: int, options: Options) -> Iterator[Log
 # --- one segment ------------------------------------------------------------------------------------------------------
 
 
-def _inspection(plan: Plan, part: LogPart, index: int) -> Inspection:
-    entry = plan.files[0]
+def _inspection(plan: Plan, log: LogPart, index: int) -> Inspection:
+    entry, part = plan.files[0], log.part
     source = source_of(plan, 0, part.unit)
-    offset, length = int(part.places[index]), int(part.lengths[index])
-    gap = next((one for one in part.gaps if one.index == index), None)
+    gap = inspect_gap(entry.path, part, index, partial(gap_of, source, part))
     if gap is not None:
-        raw = gap.raw or b""
-        event = {name: value for name, value in gap_event(source, part, gap).items() if value is not None}
-        problem = event["problems"][0]["code"] if "problems" in event else None
-        field = Field(str(gap.kind), 0, len(raw), raw, None, gap.reason, (), problem)
-        return Inspection(entry.probe.path, offset, length, raw, field, event, gap.reason)
-    row = int(np.searchsorted(part.index, index))
-    event = _event(plan, part, row)
+        return gap
+    row = int(np.searchsorted(log.rows.index, index))
+    event = _event(log, row, source)
     record = event.get("raw") or b""
-    cells = _cells(entry, record, part, row)
-    return Inspection(entry.probe.path, offset, length, record, dissect(record, cells, source), event, _note(entry))
+    field = dissect(record, _cells(entry, record, log, row), source)
+    offset, length = int(part.offset[index]), int(part.length[index])
+    return Inspection(entry.path, offset, length, record, field, event, _note(entry))
 
 
-def _event(plan: Plan, part: LogPart, row: int) -> dict[str, Any]:
+def _event(log: LogPart, row: int, source: Source) -> dict[str, Any]:
     """What ``events`` say of one row of a part."""
-    one = slice(row, row + 1)
-    some = LogPart(
-        *(part.offset[one], part.length[one], part.unit, part.log.slice(row, 1), np.zeros(1, dtype=np.int64)),
-        *(part.offset[one], part.length[one], None if part.raw is None else part.raw.slice(row, 1)),
-        [replace(each, row=0) for each in part.findings if each.row == row],
-    )
-    batch = next(events_of(plan, 0, some, EVERYTHING))
+    rows, one = log.rows, slice(row, row + 1)
+    findings = [replace(each, row=0) for each in log.findings if each.row == row]
+    raw = None if rows.raw is None else rows.raw[one]
+    batch = to_events(log.log[one], source, rows.offset[one], rows.length[one], raw, EVERYTHING, findings)
     return {name: value for name, value in batch.to_pylist()[0].items() if value is not None}
 
 
-def _cells(entry: FileEntry, record: bytes, part: LogPart, row: int) -> list[Cell]:
+def _cells(entry: LogFile, record: bytes, part: LogPart, row: int) -> list[Cell]:
     """The columns of a row in the order of its bytes, those of the log with the values that were read."""
     own = {label: name for name, label in entry.labels.items()}
     values = {name: part.log.column(name)[row].as_py() for name in COLUMNS}
@@ -138,7 +131,7 @@ def _cells(entry: FileEntry, record: bytes, part: LogPart, row: int) -> list[Cel
     return [Cell(name, label, 0, 0, values[name]) for label, name in own.items()]
 
 
-def _places(entry: FileEntry, record: bytes) -> list[tuple[str, int, int, str | None]]:
+def _places(entry: LogFile, record: bytes) -> list[tuple[str, int, int, str | None]]:
     """The columns of a record: name, where the bytes begin and end that tell the value, and text."""
     probe = entry.probe
     if not record:
@@ -153,7 +146,7 @@ def _places(entry: FileEntry, record: bytes) -> list[tuple[str, int, int, str | 
     return [] if isinstance(cut, str) else [(one.name, one.inner, one.end, one.text) for one in cut]
 
 
-def _of_statement(entry: FileEntry, record: bytes) -> list[tuple[str, int, int, str | None]]:
+def _of_statement(entry: LogFile, record: bytes) -> list[tuple[str, int, int, str | None]]:
     names, places = value_places(record, entry.probe.charset, bool(entry.probe.settings["backslash"]))
     labels = names or entry.probe.columns
     found = []
@@ -163,7 +156,7 @@ def _of_statement(entry: FileEntry, record: bytes) -> list[tuple[str, int, int, 
     return found
 
 
-def _note(entry: FileEntry) -> str:
+def _note(entry: LogFile) -> str:
     absent = [name for name in COLUMNS if name in entry.absent]
     held = f"a row of the event log, {entry.probe.kind}"
     return f"{held}; the source has no {', '.join(absent)}" if absent else held

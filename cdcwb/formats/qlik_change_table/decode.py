@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -28,9 +28,11 @@ from cdcwb.formats.qlik_change_table.layout import (
     Rows,
     lay_out,
 )
-from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Shape
+from cdcwb.formats.qlik_change_table.plan import MaskSettings, TableFile
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
-from cdcwb.formats.tabular import FileProbe, is_binary
+from cdcwb.formats.tabular import is_binary
+from cdcwb.formats.tabular.format import parts_of_rows
+from cdcwb.formats.tabular.splits import Scan, Stretch, read_stretch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible
 
@@ -41,7 +43,6 @@ __all__ = [
     "beyond_bits",
     "changed_columns",
     "contradiction",
-    "file_of",
     "find_part",
     "header_bits",
     "iter_parts",
@@ -53,11 +54,12 @@ __all__ = [
     "not_in_charset",
     "outside_partition",
     "partition_span",
+    "parts_of_batches",
+    "parts_of_stretch",
     "positions",
     "read_headers",
     "read_operations",
     "refused",
-    "rows_of_batch",
     "too_wide",
     "unknown_letter",
 ]
@@ -151,48 +153,33 @@ def _listed(bits: Sequence[int]) -> str:
 # === from a split to rows =============================================================================================
 
 
-def file_of(entry: FileEntry, shape: Shape, charset: str, groups: tuple[tuple[int, int], ...] = ()) -> FileProbe:
-    """A file of the plan as its rows are read."""
-    return FileProbe(
-        entry.path,
-        shape.kind,
-        shape.layout.names,
-        len(shape.layout.names),
-        charset,
-        shape.dialect,
-        settings=shape.settings,
-        size=entry.size,
-        compression=entry.compression,
-        first=entry.first,
-        header=entry.header,
-        groups=groups,
-        problem=entry.problem,
-    )
-
-
-def iter_parts(entry: FileEntry, shape: Shape, charset: str, start: int, stop: int) -> Iterator[Part]:
+def iter_parts(entry: TableFile, start: int, stop: int) -> Iterator[Part]:
     """The segments of a file that begin in ``[start, stop)`` (bytes, or row groups of a Parquet file), in order,
     without gap or overlap."""
-    layout, file = shape.layout, file_of(entry, shape, charset)
-    return tabular.read_parts(file, layout, start, stop, partial(_like, layout), _masks(layout))
+    return tabular.read_parts(entry.probe, entry.layout, start, stop, *_how(entry.layout))
 
 
-def find_part(entry: FileEntry, shape: Shape, charset: str, offset: int) -> tuple[Part, int]:
-    """The part that holds a place, a byte of the decompressed file or the number of a row, and the index of its
+def parts_of_stretch(stretch: Stretch, found: Scan, layout: Layout) -> Iterator[Part]:
+    """The segments of a stretch, for the first pass; see :func:`cdcwb.formats.tabular.splits.read_stretch`."""
+    return read_stretch(stretch, found, layout, *_how(layout))
+
+
+def find_part(entry: TableFile, offset: int) -> tuple[Part, int]:
+    """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
     segment. Raises CaptureError where the file ends before."""
-    layout, file = shape.layout, file_of(entry, shape, charset)
-    return tabular.find_part(file, layout, offset, partial(_like, layout), _masks(layout))
+    return tabular.find_part(entry.probe, entry.layout, offset, *_how(entry.layout))
 
 
-def rows_of_batch(batch: pa.RecordBatch, number: npt.NDArray[np.int64], layout: Layout) -> Part:
-    """Rows of a table, with their numbers; the columns stand as the layout has them."""
-    return tabular.rows_of_batch(batch, number, layout, _masks(layout))
+def parts_of_batches(path: str, batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[Part]:
+    """Rows of a table, with their numbers."""
+    return parts_of_rows(path, batches, layout, _how(layout)[1])
 
 
-def _masks(layout: Layout) -> frozenset[int]:
-    """The column of masks: as text, they are in upper case wherever they come from."""
+def _how(layout: Layout) -> tuple[Callable[[tuple[str, ...]], Layout], frozenset[int]]:
+    """How rows with other keys are laid out, and the column of masks: as text, these are in upper case wherever they
+    come from."""
     place = layout.known.get("change_mask")
-    return frozenset() if place is None else frozenset([place])
+    return partial(_like, layout), frozenset() if place is None else frozenset([place])
 
 
 def _like(layout: Layout, names: tuple[str, ...]) -> Layout:

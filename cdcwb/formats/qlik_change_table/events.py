@@ -7,11 +7,10 @@ mask are leaves without bytes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -54,13 +53,14 @@ from cdcwb.formats.qlik_change_table.layout import (
     Rows,
     TableName,
 )
-from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Moved, Plan, SplitEntry
+from cdcwb.formats.qlik_change_table.plan import MaskSettings, Moved, Plan, SplitEntry, TableFile
 from cdcwb.formats.qlik_change_table.planning import plan_beginnings
 from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.versions import by_name, control_row
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.source import folders_of, same_file
 from cdcwb.formats.tabular import DEFAULT, Cell, Gap, cut_fields, cut_json, interleaved
+from cdcwb.formats.tabular.format import gap_event, inspect_gap, woven
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import joined, moment, plural
 
@@ -69,6 +69,7 @@ __all__ = [
     "FileReader",
     "context_of",
     "dissect",
+    "events_of",
     "inspect_row",
     "pieces_of",
     "read_events",
@@ -88,8 +89,14 @@ def read_events(plan: Plan, split: SplitEntry, wanted: Wanted = EVERYTHING) -> I
     reader = FileReader(plan, split.file, wanted)
     if reader.is_empty:
         return
-    shape = plan.shapes[reader.entry.shape]
-    for part in iter_parts(reader.entry, shape, plan.charset, split.start, split.stop):
+    for part in iter_parts(reader.entry, split.start, split.stop):
+        yield from reader.batches(part)
+
+
+def events_of(plan: Plan, file: int, part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The wanted events of a part of a file."""
+    reader = FileReader(plan, file, wanted)
+    if not reader.is_empty:
         yield from reader.batches(part)
 
 
@@ -113,7 +120,7 @@ class FileReader:
     def __init__(self, plan: Plan, file: int, wanted: Wanted) -> None:
         self.plan = plan
         self.index = file
-        self.entry: FileEntry = plan.files[file]
+        self.entry: TableFile = plan.files[file]
         self.table = plan.tables[self.entry.table]
         self.version = plan.versions[self.entry.version] if self.entry.version >= 0 else None
         self.wanted = wanted
@@ -143,34 +150,12 @@ class FileReader:
         if gaps:
             batches.append(pa.RecordBatch.from_pylist([row for _, row in gaps], schema=model.EVENTS))
             order.append(np.array([index for index, _ in gaps], dtype=np.int64))
-        if len(batches) == 1:
-            yield batches[0]
-        elif batches:
-            sorted_ = np.argsort(np.concatenate(order), kind="stable")
-            both = pa.Table.from_batches(batches).combine_chunks().take(pa.array(sorted_))
-            yield from both.combine_chunks().to_batches()
+        yield from woven(batches, order)
 
     def gap(self, part: Part, gap: Gap) -> dict[str, Any]:
         """The event of what is no row."""
-        row: dict[str, Any] = dict.fromkeys(model.EVENTS.names)
-        row.update(
-            format=FORMAT,
-            file=self.entry.path,
-            file_index=self.index,
-            offset=int(part.offset[gap.index]),
-            length=int(part.length[gap.index]),
-            offset_unit=str(part.unit),
-            kind=str(gap.kind),
-            schema_name=self.table.schema,
-            table_name=self.table.table,
-        )
-        if gap.code is None:
-            row["headers"] = [("reason", gap.reason)]
-        else:
-            row["problems"] = [{"code": str(gap.code), "detail": gap.reason}]
-        if self.wanted.images:
-            row["raw"] = gap.raw
-        return row
+        names = {"schema_name": self.table.schema, "table_name": self.table.table}
+        return gap_event(part, gap, self.wanted, format=FORMAT, file=self.entry.path, file_index=self.index, **names)
 
     def rows(self, rows: Rows, unit: OffsetUnit) -> tuple[Ints, pa.RecordBatch]:
         """The events of the wanted ones among some rows, and which these are."""
@@ -352,12 +337,10 @@ def inspect_row(path: str, offset: int, options: Options) -> Inspection:
         raise CaptureError("this is a side file that describes another file; inspect that one", path=path)
     plan = plan_beginnings([path, *_neighbours(path)], options)
     entry = plan.files[0]
-    shape = plan.shapes[entry.shape]
-    count = (entry.rows or 0) if shape.kind == "parquet" else entry.size
+    unit, count = ("rows", entry.rows or 0) if entry.probe.kind in ("parquet", "excel") else ("bytes", entry.size)
     if not 0 <= offset < count:
-        unit = "rows" if shape.kind == "parquet" else "bytes"
         raise CaptureError(f"the file has {count} {unit}", path=path, offset=offset)
-    part, index = find_part(entry, shape, options.charset, offset)
+    part, index = find_part(entry, offset)
     return _inspection(plan, part, index)
 
 
@@ -396,15 +379,10 @@ def context_of(plan: Plan, file: int, rows: Rows) -> Context:
 
 def _inspection(plan: Plan, part: Part, index: int) -> Inspection:
     entry = plan.files[0]
-    offset, length = int(part.offset[index]), int(part.length[index])
-    gap = next((one for one in part.gaps if one.index == index), None)
     reader = FileReader(plan, 0, EVERYTHING)
+    gap = inspect_gap(entry.path, part, index, partial(reader.gap, part))
     if gap is not None:
-        raw = gap.raw or b""
-        event = {name: value for name, value in reader.gap(part, gap).items() if value is not None}
-        problem = event["problems"][0]["code"] if "problems" in event else None
-        field = Field(str(gap.kind), 0, len(raw), raw, None, gap.reason, (), problem)
-        return Inspection(entry.path, offset, length, raw, field, event, gap.reason)
+        return gap
     indices, rows = next((indices, rows) for indices, rows in part.rows if index in indices)
     one = rows.take(np.flatnonzero(indices == index))
     _, batch = reader.rows(one, part.unit)
@@ -413,19 +391,20 @@ def _inspection(plan: Plan, part: Part, index: int) -> Inspection:
     raw_rows = one.raw()
     record = b"" if raw_rows is None else raw_rows[0].as_py()
     tree = _tree(plan, one, record, event, context)
+    offset, length = int(part.offset[index]), int(part.length[index])
     return Inspection(entry.path, offset, length, record, tree, event, _note(plan, context))
 
 
 def _tree(plan: Plan, rows: Rows, record: bytes, event: Mapping[str, Any], context: Context) -> Field:
-    shape = plan.shapes[plan.files[0].shape]
-    if shape.kind == "parquet":
+    file = plan.files[0].probe
+    if not record:
         texts = (rows.text(place)[0].as_py() for place in range(len(rows.layout.names)))
         values = [Cell(name, 0, 0, 0, 0, text) for name, text in zip(rows.layout.names, texts, strict=True)]
         return dissect(record, values, event, context)
     cells = (
         cut_json(record)
-        if shape.kind == "json"
-        else cut_fields(record, shape.dialect or DEFAULT, rows.layout.names, plan.charset)
+        if file.kind == "json"
+        else cut_fields(record, file.dialect or DEFAULT, rows.layout.names, plan.charset)
     )
     if isinstance(cells, str):
         return Field("row", 0, len(record), record, None, cells)
@@ -640,19 +619,9 @@ def pieces_of(plan: Plan) -> Iterator[list[Piece]]:
     """What the events of each split follow from: its file, and what all files say of its table: how masks are read,
     which columns are its key, the columns and the name of its version."""
     for split in plan.splits:
-        yield [_piece(plan, split)]
-
-
-def _piece(plan: Plan, split: SplitEntry) -> Piece:
-    entry = plan.files[split.file]
-    version = None if entry.version < 0 else plan.versions[entry.version]
-    context: dict[str, Any] = {
-        "file": {**asdict(entry), "table": None, "version": None, "shape": None},  # indexes, followed below
-        "start": split.start,
-        "stop": split.stop,
-        "table": asdict(plan.tables[entry.table]),
-        "version": None if version is None else (version.key, [asdict(column) for column in version.columns]),
-        "shape": plan.shapes[entry.shape].to_dict(),
-        "charset": plan.charset,
-    }
-    return Piece((entry.path,), json.dumps(context))
+        entry = plan.files[split.file]
+        version = None if entry.version < 0 else plan.versions[entry.version]
+        file = replace(entry, table=-1, version=-1)  # indexes, which are followed here
+        described = None if version is None else (version.key, version.columns)
+        context = (file, split.start, split.stop, plan.tables[entry.table], described, plan.charset)
+        yield [Piece((entry.path,), repr(context))]

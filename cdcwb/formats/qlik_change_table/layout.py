@@ -35,10 +35,10 @@ __all__ = [
     "OPTIONS",
     "PREFIX",
     "ROLES",
-    "ROW",
     "ROWS",
     "STRONG",
     "SUFFIX",
+    "TOKENS",
     "WIDTHS",
     "Layout",
     "Meaning",
@@ -60,9 +60,6 @@ __all__ = [
 # === names, widths and codes ==========================================================================================
 
 FORMAT: Final = "qlik-change-table"
-
-ROW: Final = "_row"
-"""The column that numbers the rows of a table that is a capture."""
 
 PREFIX: Final = "header__"
 """Before the names of header columns, unless a task says otherwise."""
@@ -283,16 +280,6 @@ class Layout:
         """The names of the data columns."""
         return [self.names[place] for place in self.data]
 
-    def to_list(self) -> list[Any]:
-        """As a list that JSON can hold."""
-        return [list(self.names), list(self.header), dict(self.known)]
-
-    @classmethod
-    def from_list(cls, raw: Sequence[Any]) -> Layout:
-        """What :meth:`to_list` gave."""
-        names, header, known = tuple(raw[0]), tuple(raw[1]), raw[2]
-        return cls(names, header, tuple(at for at in range(len(names)) if at not in set(header)), known)
-
 
 Rows: TypeAlias = tabular.Rows[Layout]
 Part: TypeAlias = tabular.Part[Layout]
@@ -364,13 +351,14 @@ def control_table(table: str, names: Sequence[str]) -> str | None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 _SPLIT_SIZE: Final = 32 << 20
-_TOKENS: Final = {
+TOKENS: Final = {
     "delimiter": "delimiter",
     "record_delimiter": "record",
     "quote": "quote",
     "escape": "escape",
     "null": "null",
 }
+"""The options that are parts of a dialect, and which."""
 
 OPTIONS: Final[dict[str, str]] = {
     "prefix": "prefix of the names of header columns: auto, or the text (header__)",
@@ -451,7 +439,7 @@ class Options:
         """A dialect with what was given put in. Raises OptionError where the two do not go together."""
         if not self.tokens:
             return found
-        changes: dict[str, Any] = {_TOKENS[name]: token for name, token in self.tokens.items()}
+        changes: dict[str, Any] = {TOKENS[name]: token for name, token in self.tokens.items()}
         if "record" in changes:
             changes["crlf"] = False
         try:
@@ -466,7 +454,7 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
 
 def _tokens(values: Mapping[str, Any], charset: str) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    for name in _TOKENS:
+    for name in TOKENS:
         if name not in values:
             continue
         text = str(values[name])

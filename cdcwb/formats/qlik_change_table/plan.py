@@ -6,47 +6,18 @@ never with the number of rows.
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from cdcwb.formats.base import PlanText
 from cdcwb.formats.halves import overlaps
 from cdcwb.formats.qlik_change_table.layout import Layout, TableName
 from cdcwb.formats.qlik_change_table.probing import Column
-from cdcwb.formats.tabular import Dialect
+from cdcwb.formats.tabular.splits import FileEntry
 
-__all__ = ["FileEntry", "MaskSettings", "Plan", "Shape", "SplitEntry", "TableEntry", "Version"]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How the files of one kind are read. ``kind``: csv, json, parquet or rows."""
-
-    kind: str
-    layout: Layout
-    dialect: Dialect | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the container of JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        dialect = None if self.dialect is None else self.dialect.to_dict()
-        return {
-            "kind": self.kind,
-            "layout": self.layout.to_list(),
-            "dialect": dialect,
-            "settings": dict(self.settings),
-        }
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Shape:
-        """What :meth:`to_dict` gave."""
-        dialect = None if raw["dialect"] is None else Dialect.from_dict(raw["dialect"])
-        return cls(raw["kind"], Layout.from_list(raw["layout"]), dialect, raw["settings"])
+__all__ = ["MaskSettings", "Plan", "SplitEntry", "TableEntry", "TableFile", "Version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +65,14 @@ class Version:
     position: str | None = None
 
 
-@dataclass(slots=True)
-class FileEntry:
-    """One data file. ``size``: bytes of the decompressed file; ``rows``: how many rows it holds. ``first`` is where its
-    first record begins, behind byte order mark and header line (``header``: it has one)."""
+@dataclass(slots=True, kw_only=True)
+class TableFile(FileEntry):
+    """One data file: its columns, what it holds (one of ``ROLES``), and of which table and version (-1: none)."""
 
-    path: str
+    layout: Layout
     role: str
     table: int
-    version: int
-    shape: int
-    size: int = 0
-    rows: int | None = None
-    compression: str | None = None
-    problem: str | None = None
-    first: int = 0
-    header: bool = False
+    version: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +106,17 @@ class Moved:
 
 
 @dataclass
-class Plan:
+class Plan(PlanText):
     """How a capture is read."""
 
-    files: list[FileEntry]
+    files: list[TableFile]
     tables: list[TableEntry]
     versions: list[Version]
-    shapes: list[Shape]
     splits: list[SplitEntry]
     charset: str
     detected: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-
-    def to_text(self) -> str:
-        """The plan as one line of ASCII text, to travel in an option."""
-        raw = {
-            "files": [asdict(entry) for entry in self.files],
-            "tables": [asdict(entry) for entry in self.tables],
-            "versions": [asdict(entry) for entry in self.versions],
-            "shapes": [entry.to_dict() for entry in self.shapes],
-            "splits": [list(astuple(entry)) for entry in self.splits],
-            "charset": self.charset,
-            "detected": self.detected,
-            "problems": self.problems,
-            "facts": self.facts,
-        }
-        return base64.b64encode(zlib.compress(json.dumps(raw).encode())).decode("ascii")
 
     @cached_property
     def borders(self) -> tuple[dict[int, Moved], dict[tuple[str, TableName], tuple[tuple[str, str], ...]]]:
@@ -217,40 +164,9 @@ class Plan:
         entry = self.files[split.file]
         return entry.path.rpartition("/")[0], self.tables[entry.table].name
 
-    def key_of(self, entry: FileEntry) -> list[str]:
+    def key_of(self, entry: TableFile) -> list[str]:
         """The key columns of a file's rows: the given ones, else those of its version, else those of its table."""
         table = self.tables[entry.table]
         own: list[Column] = [] if entry.version < 0 else self.versions[entry.version].columns
         keyed = sorted((one.key_position, one.name) for one in own if one.key_position is not None)
         return table.key if table.given or not keyed else [name for _, name in keyed]
-
-    @classmethod
-    def from_text(cls, text: str) -> Plan:
-        """The plan that :meth:`to_text` wrote."""
-        raw = json.loads(zlib.decompress(base64.b64decode(text)))
-        tables = [
-            TableEntry(**{**entry, "masks": None if entry["masks"] is None else MaskSettings(**entry["masks"])})
-            for entry in raw["tables"]
-        ]
-        versions = [
-            Version(**{**entry, "columns": [Column(**column) for column in entry["columns"]]})
-            for entry in raw["versions"]
-        ]
-        return cls(
-            [FileEntry(**entry) for entry in raw["files"]],
-            tables,
-            versions,
-            [Shape.from_dict(entry) for entry in raw["shapes"]],
-            [_split(entry) for entry in raw["splits"]],
-            raw["charset"],
-            raw["detected"],
-            raw["problems"],
-            raw["facts"],
-        )
-
-
-def _split(raw: list[Any]) -> SplitEntry:
-    """A split as JSON holds it."""
-    entry = SplitEntry(*raw)
-    at_first, at_last = (None if place is None else (place[0], place[1]) for place in (entry.at_first, entry.at_last))
-    return replace(entry, at_first=at_first, at_last=at_last)

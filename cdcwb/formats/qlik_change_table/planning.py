@@ -6,26 +6,23 @@ small captures and for the data source on its own.
 
 from __future__ import annotations
 
-import json
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.base import Run, RunRows
-from cdcwb.formats.qlik_change_table.decode import file_of, rows_of_batch
+from cdcwb.errors import CaptureError
+from cdcwb.formats.base import ROW, Run, RunRows, run_here
+from cdcwb.formats.qlik_change_table.decode import parts_of_batches
 from cdcwb.formats.qlik_change_table.layout import (
     CONTROL,
     DDL_HISTORY,
     LOAD,
     PREFIX,
-    ROW,
     ROWS,
     Layout,
     Options,
@@ -38,14 +35,14 @@ from cdcwb.formats.qlik_change_table.layout import (
     lay_out,
     without_suffix,
 )
-from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Plan, Shape, SplitEntry, TableEntry
+from cdcwb.formats.qlik_change_table.plan import MaskSettings, Plan, SplitEntry, TableEntry, TableFile
 from cdcwb.formats.qlik_change_table.probing import Probe, column_of, is_side_file, probe
 from cdcwb.formats.qlik_change_table.scan import (
     SAMPLE,
     Decision,
     Evidence,
-    Scan,
     ScanTask,
+    TableScan,
     ddl_rows,
     decide,
     key_of,
@@ -54,17 +51,12 @@ from cdcwb.formats.qlik_change_table.scan import (
 )
 from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, count_problem, ddl_in_order
 from cdcwb.formats.requests import detected_row, problem_row
-from cdcwb.formats.tabular import Stretch, cut, scan_all
+from cdcwb.formats.tabular import FileProbe
+from cdcwb.formats.tabular.splits import cut, fail_fast, scan_all
 from cdcwb.model import Problem
 from cdcwb.words import joined, plural
 
-__all__ = [
-    "Draft",
-    "make_plan",
-    "make_row_plan",
-    "plan_beginnings",
-    "run_here",
-]
+__all__ = ["make_plan", "make_row_plan", "plan_beginnings"]
 
 # === a plan in the making =============================================================================================
 
@@ -76,9 +68,8 @@ class Draft:
     """A plan in the making."""
 
     options: Options
-    files: list[FileEntry] = field(default_factory=list)
+    files: list[TableFile] = field(default_factory=list)
     tables: list[TableEntry] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
     splits: list[SplitEntry] = field(default_factory=list)
     versions: Versions = field(default_factory=Versions)
     detected: list[dict[str, Any]] = field(default_factory=list)
@@ -86,10 +77,10 @@ class Draft:
     prefixes: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # prefix and evidence -> tables
     places: dict[int, dict[str, list[str]]] = field(default_factory=dict)  # table -> what its name is from -> files
     dialects: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    indices: dict[Any, int] = field(default_factory=dict)  # of tables and shapes
-    groups: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # row groups of Parquet files
+    indices: dict[Any, int] = field(default_factory=dict)  # of tables
+    layouts: dict[str, Layout] = field(default_factory=dict)  # each once, however many files have it
 
-    def add_file(self, index: int, found: Probe) -> None:
+    def add_file(self, found: Probe) -> None:
         """One more file, and its table."""
         names = found.names
         place = _place(found, self.options)
@@ -98,30 +89,25 @@ class Draft:
         layout = lay_out(names, None if prefix is None else prefix.text)
         role = CONTROL if control else ROWS if layout.header or place.suffixed else LOAD
         table = self._table(place.name, control)
-        self.places.setdefault(table, {}).setdefault(place.evidence, []).append(found.path)
+        file = found.file
+        self.places.setdefault(table, {}).setdefault(place.evidence, []).append(file.path)
         self._note_prefix(prefix, self.tables[table].name.label)
-        if found.dialect is not None:
-            self.dialects.setdefault((found.dialect.sentence(), found.dialect_from), []).append(found.path)
-        shape = self._shape(Shape(found.kind, layout, found.dialect, found.settings))
-        self.groups[index] = found.groups
-        rows = sum(number for number, _ in found.groups) if found.kind == "parquet" else None
-        entry = FileEntry(
-            found.path,
-            role,
-            table,
-            -1,
-            shape,
-            found.size,
-            rows,
-            found.compression,
-            found.problem,
-            found.first,
-            found.header,
+        if file.dialect is not None:
+            self.dialects.setdefault((file.dialect.sentence(), file.delimiter_from), []).append(file.path)
+        self.files.append(
+            TableFile(
+                probe=replace(file.without_rows(), names=None),
+                layout=self.layouts.setdefault(repr(layout), layout),
+                role=role,
+                table=table,
+                size=file.size,
+                rows=sum(number for number, _ in file.groups) if file.kind == "parquet" else None,
+                problem=file.problem,
+            )
         )
-        self.files.append(entry)
         for about_schema, sentence in found.problems:
             code = Problem.SCHEMA_TEXT if about_schema else Problem.SCHEMA_MISMATCH
-            self.problems.append(problem_row(code, sentence, file=found.path, table=self.tables[table].name.label))
+            self.problems.append(problem_row(code, sentence, file=file.path, table=self.tables[table].name.label))
 
     def _table(self, name: TableName, control: str | None) -> int:
         """The index of a table; names are compared without case."""
@@ -131,12 +117,6 @@ class Draft:
             given = keys.get(name.label.casefold(), keys.get(name.table.casefold()))
             entry = TableEntry(name.schema, name.table, control, None, list(given or []), given is not None)
             self.tables.append(entry)
-        return known
-
-    def _shape(self, shape: Shape) -> int:
-        known = self.indices.setdefault(json.dumps(shape.to_dict()), len(self.shapes))
-        if known == len(self.shapes):
-            self.shapes.append(shape)
         return known
 
     def _note_prefix(self, prefix: Prefix | None, label: str) -> None:
@@ -149,25 +129,22 @@ class Draft:
         typed: dict[tuple[int, tuple[str, ...]], Probe] = {}
         for entry, found in zip(self.files, probes, strict=True):
             if found.typed:
-                typed.setdefault((entry.table, self._data_names(entry)), found)
+                typed.setdefault((entry.table, tuple(entry.layout.data_names)), found)
         for index, (entry, found) in enumerate(zip(self.files, probes, strict=True)):
             if entry.role == CONTROL or not found.columns:
                 continue
-            layout = self.shapes[entry.shape].layout
             if not found.typed:
-                other = typed.get((entry.table, self._data_names(entry)))
+                other = typed.get((entry.table, tuple(entry.layout.data_names)))
                 if other is not None and [column.name for column in other.columns] == found.names:
                     found = other
-            header = entry.first if entry.header else 0
+            header = entry.probe.first if entry.probe.header else 0
             name = self.tables[entry.table].name
-            entry.version = self.versions.of_file(entry.table, name, found, layout, (index, header))
+            entry.version = self.versions.of_file(entry.table, name, found, entry.layout, (index, header))
 
-    def _data_names(self, entry: FileEntry) -> tuple[str, ...]:
-        return tuple(self.shapes[entry.shape].layout.data_names)
-
-    def key(self, index: int) -> list[str]:
-        """The key columns of a file's rows, as far as they are known before the first pass."""
-        return self.plan().key_of(self.files[index])
+    def asked(self, entry: TableFile) -> dict[str, Any]:
+        """What the first pass over a file needs besides: see :class:`ScanTask`."""
+        control, key = self.tables[entry.table].control, tuple(self.plan().key_of(entry))
+        return {"control": control, "key": key, "spelling": self.options.mask_text}
 
     def plan(self) -> Plan:
         """The plan as it stands."""
@@ -175,7 +152,6 @@ class Draft:
             self.files,
             self.tables,
             self.versions.found,
-            self.shapes,
             self.splits,
             self.options.charset,
             self.detected,
@@ -184,7 +160,7 @@ class Draft:
 
     # --- what the first pass tells ------------------------------------------------------------------------------------
 
-    def finish(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[Scan]) -> None:
+    def finish(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[TableScan]) -> None:
         """Sizes, splits, masks, keys, DDL, and what was detected."""
         self._sizes(probes, tasks, scans)
         self._names_rows()
@@ -198,24 +174,25 @@ class Draft:
         self._masks(evidence)
         self._ddl(ddl)
 
-    def _sizes(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[Scan]) -> None:
+    def _sizes(self, probes: Sequence[Probe], tasks: Sequence[ScanTask], scans: Sequence[TableScan]) -> None:
         rows: dict[int, int] = {}
         for task, found in zip(tasks, scans, strict=True):
             entry = self.files[task.index]
-            if task.shape.kind != "parquet":
+            kind = task.file.kind
+            if kind != "parquet":
                 rows[task.index] = rows.get(task.index, 0) + found.rows
             if found.size:
                 entry.size = found.size
             entry.problem = entry.problem or found.problem
-            start = found.begin if task.shape.kind == "csv" and task.start else task.start
-            stop = task.stop if task.shape.kind == "parquet" else min(task.stop, entry.size)
+            start = found.begin if kind == "csv" and task.start else task.start
+            stop = task.stop if kind == "parquet" else min(task.stop, entry.size)
             if start < stop:
                 self.splits.append(found.split(task.index, start, stop))
         for index, number in rows.items():
             self.files[index].rows = number
         for entry, found_probe in zip(self.files, probes, strict=True):
             if entry.problem:
-                code = Problem.MALFORMED if found_probe.kind == "broken" else Problem.TRUNCATED
+                code = Problem.MALFORMED if found_probe.file.kind == "broken" else Problem.TRUNCATED
                 self.problems.append(problem_row(code, entry.problem, file=entry.path))
             elif found_probe.side is not None:
                 problem = count_problem(entry, found_probe.side.records)
@@ -250,9 +227,8 @@ class Draft:
         """Tables that have a mask, and how many header columns."""
         found: dict[int, int] = {}
         for entry in self.files:
-            layout = self.shapes[entry.shape].layout
-            if "change_mask" in layout.known:
-                found[entry.table] = max(found.get(entry.table, 0), len(layout.header))
+            if "change_mask" in entry.layout.known:
+                found[entry.table] = max(found.get(entry.table, 0), len(entry.layout.header))
         return found
 
     def _masks(self, evidence: Mapping[int, Evidence]) -> None:
@@ -348,7 +324,7 @@ def _files(paths: Sequence[str]) -> str:
 def _place(found: Probe, options: Options) -> Place:
     """The table of a file: the given one, else the side file's, else that of its path
     (docs/formats/qlik-change-table.md §1.1)."""
-    path = from_path(found.path, options.suffix)
+    path = from_path(found.file.path, options.suffix)
     if options.table is not None:
         return Place(TableName.of(options.table), path.suffixed, path.load, "given as an option")
     side = found.side
@@ -363,13 +339,6 @@ def _place(found: Probe, options: Options) -> Place:
 # === plans ============================================================================================================
 
 _BEGINNING: Final = 4 << 20  # bytes of a file that tell how masks are read, where it is not read whole
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
-
-
-def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """Runs the tasks one after the other in this process."""
-    return [function(task) for task in tasks]
 
 
 def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Plan:
@@ -382,8 +351,8 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
         raise CaptureError("there are only side files, without the data files that they describe", path=paths[0])
     probes: list[Probe] = run(probe, [(path, options) for path in data])
     draft = Draft(options)
-    for index, found in enumerate(probes):
-        draft.add_file(index, found)
+    for found in probes:
+        draft.add_file(found)
     draft.add_versions(probes)
     tasks = _tasks(draft, options, run)
     scans = scan_all(tasks, scan, run)
@@ -391,7 +360,7 @@ def make_plan(paths: Sequence[str], options: Options, run: Run = run_here) -> Pl
     plan = draft.plan()
     plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(one.rows for one in scans)}
     if options.mode == "FAILFAST":
-        _fail_fast(plan, tasks, scans)
+        fail_fast(tasks, scans)
     return plan
 
 
@@ -400,8 +369,8 @@ def plan_beginnings(paths: Sequence[str], options: Options) -> Plan:
     known."""
     draft = Draft(options)
     probes = [probe((path, options)) for path in paths]
-    for index, found in enumerate(probes):
-        draft.add_file(index, found)
+    for found in probes:
+        draft.add_file(found)
     draft.add_versions(probes)
     tasks = [
         replace(task, stop=min(task.stop, _BEGINNING)) for task in _tasks(draft, options, run_here) if not task.start
@@ -418,20 +387,13 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
         raise CaptureError("a table without columns is not a change table", path=name)
     described = tuple(column_of(place, one) for place, one in enumerate(columns, 1))
     text = pa.schema(columns).to_string(show_field_metadata=False, show_schema_metadata=False)
-    found = Probe(name, "rows", described, True, heading=text)
+    found = Probe(FileProbe(name, "rows", heading=text), described, True)
     draft = Draft(options)
-    draft.add_file(0, found)
+    draft.add_file(found)
     draft.add_versions([found])
-    entry = draft.files[0]
-    names = [one.name for one in columns]
-    layout, control = draft.shapes[entry.shape].layout, draft.tables[entry.table].control
-    look = partial(
-        look_at_rows, names=names, layout=layout, control=control, key=tuple(draft.key(0)), spelling=options.mask_text
-    )
-    looks: list[_Look] = [pickle.loads(one) for one in run(look)]
-    file = file_of(entry, draft.shapes[entry.shape], options.charset)
-    task = ScanTask(0, file, 0, 0, 0, False, True, entry, draft.shapes[entry.shape], control, (), None)
-    seen = Scan(0, 0, rows=sum(one.rows for one in looks))
+    task = ScanTask(0, draft.files[0], 0, 0, 0, False, True, **draft.asked(draft.files[0]))
+    looks: list[TableScan] = [pickle.loads(one) for one in run(partial(look_at_rows, task=task))]
+    seen = TableScan(0, 0, rows=sum(one.rows for one in looks))
     for one in looks:
         seen.evidence += one.evidence
         seen.ddl += one.ddl
@@ -442,65 +404,26 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     return plan
 
 
-@dataclass(slots=True)
-class _Look:
-    """What the rows of one partition say."""
-
-    rows: int = 0
-    evidence: Evidence = field(default_factory=Evidence)
-    ddl: list[Ddl] = field(default_factory=list)
-
-
-def look_at_rows(
-    batches: Iterator[pa.RecordBatch],
-    names: Sequence[str],
-    layout: Layout,
-    control: str | None,
-    key: tuple[str, ...],
-    spelling: str | None,
-) -> bytes:
+def look_at_rows(batches: Iterator[pa.RecordBatch], task: ScanTask) -> bytes:
     """What the rows of one partition say, pickled; all are counted, and the first are looked at."""
-    found = _Look()
+    found, layout = TableScan(0, 0), task.entry.layout
     for batch in batches:
-        looked = found.rows < SAMPLE or control == DDL_HISTORY
+        is_ddl = task.control == DDL_HISTORY
+        if is_ddl or found.rows < SAMPLE:
+            for part in parts_of_batches(task.file.path, [batch if is_ddl else batch.slice(0, SAMPLE)], layout):
+                for _, rows in part.rows:
+                    if is_ddl:
+                        found.ddl += ddl_rows(rows, 0)
+                    elif task.control is None:
+                        found.evidence += look_at(rows, task.key, task.spelling)
         found.rows += batch.num_rows
-        if not looked or not batch.num_rows:
-            continue
-        numbers = batch.column(batch.schema.get_field_index(ROW)).to_numpy(zero_copy_only=False).astype(np.int64)
-        some = batch if control == DDL_HISTORY else batch.slice(0, SAMPLE)
-        part = rows_of_batch(some.select(list(names)), numbers[: len(some)], layout)
-        for _, rows in part.rows:
-            if control == DDL_HISTORY:
-                found.ddl += ddl_rows(rows, 0)
-            elif control is None:
-                found.evidence += look_at(rows, key, spelling)
     return pickle.dumps(found)
 
 
 def _tasks(draft: Draft, options: Options, run: Run) -> list[ScanTask]:
     """The splits of all files."""
-    plan = draft.plan()
-    files = [
-        file_of(entry, draft.shapes[entry.shape], options.charset, draft.groups.get(index, ()))
-        for index, entry in enumerate(draft.files)
-    ]
-    return [_task(draft, plan, stretch, options) for stretch in cut(files, options.split_size, run)]
-
-
-def _task(draft: Draft, plan: Plan, stretch: Stretch, options: Options) -> ScanTask:
-    entry = draft.files[stretch.index]
-    return ScanTask(
-        **{one.name: getattr(stretch, one.name) for one in fields(stretch)},
-        entry=entry,
-        shape=draft.shapes[entry.shape],
-        control=draft.tables[entry.table].control,
-        key=tuple(plan.key_of(entry)),
-        spelling=options.mask_text,
-    )
-
-
-def _fail_fast(plan: Plan, tasks: Sequence[ScanTask], scans: Sequence[Scan]) -> None:
-    found = [(task.index, *one.malformed) for task, one in zip(tasks, scans, strict=True) if one.malformed is not None]
-    if found:
-        index, offset, reason = min(found)
-        raise MalformedRecordError(reason, path=plan.files[index].path, offset=offset)
+    found = []
+    for stretch in cut(draft.files, options.split_size, run):
+        given = {one.name: getattr(stretch, one.name) for one in fields(stretch)}
+        found.append(ScanTask(**given, **draft.asked(draft.files[stretch.index])))
+    return found

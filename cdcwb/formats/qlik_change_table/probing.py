@@ -5,31 +5,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.base import Recognition
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.base import ROW, Recognition
 from cdcwb.formats.qlik_change_table.layout import (
     FORMAT,
     OPTIONS,
-    ROW,
+    TOKENS,
     Options,
     control_table,
     find_prefix,
     from_path,
     side_file,
 )
-from cdcwb.formats.source import info_of, open_file, read_text
-from cdcwb.formats.tabular import DEFAULT, Dialect, as_bytes
-from cdcwb.formats.tabular.delimited import Bytes, line_end
-from cdcwb.formats.tabular.probing import BOM, HEAD, parquet_file, rows_of_json
-from cdcwb.formats.tabular.rows import first_texts
+from cdcwb.formats.source import info_of, read_text
+from cdcwb.formats.tabular import DEFAULT, Dialect, FileProbe, as_bytes, numbered, probe_file
+from cdcwb.formats.tabular.file import BROKEN, CSV, JSON
 from cdcwb.words import joined
 
 __all__ = [
@@ -204,26 +202,13 @@ _TYPED: Final = re.compile(r"(.+):([A-Za-z]\w*)(?:\((\d{1,9})(?:,(\d{1,9}))?\))?
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a file is. ``kind``: csv, json, parquet, or broken. ``columns``: what it says of its columns, in file order;
-    ``typed``: with their types. ``first``: where its first record begins; ``groups``: rows and packed bytes of the row
-    groups of a Parquet file. ``heading``: the text of its header line, or of its schema. ``problems``: what contradicts
-    itself, (is it about the schema's text?, sentence)."""
+    """What a file is. ``columns``: what is known of its columns, in file order; ``typed``: with their types.
+    ``problems``: what contradicts itself, (is it about the schema's text?, sentence)."""
 
-    path: str
-    kind: str
+    file: FileProbe
     columns: tuple[Column, ...] = ()
     typed: bool = False
     side: SideFile | None = None
-    dialect: Dialect | None = None
-    dialect_from: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
-    size: int = 0
-    compression: str | None = None
-    first: int = 0
-    header: bool = False
-    heading: str = ""
-    groups: tuple[tuple[int, int], ...] = ()
-    problem: str | None = None
     problems: tuple[tuple[bool, str], ...] = ()
 
     @property
@@ -242,51 +227,52 @@ def probe(task: tuple[str, Options]) -> Probe:
     path, options = task
     beside = side_file(path)
     side = None if beside is None else read_side_file(beside, options.charset)
-    with open_file(path) as file:
-        is_parquet = file.read(4) == b"PAR1"
-    if is_parquet:
-        return _described(_parquet(path, side), side)
-    source = open_source(path, "binary", HEAD)
-    try:
-        size = info_of(path).size if source.compression is None else 0
-        whole = source.length < HEAD
-        head = source.read(0, HEAD)
-        found = None if side is not None and side.format == "delimited" else _json(path, source)
-        found = found and _described(found, side)
-        found = found or _csv(path, head, whole, side, options)
-        problems = found.problems if side is None or not side.problem else ((True, side.problem), *found.problems)
-        return replace(found, side=side, size=size, compression=source.compression, problems=problems)
-    except CaptureError as error:
-        error.path = error.path or path
-        raise
-    finally:
-        source.close()
+    given = None if side is None else side.dialect
+    dialect = options.dialect(given or DEFAULT)
+    ask = partial(
+        probe_file,
+        path,
+        dialect_options={name: getattr(dialect, name) for name in TOKENS.values()},
+        charset=options.charset,
+        limit=0,
+        objects=side is None or side.format != "delimited",
+    )
+    file = ask(header=options.header)
+    if file.kind == CSV:
+        found = _text_file(file, dialect.null.decode(options.charset), side, options)
+        if found.file.header != file.header:
+            file = ask(header=found.file.header)
+        why = "the default; no evidence against it" if given is None else "the side file"
+        found = replace(found, file=replace(file, delimiter_from=why))
+    else:
+        found = _described(Probe(file, _columns_of(file), file.schema is not None), side)
+    wrong = [] if side is None or not side.problem else [(True, side.problem)]
+    wrong += [] if file.note is None else [(False, file.note)]
+    return replace(found, side=side, problems=(*wrong, *found.problems))
+
+
+def _columns_of(file: FileProbe) -> tuple[Column, ...]:
+    """The columns as a file itself describes them."""
+    if file.schema is not None:
+        return tuple(column_of(place, one) for place, one in enumerate(file.schema, 1))
+    return named_columns(file.columns)
+
+
+def named_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """Columns of which nothing but names is known."""
+    return tuple(Column(place, name) for place, name in enumerate(names, 1))
 
 
 def _described(found: Probe, side: SideFile | None) -> Probe:
     """A file whose rows name their columns, with what its side file says of these: types, lengths and the key. Objects
     may leave columns out, and have them in any order; the side file's order is the table's."""
-    if side is None or not side.columns or found.kind == "broken":
+    if side is None or not side.columns or found.file.kind == BROKEN:
         return found
     described = {column.name for column in side.columns}
-    if found.kind == "json" and set(found.names) <= described:
+    if found.file.kind == JSON and set(found.names) <= described:
         return replace(found, columns=side.columns, typed=True)
     joined = _joined(found.columns, side.columns)
     return replace(found, columns=joined, typed=found.typed or set(found.names) <= described)
-
-
-# --- Parquet ----------------------------------------------------------------------------------------------------------
-
-
-def _parquet(path: str, side: SideFile | None) -> Probe:
-    size = info_of(path).size
-    try:
-        schema, groups = parquet_file(path)
-    except CaptureError as error:
-        return Probe(path, "broken", side=side, size=size, problem=error.message)
-    columns = tuple(column_of(place, one) for place, one in enumerate(schema, 1))
-    text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    return Probe(path, "parquet", columns, True, side, size=size, heading=text, groups=groups)
 
 
 def column_of(ordinal: int, one: pa.Field) -> Column:
@@ -302,65 +288,28 @@ def column_of(ordinal: int, one: pa.Field) -> Column:
     )
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
-
-
-def _json(path: str, source: Source) -> Probe | None:
-    """A file of JSON objects; None where it is none."""
-    found = rows_of_json(path, source)
-    if found is None:
-        return None
-    columns = tuple(Column(place, name) for place, name in enumerate(found.names, 1))
-    return Probe(path, "json", columns, settings=dict(found.settings), heading=", ".join(found.names))
-
-
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def _csv(path: str, head: Bytes, whole: bool, side: SideFile | None, options: Options) -> Probe:
-    described = side is not None and side.dialect is not None
-    base = side.dialect if side is not None and side.dialect is not None else DEFAULT
-    dialect = options.dialect(base)
-    dialect, note = line_end(head, dialect)
-    mark = len(BOM) if head[:3].tobytes() == BOM else 0
-    found = first_texts(head[mark:], dialect, options.charset, whole)
-    fields: list[str] = []
-    heading, end = "", 0
-    if found is not None:
-        texts, end = found
-        fields = [dialect.null.decode(options.charset) if text is None else text for text in texts]
-        heading = head[mark : mark + end].tobytes().decode(options.charset, "backslashreplace").rstrip("\r\n")
-    typed = _typed_header(fields, dialect, options.charset)
+def _text_file(file: FileProbe, null: str, side: SideFile | None, options: Options) -> Probe:
+    """The columns of delimited text, and whether it has a header line."""
+    fields = [null if text is None else text for text in file.first_row]
+    typed = _typed_header(fields, file.dialect or DEFAULT, options.charset)
     if typed:
         fields = [column.name for column in typed]
     columns = side.columns if side is not None else ()
-    header = options.header if options.header is not None else _is_header(fields, columns)
-    problems: list[tuple[bool, str]] = [] if note is None else [(False, note)]
-    if header and fields:
-        given = typed or tuple(Column(place, name) for place, name in enumerate(fields, 1))
+    header = bool(fields) and (options.header if options.header is not None else _is_header(fields, columns))
+    problems: tuple[tuple[bool, str], ...] = ()
+    if header:
         missing = {one.name.casefold() for one in columns} ^ {name.casefold() for name in fields}
         if columns and missing:
             shown = ", ".join(sorted(missing)[:8])
-            problems.append((False, f"expected the side file's columns in the header line, which differ in {shown}"))
-        columns = _joined(given, columns)
-        first = mark + end
+            problems = ((False, f"expected the side file's columns in the header line, which differ in {shown}"),)
+        columns = _joined(typed or named_columns(fields), columns)
     else:
-        header, first = False, mark
-        columns = columns or tuple(Column(place, f"column_{place}") for place in range(1, len(fields) + 1))
+        columns = columns or named_columns(numbered(len(fields)))
     known = any(column.type is not None for column in columns)
-    dialect_from = "the side file" if described else "the default; no evidence against it"
-    return Probe(
-        path,
-        "csv",
-        columns,
-        known,
-        dialect=dialect,
-        dialect_from=dialect_from,
-        first=first,
-        header=header,
-        heading=heading if header else "",
-        problems=tuple(problems),
-    )
+    return Probe(replace(file, header=header), columns, known, problems=problems)
 
 
 def _is_header(fields: Sequence[str], columns: Sequence[Column]) -> bool:
@@ -448,10 +397,10 @@ def _of_file(path: str, options: Options) -> Recognition | None:
     name = Path(path).name
     if seen.side is not None and seen.side.columns:
         beside = Path(seen.side.path).name
-        return Recognition(0.99, [f"{name} has a side file {beside} that describes its columns"], seen.kind)
-    if seen.kind == "broken" or not seen.columns:
+        return Recognition(0.99, [f"{name} has a side file {beside} that describes its columns"], seen.file.kind)
+    if seen.file.kind == BROKEN or not seen.columns:
         return None
-    return _by_columns(name, seen.kind, from_path(path, options.suffix).name.table, seen.names, options)
+    return _by_columns(name, seen.file.kind, from_path(path, options.suffix).name.table, seen.names, options)
 
 
 def _by_columns(what: str, kind: str, table: str, names: Sequence[str], options: Options) -> Recognition | None:

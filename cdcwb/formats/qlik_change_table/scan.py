@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
-from cdcwb.formats.files import open_source
 from cdcwb.formats.halves import GREATEST
-from cdcwb.formats.qlik_change_table.decode import iter_parts, mask_bytes, positions, read_operations
+from cdcwb.formats.qlik_change_table.decode import iter_parts, mask_bytes, parts_of_stretch, positions, read_operations
 from cdcwb.formats.qlik_change_table.layout import DDL_HISTORY, ROWS, Part, Rows
-from cdcwb.formats.qlik_change_table.plan import FileEntry, MaskSettings, Shape, SplitEntry
+from cdcwb.formats.qlik_change_table.plan import MaskSettings, SplitEntry, TableFile
 from cdcwb.formats.qlik_change_table.versions import Ddl, by_name, ddl_of
-from cdcwb.formats.tabular import EVERYTHING, Stretch, begin_of, csv_parts, is_binary
+from cdcwb.formats.tabular import EVERYTHING, is_binary
+from cdcwb.formats.tabular.splits import Scan, Stretch
 from cdcwb.model import Kind, OffsetUnit, Operation
 from cdcwb.words import joined, plural
 
@@ -33,8 +33,8 @@ __all__ = [
     "SAMPLE",
     "Decision",
     "Evidence",
-    "Scan",
     "ScanTask",
+    "TableScan",
     "ddl_rows",
     "decide",
     "key_of",
@@ -325,37 +325,25 @@ _MOST_DDL: Final = 100_000  # rows of DDL history that are looked at
 
 @dataclass(frozen=True, slots=True)
 class ScanTask(Stretch):
-    """A split. ``spelling``: of masks, where it was given."""
+    """A split. ``key``: the columns of the key, as far as they are known; ``spelling``: of masks, where it was
+    given."""
 
-    entry: FileEntry
-    shape: Shape
+    entry: TableFile
     control: str | None
     key: tuple[str, ...]
     spelling: str | None
 
 
 @dataclass(slots=True)
-class Scan:
-    """What a split holds: the records that begin in it are ``[begin, end)``. ``malformed``: the first segment that is
-    no record, its place and why. ``size`` and ``problem`` are those of the file. ``first`` and ``last``: the least and
-    the greatest position of its rows, and the bytes ``[start, stop)`` of each row there; ``befores``: has it before
-    halves of updates?"""
+class TableScan(Scan):
+    """What a split holds. ``first`` and ``last``: the least and the greatest position of its rows, and the bytes
+    ``[start, stop)`` of each row there; ``befores``: has it before halves of updates?"""
 
-    begin: int
-    end: int
-    rows: int = 0
-    size: int = 0
-    problem: str | None = None
-    malformed: tuple[int, str] | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ddl: list[Ddl] = field(default_factory=list)
     first: Edge | None = None
     last: Edge | None = None
     befores: bool = False
-
-    def nothing(self, begin: int) -> Scan:
-        """The same for a split in which no record begins."""
-        return Scan(begin, begin, size=self.size, problem=self.problem)
 
     def take(self, part: Part, task: ScanTask) -> None:
         """One more part."""
@@ -365,13 +353,9 @@ class Scan:
                 self._take_positions(rows)
             if task.control == DDL_HISTORY and len(self.ddl) < _MOST_DDL:
                 self.ddl += ddl_rows(rows, task.index)
-        for gap in part.gaps:
-            if gap.kind is Kind.MALFORMED:
-                place = int(part.offset[gap.index]), gap.reason
-                self.malformed = place if self.malformed is None else min(self.malformed, place)
-                if part.unit is OffsetUnit.ROW:
-                    self.rows += int(part.length[gap.index])
-        self.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else self.end
+        self.take_gaps(part)
+        if part.unit is OffsetUnit.ROW:
+            self.rows += sum(int(part.length[gap.index]) for gap in part.gaps if gap.kind is Kind.MALFORMED)
 
     def _take_positions(self, rows: Rows) -> None:
         position = positions(rows)
@@ -424,45 +408,29 @@ def ddl_rows(rows: Rows, index: int) -> list[Ddl]:
     return found
 
 
-def scan(task: ScanTask) -> Scan:
+def scan(task: ScanTask) -> TableScan:
     """The first pass over a split."""
-    shape, entry = task.shape, task.entry
-    if shape.kind != "csv":
-        found = Scan(task.start, task.stop)
-        parts = iter_parts(entry, shape, task.file.charset, task.start, task.stop)
-        for part in _looked_at(parts, found, task):
-            found.take(part, task)
-            if shape.kind == "parquet" and found.rows >= SAMPLE and task.control is None:
-                # its footer tells how many rows there are, and nobody which positions
-                found.first, found.last, found.befores = ("", []), (GREATEST, []), True
-                break
-        found.begin, found.end = task.start, task.stop
+    kind, found = task.file.kind, TableScan(0, 0)
+    for part in _looked_at(parts_of_stretch(task, found, task.entry.layout), found, task):
+        found.take(part, task)
+        if kind == "parquet" and found.rows >= SAMPLE and task.control is None:
+            # its footer tells how many rows there are, and nobody which positions
+            found.first, found.last, found.befores = ("", []), (GREATEST, []), True
+            break
+    if kind != "csv":
         found.first, found.last = _without_places(found.first), _without_places(found.last)
-        if entry.compression is not None or shape.kind == "broken":
-            found.size, found.problem = _extent(entry)
-        return found
-    source = open_source(entry.path, "binary")
-    try:
-        begin = begin_of(source, task)
-        found = Scan(begin, begin, size=source.length, problem=source.problem)
-        parts = csv_parts(source, task.file, shape.layout, begin, task.stop)
-        for part in _looked_at(parts, found, task):
-            found.take(part, task)
-        found.begin = begin
-        return found
-    finally:
-        source.close()
+    return found
 
 
-def _looked_at(parts: Iterator[Part], found: Scan, task: ScanTask) -> Iterator[Part]:
+def _looked_at(parts: Iterator[Part], found: TableScan, task: ScanTask) -> Iterator[Part]:
     """The parts of a split, the first rows of a file being asked about masks on their way.
 
     Of a file that is cut, the same rows are asked wherever it is cut.
     """
-    wanted = task.entry.role == ROWS and task.start == 0 and "change_mask" in task.shape.layout.known
+    wanted = task.entry.role == ROWS and task.start == 0 and "change_mask" in task.entry.layout.known
     if wanted and not task.alone:
         seen = 0
-        for part in iter_parts(task.entry, task.shape, task.file.charset, 0, EVERYTHING):
+        for part in iter_parts(task.entry, 0, EVERYTHING):
             seen = _ask(part, found, task, seen)
             if seen >= SAMPLE:
                 break
@@ -474,17 +442,9 @@ def _looked_at(parts: Iterator[Part], found: Scan, task: ScanTask) -> Iterator[P
         yield part
 
 
-def _ask(part: Part, found: Scan, task: ScanTask, seen: int) -> int:
+def _ask(part: Part, found: TableScan, task: ScanTask, seen: int) -> int:
     for indices, rows in part.rows:
         some = rows if len(indices) <= SAMPLE else rows.take(np.arange(SAMPLE))
         found.evidence += look_at(some, task.key, task.spelling)
         seen += len(indices)
     return seen
-
-
-def _extent(entry: FileEntry) -> tuple[int, str | None]:
-    source = open_source(entry.path, "binary")
-    try:
-        return source.length, source.problem
-    finally:
-        source.close()

@@ -114,14 +114,16 @@ def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
 def read_table(plan: Plan, split: SplitEntry, request: TableRequest) -> Iterator[pa.RecordBatch]:
     """The rows of one table in one split, in capture order."""
     entry = plan.files[split.file]
-    if entry.role == CONTROL or entry.table not in _tables(plan, request):
+    if entry.table not in _tables(plan, request):
         return
-    for part in iter_parts(entry, plan.shapes[entry.shape], plan.charset, split.start, split.stop):
+    for part in iter_parts(entry, split.start, split.stop):
         yield from typed_part(plan, split.file, part, request)
 
 
 def typed_part(plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
     """The rows of a part as typed columns."""
+    if plan.files[file].role == CONTROL:
+        return
     types, schema = _column_types(plan, request), typed_schema(plan, request)
     reader = FileReader(plan, file, Wanted(kinds=CHANGES))
     batches = [_batch(reader, rows, types, schema, request) for _, rows in part.rows]

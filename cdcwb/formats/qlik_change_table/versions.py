@@ -18,7 +18,7 @@ from cdcwb.formats.qlik_change_table.layout import (
     TableName,
     without_suffix,
 )
-from cdcwb.formats.qlik_change_table.plan import FileEntry, Plan, TableEntry, Version
+from cdcwb.formats.qlik_change_table.plan import Plan, TableEntry, TableFile, Version
 from cdcwb.formats.qlik_change_table.probing import Column, Probe, column
 from cdcwb.formats.requests import problem_row
 from cdcwb.model import Operation, Problem
@@ -211,7 +211,7 @@ class Versions:
         lineage = {} if side is None else dict(side.lineage)
         if side is not None and side.version is not None:
             lineage["version"] = str(side.version)
-        text = probe.heading if side is None else side.text
+        text = probe.file.heading if side is None else side.text
         version = self._add(table, name, columns, INFERRED if side is None else SIDE_FILE, text, lineage)
         if side is None and place[1]:
             version.file_index, version.offset, version.length = place[0], 0, place[1]
@@ -310,7 +310,7 @@ def version_rows(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def count_problem(entry: FileEntry, expected: int | None) -> dict[str, Any] | None:
+def count_problem(entry: TableFile, expected: int | None) -> dict[str, Any] | None:
     """A file with another number of rows than its side file says."""
     if expected is None or entry.rows is None or entry.rows == expected:
         return None

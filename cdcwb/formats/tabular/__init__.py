@@ -9,20 +9,16 @@ from __future__ import annotations
 from cdcwb.formats.tabular.delimited import LONGEST, Bytewise
 from cdcwb.formats.tabular.file import DEFAULT, EVERYTHING, Dialect, FileProbe, Layout, Names, as_bytes, clean, numbered
 from cdcwb.formats.tabular.parts import (
+    NO_ROWS,
     Gap,
     Part,
-    Stretch,
-    StretchReader,
     TextRows,
-    begin_of,
     csv_parts,
-    cut,
     find_part,
     iter_parts,
     part_at,
     read_parts,
     rows_of_batch,
-    scan_all,
     text_rows,
 )
 from cdcwb.formats.tabular.probing import probe_file
@@ -44,6 +40,7 @@ __all__ = [
     "DEFAULT",
     "EVERYTHING",
     "LONGEST",
+    "NO_ROWS",
     "Bytewise",
     "Cell",
     "ColumnRows",
@@ -55,15 +52,11 @@ __all__ = [
     "Names",
     "Part",
     "Rows",
-    "Stretch",
-    "StretchReader",
     "TextRows",
     "as_bytes",
     "as_strings",
-    "begin_of",
     "clean",
     "csv_parts",
-    "cut",
     "cut_fields",
     "cut_json",
     "find_part",
@@ -76,7 +69,6 @@ __all__ = [
     "probe_file",
     "read_parts",
     "rows_of_batch",
-    "scan_all",
     "text_rows",
     "texts_of",
 ]

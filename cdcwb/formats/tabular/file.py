@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
+
+import pyarrow as pa
 
 from cdcwb.unique_names import unique_names, unused_name
 
@@ -74,15 +76,6 @@ class Dialect:
                 if name != other and token and token in within:
                     raise ValueError(f"{name} {token!r} cannot be distinguished from {other} {within!r}")
 
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Dialect:
-        """What :meth:`to_dict` gave."""
-        return cls(**{name: raw[name].encode("latin-1") for name in _BYTES}, crlf=raw["crlf"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        return {name: getattr(self, name).decode("latin-1") for name in _BYTES} | {"crlf": self.crlf}
-
     def sentence(self) -> str:
         """The dialect in a few words."""
         parts = [f"delimiter {_shown(self.delimiter)}", f"record delimiter {_shown(self.record)}"]
@@ -92,7 +85,6 @@ class Dialect:
         return ", ".join(parts)
 
 
-_BYTES: Final = ("delimiter", "record", "quote", "escape", "null")
 DEFAULT: Final = Dialect()
 
 
@@ -169,8 +161,8 @@ class FileProbe:
     * ``size``: bytes of the plain file; 0 for a compressed one, which only reading tells. ``compression``: gzip, zstd
     * ``first``: where its first record begins, behind byte order mark and header line: a byte, or in Excel a row
       from 0 as the sheet counts. ``header``: it has a header line, whose text is ``heading``
-    * ``groups``: rows and packed bytes of each row group of a Parquet file
-    * ``problem``: why it is broken, or what is wrong with it
+    * ``groups``: rows and packed bytes of each row group of a Parquet file; ``schema``: its columns
+    * ``problem``: why it is broken, or what is wrong with it; ``note``: what contradicts the given dialect
     * ``first_row``: the first record, header line or not; ``sample``: the first rows behind the header line. Texts as
       :meth:`Rows.text` gives them, None for NULL
     """
@@ -189,7 +181,9 @@ class FileProbe:
     header: bool = False
     heading: str = ""
     groups: tuple[tuple[int, int], ...] = ()
+    schema: pa.Schema | None = None
     problem: str | None = None
+    note: str | None = None
     first_row: tuple[str | None, ...] = ()
     sample: tuple[tuple[str | None, ...], ...] = ()
 
@@ -206,19 +200,5 @@ class FileProbe:
         return replace(self, names=tuple(names), width=len(names))
 
     def without_rows(self) -> FileProbe:
-        """The same file without the rows that were looked at."""
-        return replace(self, first_row=(), sample=())
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold, without the rows that were looked at."""
-        raw = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("first_row", "sample")}
-        dialect = None if self.dialect is None else self.dialect.to_dict()
-        return raw | {"dialect": dialect, "settings": dict(self.settings)}
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> FileProbe:
-        """What :meth:`to_dict` gave."""
-        dialect = None if raw["dialect"] is None else Dialect.from_dict(raw["dialect"])
-        names = None if raw["names"] is None else tuple(raw["names"])
-        groups = tuple((rows, packed) for rows, packed in raw["groups"])
-        return cls(**{**raw, "dialect": dialect, "names": names, "groups": groups})
+        """The same file without what only describes it."""
+        return replace(self, heading="", schema=None, first_row=(), sample=())

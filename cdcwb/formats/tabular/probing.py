@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
@@ -63,13 +63,14 @@ def probe_file(
     header: bool | None = None,
     limit: int = 200,
     sheet: str | None = None,
+    objects: bool = True,
 ) -> FileProbe:
     """What a file is, by its content. ``limit``: rows that become its ``sample``, at most.
 
     ``dialect_options`` are the fields of :class:`Dialect` that are given. Of the others the delimiter is the one of
     comma, tab, semicolon and bar that parts the first records best, and line ends are as found. ``header``: has it a
     line of names? None: it has if its first record is made of names, all different. ``sheet``: of a workbook; None:
-    the first that is visible and has a value.
+    the first that is visible and has a value. ``objects``: may it be objects of JSON?
 
     A file that is no table is broken. Raises CaptureError for one that cannot be opened, OptionError for options that
     do not go together and for a sheet that is not there.
@@ -90,7 +91,7 @@ def probe_file(
     source = open_source(path, "binary", HEAD)
     try:
         size = info_of(path).size if source.compression is None else 0
-        found = _json(ask, source) or _csv(ask, source)
+        found = (_json(ask, source) if objects else None) or _csv(ask, source)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
     except CaptureError as error:
         error.path = error.path or path
@@ -113,9 +114,9 @@ def _broken(path: str, problem: str) -> FileProbe:
     return FileProbe(path, BROKEN, size=info_of(path).size, problem=problem)
 
 
-def _sample(parts: Sequence[Part[Names]], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
+def _sample(parts: Iterable[Part[Names]], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
     rows: list[Texts] = []
-    for part in parts:
+    for part in parts if limit else ():
         found = text_rows(part, names)
         if found is not None and len(rows) < limit:
             rows += zip(*(column.slice(0, limit).to_pylist() for column in found.columns), strict=True)
@@ -150,8 +151,8 @@ def _parquet(ask: _Question) -> FileProbe:
     names = named(schema.names)
     text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     size = info_of(ask.path).size
-    found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, groups=groups)
-    return replace(found, sample=_sample(list(islice(iter_parts(found, None, 0, 1), 1)), names, ask.limit))
+    found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema, groups=groups)
+    return replace(found, sample=_sample(islice(iter_parts(found, None, 0, 1), 1), names, ask.limit))
 
 
 # --- Excel ------------------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
     width = len(some.names)
     found = FileProbe(ask.path, JSON, some.names, width, settings=some.settings, heading=", ".join(some.names))
     extent = replace(found, size=source.length, compression=source.compression)
-    return replace(found, sample=_sample(list(islice(iter_parts(extent), 1)), some.names, ask.limit))
+    return replace(found, sample=_sample(islice(iter_parts(extent), 1), some.names, ask.limit))
 
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def _csv(ask: _Question, source: Source) -> FileProbe:
         first=mark + end if header else len(BOM) if head[:3].tobytes() == BOM else 0,
         header=header,
         heading=heading if header else "",
-        problem=note,
+        note=note,
         first_row=first,
     )
     parts = []

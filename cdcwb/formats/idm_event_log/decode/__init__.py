@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,8 +17,8 @@ from cdcwb.formats.files import open_source
 from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments
 from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
-from cdcwb.formats.idm_event_log.plan import ROWS, SQL, FileEntry
-from cdcwb.formats.tabular import Bytewise, ColumnRows, CsvRows, Gap, Names, Part, TextRows, iter_parts, text_rows
+from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile
+from cdcwb.formats.tabular import NO_ROWS, Bytewise, ColumnRows, CsvRows, Names, Part, TextRows, iter_parts, text_rows
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = ["LogPart", "log_part", "log_parts", "sql_segments"]
@@ -29,40 +30,25 @@ _SHOWN: Final = 64  # digits of bytes that are not in the character set
 
 @dataclass(slots=True)
 class LogPart:
-    """Neighbouring segments of a file. ``log``: the rows among them, ``index`` their segments, ``offset`` and
-    ``length`` their places, ``raw`` their bytes (None where the source has none), ``findings`` what is wrong with
-    them; ``gaps``: the other segments. ``records``: how many rows there are, damaged ones too."""
+    """Neighbouring segments of a file. ``log``: the rows among them, ``rows`` where these are; ``findings``: what is
+    wrong with them. ``records``: how many rows there are, damaged ones too."""
 
-    places: Ints
-    lengths: Ints
-    unit: OffsetUnit
+    part: Part[Names]
     log: pa.RecordBatch
-    index: Ints
-    offset: Ints
-    length: Ints
-    raw: pa.BinaryArray | None
+    rows: TextRows
     findings: list[Finding] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
     records: int = 0
 
-    @property
-    def end(self) -> int:
-        """Where the last segment ends."""
-        return int(self.places[-1] + self.lengths[-1]) if len(self.places) else 0
 
-
-def log_parts(entry: FileEntry, start: int, stop: int, before: int) -> Iterator[LogPart]:
+def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[LogPart]:
     """The segments of a file that begin in ``[start, stop)``, in order; ``before``: how many records of the capture
     stand before them."""
     if entry.probe.kind == SQL:
-        source = open_source(entry.probe.path, "binary")
-        try:
+        with closing(open_source(entry.path, "binary")) as source:
             for part, refused in sql_segments(source, entry, start, stop):
                 made = log_part(entry, part, before, refused)
                 before += made.records
                 yield made
-        finally:
-            source.close()
         return
     for plain in iter_parts(entry.probe, None, start, stop):
         made = log_part(entry, plain, before)
@@ -71,7 +57,7 @@ def log_parts(entry: FileEntry, start: int, stop: int, before: int) -> Iterator[
 
 
 def log_part(
-    entry: FileEntry,
+    entry: LogFile,
     part: Part[Names],
     before: int,
     refused: list[tuple[int, str, Problem, str]] | None = None,
@@ -86,9 +72,7 @@ def log_part(
     if entry.probe.kind == ROWS:
         numbers = part.offset + 1
     if found is None:
-        empty, none = LOG.empty_table().to_batches(), np.empty(0, dtype=np.int64)
-        log = empty[0] if empty else pa.RecordBatch.from_pylist([], schema=LOG)
-        return LogPart(part.offset, part.length, part.unit, log, none, none, none, None, [], part.gaps, records)
+        return LogPart(part, pa.RecordBatch.from_pylist([], schema=LOG), NO_ROWS, [], records)
     texts: dict[str, pa.StringArray] = dict(zip(names, _nulls(entry, part, found, names), strict=True))
     count = len(found)
     columns = []
@@ -103,12 +87,7 @@ def log_part(
             columns.append(pa.nulls(count, pa.string()))
     log = pa.RecordBatch.from_arrays(columns, schema=LOG)
     findings = _garbled(entry, names, texts, found) + _refused(entry, found, refused or [])
-    return LogPart(
-        *(part.offset, part.length, part.unit, log, found.index, found.offset, found.length, found.raw),
-        findings,
-        part.gaps,
-        records,
-    )
+    return LogPart(part, log, found, findings, records)
 
 
 def _numbers(part: Part[Names], before: int) -> tuple[Ints, int]:
@@ -123,7 +102,7 @@ def _numbers(part: Part[Names], before: int) -> tuple[Ints, int]:
     return before + behind - size + 1, int(behind[-1]) if len(behind) else 0
 
 
-def _nulls(entry: FileEntry, part: Part[Names], found: TextRows, names: list[str]) -> list[pa.StringArray]:
+def _nulls(entry: LogFile, part: Part[Names], found: TextRows, names: list[str]) -> list[pa.StringArray]:
     """The columns with what stands for NULL taken for it: in delimited text an empty field without quotes too."""
     if not entry.null_text:
         return found.columns
@@ -139,7 +118,7 @@ def _nulls(entry: FileEntry, part: Part[Names], found: TextRows, names: list[str
     return columns
 
 
-def _garbled(entry: FileEntry, names: list[str], texts: dict[str, pa.StringArray], found: TextRows) -> list[Finding]:
+def _garbled(entry: LogFile, names: list[str], texts: dict[str, pa.StringArray], found: TextRows) -> list[Finding]:
     findings = []
     for row, place in found.garbled:
         digits = texts[names[place]][row].as_py() or ""
@@ -149,7 +128,7 @@ def _garbled(entry: FileEntry, names: list[str], texts: dict[str, pa.StringArray
     return findings
 
 
-def _refused(entry: FileEntry, found: TextRows, refused: list[tuple[int, str, Problem, str]]) -> list[Finding]:
+def _refused(entry: LogFile, found: TextRows, refused: list[tuple[int, str, Problem, str]]) -> list[Finding]:
     own = {label: name for name, label in entry.labels.items()}
     row_of = {int(segment): row for row, segment in enumerate(found.index)} if refused else {}
     return [
@@ -163,7 +142,7 @@ def _refused(entry: FileEntry, found: TextRows, refused: list[tuple[int, str, Pr
 
 
 def sql_segments(
-    source: Bytewise, entry: FileEntry, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
+    source: Bytewise, entry: LogFile, start: int, stop: int, only: frozenset[str] = frozenset(COLUMNS)
 ) -> Iterator[tuple[Part[Names], list[tuple[int, str, Problem, str]]]]:
     """The segments of a dump, and what is wrong with values: segment of the part, column, code and sentence. Columns of
     the log that are not in ``only`` are not read."""
@@ -176,7 +155,7 @@ def sql_segments(
 
 
 def _sql_part(
-    buffer: npt.NDArray[np.uint8], found: Segments, entry: FileEntry, only: frozenset[str]
+    buffer: npt.NDArray[np.uint8], found: Segments, entry: LogFile, only: frozenset[str]
 ) -> tuple[Part[Names], list[tuple[int, str, Problem, str]]]:
     offset = np.array(found.start, dtype=np.int64)
     part: Part[Names] = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
@@ -191,7 +170,7 @@ def _sql_rows(
     buffer: npt.NDArray[np.uint8],
     part: Part[Names],
     group: SqlRows,
-    entry: FileEntry,
+    entry: LogFile,
     only: frozenset[str],
     wrong: list[tuple[int, str, Problem, str]],
 ) -> tuple[Ints, Any]:

@@ -1,0 +1,221 @@
+"""Where the files of a capture can be cut, and the first pass over the stretches between the cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
+
+from cdcwb.errors import MalformedRecordError
+from cdcwb.formats.base import Run
+from cdcwb.formats.files import open_source
+from cdcwb.formats.tabular.delimited import Bytewise, count_quotes, find_start
+from cdcwb.formats.tabular.file import CSV, DEFAULT, EVERYTHING, EXCEL, PARQUET, Dialect, FileProbe, Layout
+from cdcwb.formats.tabular.parts import Part, csv_parts, read_parts
+from cdcwb.model import Kind
+
+__all__ = ["FileEntry", "Scan", "Stretch", "cut", "fail_fast", "read_stretch", "scan_all"]
+
+
+@dataclass(slots=True, kw_only=True)
+class FileEntry:
+    """One file of a plan: how it is read, and what the first pass found: ``size``: bytes of the decompressed file;
+    ``rows``: how many it holds."""
+
+    probe: FileProbe
+    size: int = 0
+    rows: int | None = None
+    problem: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        return self.probe.path
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a file, which is number ``index`` of the capture: bytes, or row groups of a Parquet file. ``begin``:
+    where its first record begins if that is known; else ``inside`` says whether its start is within quotes, as far as
+    the quotes before it show. ``alone``: it is all of the file."""
+
+    index: int
+    entry: FileEntry
+    start: int
+    stop: int
+    begin: int | None
+    inside: bool
+    alone: bool
+
+    @property
+    def file(self) -> FileProbe:
+        """How its file is read."""
+        return self.entry.probe
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a stretch holds: the records that begin in it are ``[begin, end)``. ``malformed``: the first segment that is
+    not a record, its offset and why. ``size`` (bytes of the decompressed file) and ``problem`` are those of the
+    file."""
+
+    begin: int
+    end: int
+    rows: int = 0
+    size: int = 0
+    problem: str | None = None
+    malformed: tuple[int, str] | None = None
+
+    def nothing(self, begin: int) -> Self:
+        """The same for a stretch in which no record begins: that at ``begin`` is the next stretch's."""
+        return type(self)(begin, begin, size=self.size, problem=self.problem)
+
+    def take_gaps(self, part: Part[Any]) -> None:
+        """What is not a row in one more part."""
+        for gap in part.gaps:
+            if gap.kind is Kind.MALFORMED and self.malformed is None:
+                self.malformed = int(part.offset[gap.index]), gap.reason
+
+
+L = TypeVar("L", bound=Layout)
+S = TypeVar("S", bound=Stretch)
+F = TypeVar("F", bound=Scan)
+
+
+# --- cutting ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotes:
+    """Quotes of a delimited file in ``[start, stop)``."""
+
+    path: str
+    dialect: Dialect
+    start: int
+    stop: int
+
+
+def _count(task: _Quotes) -> int:
+    with closing(open_source(task.path, "binary")) as source:
+        return count_quotes(source, task.start, task.stop, task.dialect)
+
+
+def cut(files: Sequence[FileEntry], split_size: int, run: Run, chained: Collection[str] = (CSV,)) -> list[Stretch]:
+    """The stretches of all files, in order: pieces of ``split_size`` bytes of plain text of the kinds ``chained`` and
+    of lines of JSON, row groups of about as many bytes of Parquet, whole files of all else. ``run`` counts quotes."""
+    stretches: list[Stretch] = []
+    quotes: list[_Quotes] = []
+    counted: list[int] = []  # the stretch that follows each one whose quotes are counted
+    for index, entry in enumerate(files):
+        file = entry.probe
+        cuts = _cuts(file, split_size, chained)
+        for start, stop in cuts:
+            begin = start if start == 0 or file.kind not in chained else None
+            if begin is None and file.dialect is not None and file.dialect.quote:
+                edge = len(file.dialect.record)
+                before = stretches[-1].start
+                low = max(before - edge, 0) if before else file.first
+                quotes.append(_Quotes(file.path, file.dialect, min(low, start - edge), max(start - edge, 0)))
+                counted.append(len(stretches))
+            stretches.append(Stretch(index, entry, start, stop, begin, False, len(cuts) == 1))
+    numbers = dict(zip(counted, run(_count, quotes) if quotes else [], strict=True))
+    inside = False
+    for at, stretch in enumerate(stretches):
+        inside = inside ^ bool(numbers.get(at, 0) & 1) if stretch.begin is None else False
+        stretches[at] = replace(stretch, inside=inside)
+    return stretches
+
+
+def _cuts(file: FileProbe, split_size: int, chained: Collection[str]) -> list[tuple[int, int]]:
+    if file.kind == PARQUET:
+        return _row_group_cuts(file.groups, split_size)
+    if file.kind == EXCEL:
+        return [(0, EVERYTHING)]
+    can_cut = file.compression is None and (file.kind in chained or file.settings.get("kind") == "lines")
+    if not can_cut or file.size <= split_size:
+        return [(0, EVERYTHING if file.compression is not None else file.size)]
+    return [(start, min(start + split_size, file.size)) for start in range(0, file.size, split_size)]
+
+
+def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[tuple[int, int]]:
+    starts: list[int] = []
+    size = split_size
+    for at, (_, packed) in enumerate(groups):
+        if size >= split_size:
+            starts.append(at)
+            size = 0
+        size += packed
+    return list(zip(starts, [*starts[1:], len(groups)], strict=True))
+
+
+# --- the first pass ---------------------------------------------------------------------------------------------------
+
+
+def scan_all(stretches: list[S], scan: Callable[[S], F], run: Run, chained: Collection[str] = (CSV,)) -> list[F]:
+    """Scans every stretch at once, and again those of the kinds ``chained`` that did not begin where the one before
+    ended, whose ``begin`` it sets. The records of all stretches are then those of one pass over each file."""
+    scans: list[F] = run(scan, stretches)
+    while True:
+        again: list[int] = []
+        expected = 0
+        for at, stretch in enumerate(stretches):
+            if stretch.file.kind not in chained:
+                continue
+            expected = 0 if stretch.start == 0 else expected
+            begin = max(stretch.start, expected)
+            if stretch.start and begin >= stretch.stop:
+                scans[at] = scans[at].nothing(begin)
+            elif stretch.start and scans[at].begin != begin:
+                again.append(at)
+                stretches[at] = replace(stretch, begin=begin)
+            expected = max(begin, scans[at].end)
+        if not again:
+            return scans
+        for at, found in zip(again, run(scan, [stretches[at] for at in again]), strict=True):
+            scans[at] = found
+
+
+def read_stretch(
+    stretch: Stretch,
+    found: Scan,
+    layout: L,
+    lay_out: Callable[[tuple[str, ...]], L],
+    upper: frozenset[int] = frozenset(),
+) -> Iterator[Part[L]]:
+    """The parts of a stretch, for the first pass over it; see :func:`cdcwb.formats.tabular.parts.read_parts`. What
+    ``found`` says of where its records begin and end and of the file is right once the parts have been read."""
+    file = stretch.file
+    found.begin, found.end, found.size, found.problem = stretch.start, stretch.stop, file.size, file.problem
+    if file.kind != CSV:
+        if file.compression is not None:
+            with closing(open_source(file.path, "binary")) as source:
+                found.size, found.problem = source.length, source.problem or file.problem
+        yield from read_parts(file, layout, stretch.start, stretch.stop, lay_out, upper)
+        return
+    with closing(open_source(file.path, "binary")) as source:
+        found.size, found.problem = source.length, source.problem or file.problem
+        found.begin = found.end = _begin_of(source, stretch)
+        for part in csv_parts(source, file, layout, found.begin, stretch.stop):
+            found.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else found.end
+            yield part
+
+
+def _begin_of(source: Bytewise, stretch: Stretch) -> int:
+    """Where the first record of a stretch of delimited text begins, as far as quotes show."""
+    if stretch.begin is not None:
+        return stretch.begin
+    found = find_start(source, stretch.start, stretch.file.dialect or DEFAULT, stretch.inside)
+    return max(found, stretch.file.first)
+
+
+def fail_fast(stretches: Sequence[Stretch], scans: Sequence[Scan]) -> None:
+    """Raises MalformedRecordError for the first segment of the capture that is not a record, if there is one."""
+    found = [
+        (one.index, *each.malformed, one.file.path)
+        for one, each in zip(stretches, scans, strict=True)
+        if each.malformed
+    ]
+    if found:
+        _, offset, reason, path = min(found)
+        raise MalformedRecordError(reason, path=path, offset=offset)
