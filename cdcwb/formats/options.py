@@ -8,9 +8,9 @@ import datetime as dt
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cdcwb import model
 from cdcwb.errors import OptionError
@@ -25,13 +25,16 @@ __all__ = [
     "as_moment",
     "as_names",
     "as_number",
+    "as_text",
     "as_whole",
     "check_charset",
     "check_condition",
     "check_names",
     "check_value",
     "event_columns",
+    "given_of",
     "nearest",
+    "optional",
     "parse_keys",
 ]
 
@@ -169,6 +172,28 @@ def check_charset(name: str, value: Any) -> str:
     if not is_text:
         raise OptionError(f"option {name}: unknown character set {text!r} (known: utf-8, gb18030, gbk, iso-8859-1 …)")
     return text
+
+
+def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that have a value; None, an empty text and ``auto`` leave it to be detected."""
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and not (isinstance(value, str) and value.lower() in ("", "auto"))
+    }
+
+
+Made = TypeVar("Made")
+
+
+def optional(name: str, given: Mapping[str, Any], make: Callable[..., Made], *of: Any) -> Made | None:
+    """What ``make`` makes of an option's name, value and ``of``; None where it is not given."""
+    return make(name, given[name], *of) if name in given else None
+
+
+def as_text(name: str, value: Any) -> str:
+    """A text."""
+    return str(value)
 
 
 def as_names(name: str, value: Any) -> dict[str, str]:

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats import tabular
 from cdcwb.formats.idm_event_log.decode.keys import parse_column
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.formats.source import fetched
-from cdcwb.formats.tabular import is_binary, plain, texts_of
+from cdcwb.formats.tabular.file import as_bytes
+from cdcwb.formats.tabular.parts import iter_parts, text_rows
+from cdcwb.formats.tabular.probing import probe_file
+from cdcwb.formats.tabular.rows import is_binary, plain, texts_of
 from cdcwb.model import Kind
 from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, numbers, whole
 from cdcwb.xds.settings import split_table
@@ -48,8 +50,8 @@ def read_table(path: str, null_text: str | None, charset: str) -> pa.Table:
 
 
 def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
-    given = {} if null_text is None else {"null": tabular.as_bytes(null_text, charset)}
-    found = tabular.probe_file(path, dialect_options=given, charset=charset, header=True)
+    given = {} if null_text is None else {"null": as_bytes(null_text, charset)}
+    found = probe_file(path, dialect_options=given, charset=charset, header=True)
     if found.kind == "broken":
         raise CaptureError(found.problem or "expected rows of a table", path=path)
     if found.kind == "parquet":
@@ -57,7 +59,7 @@ def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
             return pq.read_table(path)
         except (pa.ArrowException, OSError) as reason:
             raise CaptureError(f"Parquet that cannot be read: {reason}", path=path) from None
-    parts = list(tabular.iter_parts(found))
+    parts = list(iter_parts(found))
     for part in parts:
         for gap in part.gaps:
             if gap.kind == Kind.MALFORMED:
@@ -66,7 +68,7 @@ def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
     for part in parts:
         for _, group in part.rows:
             names.update(dict.fromkeys(group.layout.names))
-    texts = [rows for part in parts if (rows := tabular.text_rows(part, tuple(names))) is not None]
+    texts = [rows for part in parts if (rows := text_rows(part, tuple(names))) is not None]
     for rows in texts:
         if rows.garbled:
             place = int(rows.offset[rows.garbled[0][0]])

@@ -17,7 +17,7 @@ from cdcwb.formats.qlik_change_table.events import Context
 from cdcwb.formats.qlik_change_table.layout import CONTROL, HEADERS, LETTERS, LOAD, OPERATIONS, WIDTHS
 from cdcwb.formats.qlik_change_table.plan import MaskSettings
 from cdcwb.formats.qlik_change_table.versions import control_row
-from cdcwb.formats.tabular import Cell
+from cdcwb.formats.tabular.rows import Cell
 from cdcwb.model import Kind, Operation, Problem
 
 Texts = Sequence[str | None]

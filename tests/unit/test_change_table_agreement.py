@@ -21,7 +21,8 @@ from cdcwb.formats.base import EVERYTHING, Field, Wanted
 from cdcwb.formats.qlik_change_table.decode import iter_parts
 from cdcwb.formats.qlik_change_table.events import context_of, dissect
 from cdcwb.formats.qlik_change_table.plan import Plan
-from cdcwb.formats.tabular import DEFAULT, CsvRows, Dialect, cut_json
+from cdcwb.formats.tabular.file import DEFAULT, Dialect
+from cdcwb.formats.tabular.rows import CsvRows, cut_json
 from tests.local import ledger, plan_of
 from tests.reference.change_table_rows import event, said_by
 from tests.reference.delimited import cut

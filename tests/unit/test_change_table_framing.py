@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.formats.tabular import Dialect, as_bytes, cut_fields, delimited
+from cdcwb.formats.tabular import delimited
 from cdcwb.formats.tabular.delimited import count_quotes, find_start, first_record
+from cdcwb.formats.tabular.file import Dialect, as_bytes
+from cdcwb.formats.tabular.rows import cut_fields
 
 
 class Text:

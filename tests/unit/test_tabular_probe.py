@@ -19,17 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.tabular import (
-    DEFAULT,
-    Dialect,
-    FileProbe,
-    Names,
-    iter_parts,
-    part_at,
-    probe_file,
-    rows_of_batch,
-    text_rows,
-)
+from cdcwb.formats.tabular.file import DEFAULT, Dialect, FileProbe, Names
+from cdcwb.formats.tabular.parts import iter_parts, part_at, rows_of_batch, text_rows
+from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.formats.tabular.splits import FileEntry, Scan, Stretch, cut, read_stretch, scan_all
 from cdcwb.model import Kind, OffsetUnit
 
@@ -53,11 +45,10 @@ def write(folder: Path, content: bytes, name: str = "log.csv") -> str:
     return str(path)
 
 
-def rows_of(file: FileProbe, names: tuple[str, ...] | None = None, start: int = 0, stop: int = 1 << 62) -> list[Row]:
-    called = names or file.columns
+def rows_of(file: FileProbe, start: int = 0, stop: int = 1 << 62) -> list[Row]:
     found: list[Row] = []
-    for part in iter_parts(file, names, start, stop):
-        some = text_rows(part, called)
+    for part in iter_parts(file, start, stop):
+        some = text_rows(part, file.columns)
         found += [] if some is None else zip(*(column.to_pylist() for column in some.columns), strict=True)
     return found
 
@@ -98,7 +89,6 @@ def test_without_a_header_line_there_is_a_number_of_columns(tmp_path: Path) -> N
     assert file.columns == ("column_1", "column_2", "column_3", "column_4")
     assert file.first_row == LOG_ROWS[0]
     assert list(file.sample) == rows_of(file) == LOG_ROWS
-    assert rows_of(file, ("a", "b", "c", "d")) == LOG_ROWS
     assert ledger(file) == len(body)
 
 
@@ -273,7 +263,7 @@ def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> N
     assert (file.kind, file.names, [rows for rows, _ in file.groups]) == ("parquet", tuple(table.column_names), [2, 1])
     assert rows_of(file)[0] == ("1", "2024-01-31T09:08:07.000000", "1.50", "aabb")
     assert len(file.sample) == 2
-    assert rows_of(file, ("a", "b", "c", "d"), 1, 2) == [("3", None, None, None)]
+    assert rows_of(file, 1, 2) == [("3", None, None, None)]
     assert ledger(file) == 3
     part, index = part_at(file, 2)
     (indices, rows) = part.rows[0]
@@ -331,7 +321,7 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
     assert [one for found in scans for one in found.segments] == whole + whole
     rows = rows_of(file)
     for_each = [
-        rows_of(file, None, found.begin, stretch.stop)
+        rows_of(file, found.begin, stretch.stop)
         for stretch, found in zip(stretches, scans, strict=True)
         if found.begin < stretch.stop
     ]
@@ -346,7 +336,7 @@ def test_lines_of_json_are_cut_and_arrays_are_not(tmp_path: Path) -> None:
     some = probe_file(write(tmp_path, lines, "a.json"))
     stretches = cut([some], 64, run)
     assert len(stretches) > 5
-    rows = [row for one in stretches for row in rows_of(some, None, one.start, one.stop)]
+    rows = [row for one in stretches for row in rows_of(some, one.start, one.stop)]
     assert rows == [(str(number),) for number in range(50)]
     array = probe_file(write(tmp_path, b"[" + b",".join(lines.splitlines()) + b"]", "b.json"))
     assert len(cut([array], 64, run)) == 1

@@ -20,7 +20,7 @@ from cdcwb.formats.idm_event_log.inspect import inspect_row
 from cdcwb.formats.idm_event_log.layout import FORMAT
 from cdcwb.formats.idm_event_log.plan import Plan, pieces_of
 from cdcwb.formats.idm_event_log.table import read_table, typed_part, typed_schema
-from cdcwb.formats.tabular import Names
+from cdcwb.formats.tabular.file import Names
 from cdcwb.formats.tabular.format import TabularFormat, parts_of_rows
 
 __all__ = ["IdmEventLog"]

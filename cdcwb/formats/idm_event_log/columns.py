@@ -15,7 +15,7 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, OLDER_ORDER
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import nearest
-from cdcwb.formats.tabular import as_bytes
+from cdcwb.formats.tabular.file import charset_of, tokens_of
 from cdcwb.words import joined, plural
 
 __all__ = [
@@ -86,12 +86,8 @@ class Options:
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
         opt.check_names(given, OPTIONS, FORMAT)
-        values = {name: value for name, value in given.items() if value is not None and not _is_auto(value)}
-        charset = opt.check_charset("charset", values.get("charset", "utf-8"))
-        if "A,\n'".encode(charset) != b"A,\n'":
-            raise OptionError(
-                f"option charset: {charset!r} is not supported, because it does not include ASCII; save as utf-8"
-            )
+        values = opt.given_of(given)
+        charset = charset_of(values)
         sorted_by = None
         if "sort_column_names_by" in values:
             chosen = opt.as_choice("sort_column_names_by", values["sort_column_names_by"], ("none", *SORTED_BY))
@@ -102,27 +98,19 @@ class Options:
         return cls(
             columns=columns,
             sorted_by=sorted_by,
-            header=opt.as_bool("header", values["header"]) if "header" in values else None,
-            tokens=_tokens(values, charset),
+            header=opt.optional("header", values, opt.as_bool),
+            tokens=tokens_of(values, {"delimiter": "delimiter", "quote": "quote"}, charset),
             charset=charset,
             null_text=_null_text(values),
-            sheet=_text(values, "sheet"),
-            sql_table=_text(values, "sql_table"),
-            backslash=opt.as_bool("backslash", values["backslash"]) if "backslash" in values else None,
+            sheet=opt.optional("sheet", values, opt.as_text),
+            sql_table=opt.optional("sql_table", values, opt.as_text),
+            backslash=opt.optional("backslash", values, opt.as_bool),
             zone=_zone(values),
-            schema=_text(values, "schema"),
+            schema=opt.optional("schema", values, opt.as_text),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             given=frozenset(values),
         )
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value.lower() in ("", "auto")
-
-
-def _text(values: Mapping[str, Any], name: str) -> str | None:
-    return str(values[name]) if name in values else None
 
 
 def _zone(values: Mapping[str, Any]) -> str:
@@ -140,23 +128,6 @@ def _null_text(values: Mapping[str, Any]) -> str | None:
         return None
     text = str(values["null_text"])
     return "" if text.lower() in ("none", "empty") else text
-
-
-def _tokens(values: Mapping[str, Any], charset: str) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for name in ("delimiter", "quote"):
-        if name not in values:
-            continue
-        text = str(values[name])
-        try:
-            found[name] = b"" if text.lower() == "none" else as_bytes(text, charset)
-        except UnicodeEncodeError:
-            raise OptionError(f"option {name}: {text!r} is not in the character set {charset}") from None
-    if "delimiter" in found and not found["delimiter"]:
-        raise OptionError("option delimiter: expected a text, found none")
-    if len(found.get("quote", b"")) > 1:
-        raise OptionError(f"option quote: expected one byte, found {values['quote']!r}")
-    return found
 
 
 def _columns(value: Any) -> Mapping[str, str] | tuple[str, ...]:

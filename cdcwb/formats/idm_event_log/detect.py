@@ -32,7 +32,9 @@ from cdcwb.formats.idm_event_log.plan import ROWS, SQL
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import info_of, open_file
-from cdcwb.formats.tabular import FileProbe, clean, iter_parts, numbered, probe_file, text_rows
+from cdcwb.formats.tabular.file import FileProbe, clean, numbered
+from cdcwb.formats.tabular.parts import iter_parts, text_rows
+from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined, plural
 

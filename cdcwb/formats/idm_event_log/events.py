@@ -25,8 +25,9 @@ from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, FORMAT, PUB
 from cdcwb.formats.idm_event_log.plan import Plan, SplitEntry
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.requests import select
-from cdcwb.formats.tabular import Gap, Names, Part
+from cdcwb.formats.tabular.file import Names
 from cdcwb.formats.tabular.format import gap_event, woven
+from cdcwb.formats.tabular.parts import Gap, Part
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import visible
 

@@ -31,8 +31,9 @@ from cdcwb.formats.idm_event_log.detect import Probe, null_texts_of, probe
 from cdcwb.formats.idm_event_log.events import PER_FIELD, missing, one_of, split_name
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile, Plan, SplitEntry, TableEntry
 from cdcwb.formats.requests import detected_row, problem_row
-from cdcwb.formats.tabular import EVERYTHING, FileProbe, Names, text_rows
+from cdcwb.formats.tabular.file import EVERYTHING, FileProbe, Names
 from cdcwb.formats.tabular.format import parts_of_rows
+from cdcwb.formats.tabular.parts import text_rows
 from cdcwb.formats.tabular.splits import Scan, Stretch, cut, fail_fast, read_stretch, scan_all
 from cdcwb.model import Problem
 from cdcwb.unique_names import unique_names

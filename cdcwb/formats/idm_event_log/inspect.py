@@ -39,9 +39,11 @@ from cdcwb.formats.idm_event_log.events import (
 from cdcwb.formats.idm_event_log.first_pass import make_plan, plan_beginning
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, Finding
 from cdcwb.formats.idm_event_log.plan import SQL, LogFile, Plan
-from cdcwb.formats.tabular import DEFAULT, cut_fields, cut_json, part_at
-from cdcwb.formats.tabular import EVERYTHING as TO_THE_END
+from cdcwb.formats.tabular.file import DEFAULT
+from cdcwb.formats.tabular.file import EVERYTHING as TO_THE_END
 from cdcwb.formats.tabular.format import inspect_gap
+from cdcwb.formats.tabular.parts import part_at
+from cdcwb.formats.tabular.rows import cut_fields, cut_json
 from cdcwb.model import OffsetUnit
 from cdcwb.words import moment, visible
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats import bitmask, tabular
+from cdcwb.formats import bitmask
 from cdcwb.formats.moments import MICROSECONDS, moments
 from cdcwb.formats.qlik_change_table.layout import (
     HEADERS,
@@ -30,8 +30,9 @@ from cdcwb.formats.qlik_change_table.layout import (
 )
 from cdcwb.formats.qlik_change_table.plan import MaskSettings, TableFile
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
-from cdcwb.formats.tabular import is_binary
+from cdcwb.formats.tabular import parts
 from cdcwb.formats.tabular.format import parts_of_rows
+from cdcwb.formats.tabular.rows import is_binary
 from cdcwb.formats.tabular.splits import Scan, Stretch, read_stretch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible
@@ -156,18 +157,18 @@ def _listed(bits: Sequence[int]) -> str:
 def iter_parts(entry: TableFile, start: int, stop: int) -> Iterator[Part]:
     """The segments of a file that begin in ``[start, stop)`` (bytes, or row groups of a Parquet file), in order,
     without gap or overlap."""
-    return tabular.read_parts(entry.probe, entry.layout, start, stop, *_how(entry.layout))
+    return parts.read_parts(entry.probe, entry.layout, start, stop, *_how(entry.layout))
 
 
 def parts_of_stretch(stretch: Stretch, found: Scan, layout: Layout) -> Iterator[Part]:
-    """The segments of a stretch, for the first pass; see :func:`cdcwb.formats.tabular.splits.read_stretch`."""
+    """The segments of a stretch, for the first pass; see :func:`~cdcwb.formats.tabular.splits.read_stretch`."""
     return read_stretch(stretch, found, layout, *_how(layout))
 
 
 def find_part(entry: TableFile, offset: int) -> tuple[Part, int]:
     """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
     segment. Raises CaptureError where the file ends before."""
-    return tabular.find_part(entry.probe, entry.layout, offset, *_how(entry.layout))
+    return parts.find_part(entry.probe, entry.layout, offset, *_how(entry.layout))
 
 
 def parts_of_batches(path: str, batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[Part]:

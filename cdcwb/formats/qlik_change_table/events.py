@@ -59,8 +59,10 @@ from cdcwb.formats.qlik_change_table.probing import is_side_file
 from cdcwb.formats.qlik_change_table.versions import by_name, control_row
 from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.source import folders_of, same_file
-from cdcwb.formats.tabular import DEFAULT, Cell, Gap, cut_fields, cut_json, interleaved
+from cdcwb.formats.tabular.file import DEFAULT
 from cdcwb.formats.tabular.format import gap_event, inspect_gap, woven
+from cdcwb.formats.tabular.parts import Gap
+from cdcwb.formats.tabular.rows import Cell, cut_fields, cut_json, interleaved
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import joined, moment, plural
 

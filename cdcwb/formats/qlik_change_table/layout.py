@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cdcwb.errors import OptionError
-from cdcwb.formats import bitmask, tabular
+from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.source import is_file
-from cdcwb.formats.tabular import Dialect, as_bytes
+from cdcwb.formats.tabular import parts, rows
+from cdcwb.formats.tabular.file import Dialect, charset_of, tokens_of
 from cdcwb.model import Kind, Operation
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined
@@ -281,8 +282,8 @@ class Layout:
         return [self.names[place] for place in self.data]
 
 
-Rows: TypeAlias = tabular.Rows[Layout]
-Part: TypeAlias = tabular.Part[Layout]
+Rows: TypeAlias = rows.Rows[Layout]
+Part: TypeAlias = parts.Part[Layout]
 
 
 def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None:
@@ -405,30 +406,18 @@ class Options:
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """Checked options from names and values. Raises OptionError that says what is wrong and what there is."""
         opt.check_names(given, OPTIONS, FORMAT)
-        values = {
-            name: value
-            for name, value in given.items()
-            if value is not None and value != "" and str(value).lower() != "auto"
-        }
-        charset = opt.check_charset("charset", values.get("charset", "utf-8"))
-        if "A,\n".encode(charset) != b"A,\n":
-            raise OptionError(
-                f"option charset: {charset!r} is not supported, because it does not include ASCII; save as utf-8"
-            )
+        values = opt.given_of(given)
+        charset = charset_of(values)
         return cls(
-            prefix=_text(values, "prefix"),
+            prefix=opt.optional("prefix", values, opt.as_text),
             suffix=str(values.get("suffix", SUFFIX)),
-            table=_text(values, "table"),
-            mask_order=opt.as_choice("mask_order", values["mask_order"], ("auto", *bitmask.ORDERS))
-            if "mask_order" in values
-            else None,
-            mask_offset=opt.as_whole("mask_offset", values["mask_offset"], 0) if "mask_offset" in values else None,
-            mask_text=opt.as_choice("mask_text", values["mask_text"], ("auto", bitmask.HEX, bitmask.BASE64))
-            if "mask_text" in values
-            else None,
+            table=opt.optional("table", values, opt.as_text),
+            mask_order=opt.optional("mask_order", values, opt.as_choice, ("auto", *bitmask.ORDERS)),
+            mask_offset=opt.optional("mask_offset", values, opt.as_whole, 0),
+            mask_text=opt.optional("mask_text", values, opt.as_choice, ("auto", bitmask.HEX, bitmask.BASE64)),
             charset=charset,
-            header=opt.as_bool("header", values["header"]) if "header" in values else None,
-            tokens=_tokens(values, charset),
+            header=opt.optional("header", values, opt.as_bool),
+            tokens=tokens_of(values, TOKENS, charset),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             keys=opt.parse_keys(values.get("keys")),
@@ -439,31 +428,15 @@ class Options:
         """A dialect with what was given put in. Raises OptionError where the two do not go together."""
         if not self.tokens:
             return found
-        changes: dict[str, Any] = {TOKENS[name]: token for name, token in self.tokens.items()}
+        changes: dict[str, Any] = dict(self.tokens)
         if "record" in changes:
             changes["crlf"] = False
         try:
             return replace(found, **changes)
         except ValueError as reason:
-            raise OptionError(f"options {', '.join(self.tokens)}: {reason}") from None
+            raise OptionError(f"options {', '.join(self.token_options)}: {reason}") from None
 
-
-def _text(values: Mapping[str, Any], name: str) -> str | None:
-    return str(values[name]) if name in values else None
-
-
-def _tokens(values: Mapping[str, Any], charset: str) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for name in TOKENS:
-        if name not in values:
-            continue
-        text = str(values[name])
-        try:
-            found[name] = as_bytes("" if text.lower() in ("none", "empty") else text, charset)
-        except UnicodeEncodeError:
-            raise OptionError(f"option {name}: {text!r} is not in the character set {charset}") from None
-        if not found[name] and name in ("delimiter", "record_delimiter"):
-            raise OptionError(f"option {name}: expected a text, found none")
-        if len(found[name]) > 1 and name in ("quote", "escape"):
-            raise OptionError(f"option {name}: expected one byte, found {text!r}")
-    return found
+    @property
+    def token_options(self) -> list[str]:
+        """The options that gave ``tokens``."""
+        return [name for name, token in TOKENS.items() if token in self.tokens]

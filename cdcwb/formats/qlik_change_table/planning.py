@@ -51,7 +51,7 @@ from cdcwb.formats.qlik_change_table.scan import (
 )
 from cdcwb.formats.qlik_change_table.versions import Ddl, Versions, count_problem, ddl_in_order
 from cdcwb.formats.requests import detected_row, problem_row
-from cdcwb.formats.tabular import FileProbe
+from cdcwb.formats.tabular.file import FileProbe
 from cdcwb.formats.tabular.splits import cut, fail_fast, scan_all
 from cdcwb.model import Problem
 from cdcwb.words import joined, plural
@@ -217,7 +217,7 @@ class Draft:
     def _dialect_rows(self) -> None:
         for (dialect, why), paths in self.dialects.items():
             given = bool(self.options.tokens)
-            source = f"{why}, and options {joined(list(self.options.tokens))}" if given else why
+            source = f"{why}, and options {joined(self.options.token_options)}" if given else why
             self._detect("delimiter", dialect, f"{source}, for {_files(paths)}", given)
 
     def _detect(self, setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> None:

@@ -26,8 +26,8 @@ from cdcwb.formats.qlik_change_table.layout import (
     side_file,
 )
 from cdcwb.formats.source import info_of, read_text
-from cdcwb.formats.tabular import DEFAULT, Dialect, FileProbe, as_bytes, numbered, probe_file
-from cdcwb.formats.tabular.file import BROKEN, CSV, JSON
+from cdcwb.formats.tabular.file import BROKEN, CSV, DEFAULT, JSON, Dialect, FileProbe, as_bytes, numbered
+from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.words import joined
 
 __all__ = [

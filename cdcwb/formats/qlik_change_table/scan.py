@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -24,7 +24,8 @@ from cdcwb.formats.qlik_change_table.decode import iter_parts, mask_bytes, parts
 from cdcwb.formats.qlik_change_table.layout import DDL_HISTORY, ROWS, Part, Rows
 from cdcwb.formats.qlik_change_table.plan import MaskSettings, SplitEntry, TableFile
 from cdcwb.formats.qlik_change_table.versions import Ddl, by_name, ddl_of
-from cdcwb.formats.tabular import EVERYTHING, is_binary
+from cdcwb.formats.tabular.file import EVERYTHING
+from cdcwb.formats.tabular.rows import is_binary
 from cdcwb.formats.tabular.splits import Scan, Stretch
 from cdcwb.model import Kind, OffsetUnit, Operation
 from cdcwb.words import joined, plural
@@ -74,30 +75,22 @@ class Evidence:
     masks: int = 0
     inserts: int = 0
     compared: int = 0
-    binary: bool = False
     prefixed: int = 0
     hex_like: int = 0
     only_hex: int = 0
     only_base64: int = 0
+    binary: bool = False
     counts: dict[str, Ints] = field(default_factory=_no_counts)
     examples: list[str] = field(default_factory=list)
     deletes: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Evidence) -> Evidence:
-        deletes = self.deletes + other.deletes
-        return Evidence(
-            self.masks + other.masks,
-            self.inserts + other.inserts,
-            self.compared + other.compared,
-            self.binary or other.binary,
-            self.prefixed + other.prefixed,
-            self.hex_like + other.hex_like,
-            self.only_hex + other.only_hex,
-            self.only_base64 + other.only_base64,
-            {order: self.counts[order] + other.counts[order] for order in bitmask.ORDERS},
-            (self.examples + other.examples)[:_MOST_EXAMPLES],
-            Counter(dict(deletes.most_common(_MOST_KEYS))),
-        )
+        both = Evidence(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)[:7]})
+        both.binary = self.binary or other.binary
+        both.counts = {order: self.counts[order] + other.counts[order] for order in bitmask.ORDERS}
+        both.examples = (self.examples + other.examples)[:_MOST_EXAMPLES]
+        both.deletes = Counter(dict((self.deletes + other.deletes).most_common(_MOST_KEYS)))
+        return both
 
     @property
     def spelling(self) -> str | None:
@@ -179,7 +172,7 @@ def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) ->
     if sequence is None or not updates.any():
         return expected, compared
     texts = rows.text(sequence)
-    before = _is_before(rows)
+    before = read_operations(rows, ROWS).is_(Operation.UPDATE, Kind.BEFORE)
     for step in (-1, 1):
         after = np.flatnonzero(updates & ~compared)
         other = after + step
@@ -195,10 +188,6 @@ def _expected(rows: Rows, updates: Bools, deletes: Bools, key: Sequence[str]) ->
             expected[after, column] = _differ(values.take(pa.array(after)), values.take(pa.array(other)))
         compared[after] = True
     return expected, compared
-
-
-def _is_before(rows: Rows) -> Bools:
-    return read_operations(rows, ROWS).is_(Operation.UPDATE, Kind.BEFORE)
 
 
 def _differ(one: pa.StringArray, other: pa.StringArray) -> Bools:

@@ -19,7 +19,7 @@ from cdcwb.formats.qlik_change_table.layout import CHANGES, CONTROL, Part, Rows
 from cdcwb.formats.qlik_change_table.plan import Plan, SplitEntry
 from cdcwb.formats.qlik_change_table.probing import Column
 from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.tabular import plain
+from cdcwb.formats.tabular.rows import plain
 from cdcwb.formats.text_values import cast, parsed
 
 __all__ = [

@@ -36,6 +36,7 @@ __all__ = [
     "find_start",
     "first_record",
     "line_end",
+    "only_record",
     "records",
 ]
 
@@ -379,6 +380,11 @@ def _damage(buffer: Bytes, found: _Framed, index: int, is_end: bool) -> str:
     return (
         f"expected a delimiter after the closing quote of field {count}, found {buffer[fault : fault + 8].tobytes()!r}"
     )
+
+
+def only_record(buffer: Bytes, dialect: Dialect, width: int) -> Records:
+    """The first record of a buffer that is all of a file, as the segment that it is."""
+    return _records(0, buffer, True, _framed(buffer, 0, 1, True, dialect, width, 1)[1], width)
 
 
 def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> tuple[list[tuple[int, int]], int] | None:

@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from cdcwb.errors import OptionError
+from cdcwb.formats import options as opt
 from cdcwb.unique_names import unique_names, unused_name
 
 __all__ = [
@@ -26,9 +28,11 @@ __all__ = [
     "Names",
     "are_names",
     "as_bytes",
+    "charset_of",
     "clean",
     "named",
     "numbered",
+    "tokens_of",
 ]
 
 CSV: Final = "csv"
@@ -97,6 +101,34 @@ def as_bytes(text: str, charset: str) -> bytes:
     if match:
         return bytes.fromhex(match[1])
     return _NAMED.get(text, text).encode(charset)
+
+
+def charset_of(given: Mapping[str, Any]) -> str:
+    """The option ``charset``, utf-8 where it is not given. Raises OptionError for one that cannot be used."""
+    charset = opt.check_charset("charset", given.get("charset", "utf-8"))
+    if "A,\n'".encode(charset) != b"A,\n'":
+        raise OptionError(
+            f"option charset: {charset!r} is not supported, because it does not include ASCII; save as utf-8"
+        )
+    return charset
+
+
+def tokens_of(given: Mapping[str, Any], names: Mapping[str, str], charset: str) -> dict[str, bytes]:
+    """Fields of :class:`Dialect` that are options: ``names`` maps the options to them. Raises OptionError."""
+    found: dict[str, bytes] = {}
+    for name, token in names.items():
+        if name not in given:
+            continue
+        text = str(given[name])
+        try:
+            found[token] = as_bytes("" if text.lower() in ("none", "empty") else text, charset)
+        except UnicodeEncodeError:
+            raise OptionError(f"option {name}: {text!r} is not in the character set {charset}") from None
+        if not found[token] and token in ("delimiter", "record"):
+            raise OptionError(f"option {name}: expected a text, found none")
+        if len(found[token]) > 1 and token in ("quote", "escape"):
+            raise OptionError(f"option {name}: expected one byte, found {text!r}")
+    return found
 
 
 def _shown(data: bytes) -> str:
@@ -191,13 +223,6 @@ class FileProbe:
     def columns(self) -> tuple[str, ...]:
         """The names of its columns, ``column_1`` and so on where it has none."""
         return numbered(self.width) if self.names is None else self.names
-
-    def called(self, names: Sequence[str]) -> FileProbe:
-        """The same file with other names of its columns. Raises ValueError for another number of them; only a sheet may
-        have more, whose first rows need not have a value in the last columns."""
-        if len(names) != self.width and (self.kind != EXCEL or len(names) < self.width):
-            raise ValueError(f"expected names for {self.width} columns, found {len(names)}")
-        return replace(self, names=tuple(names), width=len(names))
 
     def without_rows(self) -> FileProbe:
         """The same file without what only describes it."""

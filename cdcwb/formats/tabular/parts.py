@@ -99,19 +99,12 @@ class Part(Generic[L]):
     gaps: list[Gap] = field(default_factory=list)
 
 
-def iter_parts(
-    file: FileProbe, names: Sequence[str] | None = None, start: int = 0, stop: int = EVERYTHING
-) -> Iterator[Part[Names]]:
+def iter_parts(file: FileProbe, start: int = 0, stop: int = EVERYTHING) -> Iterator[Part[Names]]:
     """The segments of a file that begin in ``[start, stop)``, in order, without gap or overlap.
 
-    Places are bytes of the decompressed file, of which ``start`` has to be 0 or one where a segment begins; rows of an
-    Excel sheet; or row groups of a Parquet file. ``names`` are what the columns are called, by their places; None: as
-    the file calls them, or ``column_1`` and so on. Objects of JSON have names of their own.
-
-    Raises ValueError for another number of names than the file has columns (see :meth:`FileProbe.called`).
+    These are bytes of the decompressed file, of which ``start`` has to be 0 or one where a segment begins; rows of an
+    Excel sheet; or row groups of a Parquet file. Columns are called as in the file, or ``column_1`` and so on.
     """
-    if names is not None and file.kind != JSON:
-        file = file.called(names)
     return read_parts(file, Names(file.columns), start, stop, Names)
 
 
@@ -354,11 +347,9 @@ def _of(indices: Ints, rows: Rows[Any], names: Sequence[str]) -> TextRows:
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 
-def part_at(file: FileProbe, offset: int, names: Sequence[str] | None = None) -> tuple[Part[Names], int]:
-    """The part that holds a place, a byte of the decompressed file or the number of a row, and the index of its
-    segment. ``names``: see :func:`iter_parts`. Raises CaptureError where the file ends before."""
-    if names is not None and file.kind != JSON:
-        file = file.called(names)
+def part_at(file: FileProbe, offset: int) -> tuple[Part[Names], int]:
+    """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
+    segment. Raises CaptureError where the file ends before."""
     return find_part(file, Names(file.columns), offset, Names)
 
 

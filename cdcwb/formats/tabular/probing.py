@@ -152,7 +152,7 @@ def _parquet(ask: _Question) -> FileProbe:
     text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     size = info_of(ask.path).size
     found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema, groups=groups)
-    return replace(found, sample=_sample(islice(iter_parts(found, None, 0, 1), 1), names, ask.limit))
+    return replace(found, sample=_sample(islice(iter_parts(found, 0, 1), 1), names, ask.limit))
 
 
 # --- Excel ------------------------------------------------------------------------------------------------------------

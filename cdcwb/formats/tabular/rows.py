@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from cdcwb.formats.avro import to_text
 from cdcwb.formats.json_text import Element, parse
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, records
+from cdcwb.formats.tabular.delimited import Bytes, Ints, Records, Spans, first_record, only_record
 from cdcwb.formats.tabular.file import Dialect, Layout, Names
 
 __all__ = [
@@ -38,38 +38,6 @@ __all__ = [
 L = TypeVar("L", bound=Layout)
 
 
-class Rows(Protocol[L]):
-    """Some rows of one file. ``offset`` and ``length`` are their locations in the file's unit."""
-
-    layout: L
-    offset: Ints
-    length: Ints
-
-    def take(self, index: Ints) -> Rows[L]:
-        """Some of them."""
-        ...
-
-    def text(self, place: int) -> pa.StringArray:
-        """A column as text; null is NULL. What is not in the character set is the hex of its bytes."""
-        ...
-
-    def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
-        """Some columns of some rows (None: of all) as text, one row after the other."""
-        ...
-
-    def garbled(self, place: int) -> Ints:
-        """Which rows of a column are not in the character set."""
-        ...
-
-    def content(self, place: int) -> pa.Array:
-        """A column as it is: text, or typed values where the source has types."""
-        ...
-
-    def raw(self) -> pa.BinaryArray | None:
-        """Their bytes; None where the source has none."""
-        ...
-
-
 def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
     """Bytes as hexadecimal digits; null stays null."""
     values = values.cast(pa.binary())
@@ -86,6 +54,52 @@ def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
     doubled = ((offsets - first) * 2).astype(np.int32)
     buffers = [None, pa.py_buffer(doubled), pa.py_buffer(np.ascontiguousarray(digits))]
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+@dataclass(slots=True)
+class ColumnRows(Generic[L]):
+    """Some rows of one file that are columns already: of a Parquet file, a table, or JSON. ``offset`` and ``length``
+    are their locations in the file's unit; ``source``: the bytes of each row; ``upper``: the columns whose bytes are
+    written as hex in upper case."""
+
+    layout: L
+    offset: Ints
+    length: Ints
+    columns: list[pa.Array]
+    source: pa.BinaryArray | None = None
+    upper: frozenset[int] = frozenset()
+
+    def take(self, index: Ints) -> Self:
+        """Some of them."""
+        chosen = pa.array(index)
+        return replace(
+            self,
+            offset=self.offset[index],
+            length=self.length[index],
+            columns=[column.take(chosen) for column in self.columns],
+            source=None if self.source is None else self.source.take(chosen),
+        )
+
+    def text(self, place: int) -> pa.StringArray:
+        """A column as text; null is NULL. What is not in the character set is the hex of its bytes."""
+        column = self.columns[place]
+        return hex_text(column) if place in self.upper and is_binary(column.type) else texts_of(column)
+
+    def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
+        """Some columns of some rows (None: of all) as text, one row after the other."""
+        return _some([self.text(place) for place in places], index)
+
+    def garbled(self, place: int) -> Ints:
+        """Which rows of a column are not in the character set."""
+        return np.empty(0, dtype=np.int64)
+
+    def content(self, place: int) -> pa.Array:
+        """A column as it is: text, or typed values where the source has types."""
+        return self.columns[place]
+
+    def raw(self) -> pa.BinaryArray | None:
+        """Their bytes; None where the source has none."""
+        return self.source
 
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
@@ -180,8 +194,9 @@ def _contents(
 
 @dataclass(slots=True)
 class CsvRows(Generic[L]):
-    """Valid records of a delimited file. ``starts`` and ``ends`` have a row for each and a column for each field;
-    ``begin`` and ``end`` are those of the records, line ends included, all as offsets in ``buffer``."""
+    """Valid records of a delimited file, with the methods of :class:`ColumnRows`. ``starts`` and ``ends`` have a row
+    for each and a column for each field; ``begin`` and ``end`` are those of the records, line ends included, all as
+    offsets in ``buffer``."""
 
     layout: L
     offset: Ints
@@ -205,7 +220,7 @@ class CsvRows(Generic[L]):
             *(dialect, charset),
         )
 
-    def take(self, index: Ints) -> CsvRows[L]:
+    def take(self, index: Ints) -> Self:
         """Some of them."""
         return replace(
             self,
@@ -220,25 +235,25 @@ class CsvRows(Generic[L]):
         )
 
     def text(self, place: int) -> pa.StringArray:
-        """See :class:`Rows`."""
+        """A column as text; null is NULL. What is not in the character set is the hex of its bytes."""
         return self._column(place)[0]
 
     def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
-        """See :class:`Rows`."""
+        """Some columns of some rows (None: of all) as text, one row after the other."""
         if self.is_text:
             return self._fields(places, index).view(pa.string())
         return _some([self.text(place) for place in places], index)
 
     def garbled(self, place: int) -> Ints:
-        """See :class:`Rows`."""
+        """Which rows of a column are not in the character set."""
         return np.empty(0, dtype=np.int64) if self.is_text else self._column(place)[1]
 
     def content(self, place: int) -> pa.Array:
-        """See :class:`Rows`."""
+        """A column as it is: text, or typed values where the source has types."""
         return self.text(place)
 
     def raw(self) -> pa.BinaryArray:
-        """See :class:`Rows`."""
+        """Their bytes; None where the source has none."""
         return slices(self.buffer, self.begin, self.end)
 
     @property
@@ -341,51 +356,7 @@ def is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-@dataclass(slots=True)
-class ColumnRows(Generic[L]):
-    """Rows that are columns already: of a Parquet file, a table, or JSON. ``source`` are the bytes of each row.
-    ``upper``: the columns whose bytes are written as hex in upper case."""
-
-    layout: L
-    offset: Ints
-    length: Ints
-    columns: list[pa.Array]
-    source: pa.BinaryArray | None = None
-    upper: frozenset[int] = frozenset()
-
-    def take(self, index: Ints) -> ColumnRows[L]:
-        """Some of them."""
-        chosen = pa.array(index)
-        return replace(
-            self,
-            offset=self.offset[index],
-            length=self.length[index],
-            columns=[column.take(chosen) for column in self.columns],
-            source=None if self.source is None else self.source.take(chosen),
-        )
-
-    def text(self, place: int) -> pa.StringArray:
-        """See :class:`Rows`."""
-        column = self.columns[place]
-        if place in self.upper and is_binary(column.type):
-            return hex_text(column)
-        return texts_of(column)
-
-    def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
-        """See :class:`Rows`."""
-        return _some([self.text(place) for place in places], index)
-
-    def garbled(self, place: int) -> Ints:
-        """See :class:`Rows`."""
-        return np.empty(0, dtype=np.int64)
-
-    def content(self, place: int) -> pa.Array:
-        """See :class:`Rows`."""
-        return self.columns[place]
-
-    def raw(self) -> pa.BinaryArray | None:
-        """See :class:`Rows`."""
-        return self.source
+Rows: TypeAlias = ColumnRows[L] | CsvRows[L]
 
 
 def interleaved(columns: Sequence[pa.StringArray]) -> pa.StringArray:
@@ -471,24 +442,11 @@ class Cell:
     garbled: bool = False
 
 
-@dataclass(slots=True)
-class _Record:
-    """One record as a source of bytes."""
-
-    buffer: Bytes
-    length: int
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """See :class:`delimited.Bytewise`."""
-        return self.buffer[start:stop]
-
-
 def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:
     """The fields of a record of a delimited file, or what is wrong with it."""
-    source = _Record(np.frombuffer(record, np.uint8), len(record))
-    found = next(records(source, 0, len(record), dialect, len(names), room=1), None)
-    if found is None or found.reasons:
-        return "expected a record, found none" if found is None else found.reasons[0]
+    found = only_record(np.frombuffer(record, np.uint8), dialect, len(names))
+    if found.reasons or not len(found):
+        return found.reasons.get(0, "expected a record, found none")
     rows = CsvRows.of(found, Names(tuple(names)), dialect, charset)
     starts, ends = rows.starts[0].tolist(), rows.ends[0].tolist()
     cells = []

@@ -18,7 +18,10 @@ from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import Segments, SqlRows, segments
 from cdcwb.formats.idm_event_log.layout import COLUMNS, LOG, Finding
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL, LogFile
-from cdcwb.formats.tabular import NO_ROWS, Bytewise, ColumnRows, CsvRows, Names, Part, TextRows, iter_parts, text_rows
+from cdcwb.formats.tabular.delimited import Bytewise
+from cdcwb.formats.tabular.file import Names
+from cdcwb.formats.tabular.parts import NO_ROWS, Part, TextRows, iter_parts, text_rows
+from cdcwb.formats.tabular.rows import ColumnRows, CsvRows
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = ["LogPart", "log_part", "log_parts", "sql_segments"]
@@ -50,7 +53,7 @@ def log_parts(entry: LogFile, start: int, stop: int, before: int) -> Iterator[Lo
                 before += made.records
                 yield made
         return
-    for plain in iter_parts(entry.probe, None, start, stop):
+    for plain in iter_parts(entry.probe, start, stop):
         made = log_part(entry, plain, before)
         before += made.records
         yield made

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.tabular import as_strings
+from cdcwb.formats.tabular.rows import as_strings
 
 __all__ = ["SqlColumn", "column", "value_of"]
 

@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.formats.tabular import LONGEST, Gap
+from cdcwb.formats.tabular.delimited import LONGEST
+from cdcwb.formats.tabular.parts import Gap
 from cdcwb.model import Problem
 
 __all__ = [
