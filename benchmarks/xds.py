@@ -20,8 +20,9 @@ import pyarrow as pa
 from cdcwb.formats.idm_event_log.decode.keys import TableKeyError, parse
 from cdcwb.formats.idm_event_log.decode.values import parse_times
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds import ROWS, Settings, documents, publish
+from cdcwb.xds import ROWS, Settings, documents
 from tests.reference.xds_documents import document_of
+from tests.reference.xds_rows import publish
 
 __all__ = ["BATCH_SIZES", "PROMISE", "difference", "documents_of", "log_rows", "works"]
 

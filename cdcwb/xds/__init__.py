@@ -5,14 +5,12 @@ from __future__ import annotations
 from cdcwb.xds.changes import NO_KEY, events_of_changes
 from cdcwb.xds.decisions import between_rows, own_decisions
 from cdcwb.xds.document import EVENT, document_batches, documents
-from cdcwb.xds.parse import parse_documents, to_rows, validate
+from cdcwb.xds.parse import parse_documents, validate
 from cdcwb.xds.publisher import (
     START,
     Carry,
-    Publication,
     Span,
     number_events,
-    publish,
     span_of,
     to_decisions,
     to_event_table,
@@ -31,7 +29,6 @@ __all__ = [
     "START",
     "Carry",
     "Decision",
-    "Publication",
     "Settings",
     "Snapshot",
     "Span",
@@ -42,11 +39,9 @@ __all__ = [
     "number_events",
     "own_decisions",
     "parse_documents",
-    "publish",
     "span_of",
     "to_decisions",
     "to_event_table",
-    "to_rows",
     "validate",
     "with_cycles",
     "with_snapshot",

@@ -9,22 +9,19 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
 from cdcwb.model import Operation, Outcome
-from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted, truth
+from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted
+from cdcwb.xds.rows import Bools, Ints, codes, flags, said_of_rows
 from cdcwb.xds.settings import Settings
 
 __all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 LEFT_OUT: Final = pa.schema([("row", pa.int64()), ("reason", pa.string())])
 """Changes that are no events: their row, from 0, and why."""
@@ -113,8 +110,8 @@ class _Batch:
         self._settings = settings
         operations = changes["operation"]
         verbs = [_VERBS.get(value, "") for value in operations.dictionary_encode().dictionary.to_pylist()]
-        codes = pc.fill_null(operations.dictionary_encode().indices, len(verbs)).to_numpy(zero_copy_only=False)
-        self._verb = np.array([*verbs, ""], dtype=object)[codes]
+        code = pc.fill_null(operations.dictionary_encode().indices, len(verbs)).to_numpy(zero_copy_only=False)
+        self._verb = np.array([*verbs, ""], dtype=object)[code]
         self._labels = pc.coalesce(
             pc.binary_join_element_wise(changes["schema_name"], changes["table_name"], "."), changes["table_name"]
         )
@@ -133,7 +130,7 @@ class _Batch:
         first = np.searchsorted(place[kept.row], np.arange(len(used) + 1))
         types = self._types(kept)
         values = [_as_octets(values, types) for values in (kept.remove, kept.add)]
-        columns = [kept.name, pa.array(types.tolist(), pa.string()), pa.array(kept.remove_all), *values]
+        columns = [kept.name, types, pa.array(kept.remove_all), *values]
         # what has no value has no type either
         without = pc.and_(columns[3].is_null(), columns[4].is_null())
         columns[1] = pc.if_else(without, pa.scalar(None, pa.string()), columns[1])
@@ -244,20 +241,16 @@ class _Batch:
     def _classes(self) -> pa.StringArray:
         """The class name of each row."""
         settings, tables = self._settings, self._changes["table_name"]
-        pairs = _codes(self._labels) * (len(tables) + 1) + _codes(tables)
-        _, first, back = np.unique(pairs, return_index=True, return_inverse=True)
-        given = zip(*(texts.take(pa.array(first)).to_pylist() for texts in (self._labels, tables)), strict=True)
-        names = [settings.class_names.get(label) or settings.class_names.get(table) or table for label, table in given]
-        return pa.array(names, pa.string()).take(pa.array(back))
 
-    def _types(self, attributes: _Attributes) -> npt.NDArray[Any]:
+        def name(label: str, table: str) -> str:
+            return settings.class_names.get(label) or settings.class_names.get(table) or table
+
+        return said_of_rows((self._labels, tables), name)
+
+    def _types(self, attributes: _Attributes) -> pa.StringArray:
         """The type of each attribute."""
         labels = self._labels.take(pa.array(attributes.row))
-        pairs = _codes(labels) * (len(labels) + 1) + _codes(attributes.name)
-        _, first, back = np.unique(pairs, return_index=True, return_inverse=True)
-        given = zip(*(texts.take(pa.array(first)).to_pylist() for texts in (labels, attributes.name)), strict=True)
-        types = np.array([self._settings.type_of(label, name) for label, name in given], dtype=object)
-        return types[back] if len(back) else types
+        return said_of_rows((labels, attributes.name), self._settings.type_of)
 
 
 def _entries(maps: pa.MapArray, wanted: Bools) -> _Entries:
@@ -275,10 +268,10 @@ def _found(row: Ints, name: pa.StringArray, entries: _Entries) -> Ints:
     """For each row and name the place of the entry with the same; -1 where there is none."""
     if not len(entries.row) or not len(row):
         return np.full(len(row), -1, dtype=np.int64)
-    codes = _codes(pa.concat_arrays([entries.name, name]))
-    width = int(codes.max()) + 1
-    there = entries.row * width + codes[: len(entries.row)]
-    wanted = row * width + codes[len(entries.row) :]
+    code = codes(pa.concat_arrays([entries.name, name])) + 1
+    width = int(code.max()) + 1
+    there = entries.row * width + code[: len(entries.row)]
+    wanted = row * width + code[len(entries.row) :]
     order = np.argsort(there, kind="stable")
     place = np.minimum(np.searchsorted(there[order], wanted), len(order) - 1)
     return np.where(there[order[place]] == wanted, order[place], -1)
@@ -290,9 +283,9 @@ def _picked(attributes: _Attributes, kept: Bools) -> _Attributes:
     return _Attributes(row[kept], name.filter(mask), remove_all[kept], remove.filter(mask), add.filter(mask))
 
 
-def _as_octets(values: pa.StringArray, types: npt.NDArray[Any]) -> pa.StringArray:
+def _as_octets(values: pa.StringArray, types: pa.StringArray) -> pa.StringArray:
     """Hexadecimal values of the type octet as Base64; what is not hexadecimal stays as it is."""
-    octets = types == "octet"
+    octets = flags(pc.equal(types, "octet"))
     if not octets.any():
         return values
     texts = values.filter(pa.array(octets)).to_pylist()
@@ -308,18 +301,12 @@ def _base64(texts: list[str | None]) -> Iterator[str | None]:
 
 
 def _unwritable(names: pa.StringArray) -> Bools:
-    return ~_there(names) | empty(names) | ~truth(pc.equal(names, quoted(names)))
+    return ~_there(names) | empty(names) | ~flags(pc.equal(names, quoted(names)))
 
 
 def _same(one: pa.StringArray, other: pa.StringArray) -> Bools:
     """Whether two texts are equal; NULL is equal to NULL."""
-    return truth(pc.equal(one, other)) | (~_there(one) & ~_there(other))
-
-
-def _codes(texts: pa.StringArray) -> Ints:
-    """A number for each distinct text; null has one of its own."""
-    codes: Ints = texts.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
-    return codes
+    return flags(pc.equal(one, other)) | (~_there(one) & ~_there(other))
 
 
 def _distinct(texts: pa.StringArray) -> list[str | None]:
@@ -328,7 +315,7 @@ def _distinct(texts: pa.StringArray) -> list[str | None]:
 
 
 def _equal(texts: pa.StringArray, wanted: str | None) -> Bools:
-    return truth(texts.is_null() if wanted is None else pc.equal(texts, wanted))
+    return flags(texts.is_null() if wanted is None else pc.equal(texts, wanted))
 
 
 def _rows(rows: Ints, count: int) -> Bools:
@@ -339,7 +326,7 @@ def _rows(rows: Ints, count: int) -> Bools:
 
 
 def _there(values: pa.Array) -> Bools:
-    return truth(values.is_valid())
+    return flags(values.is_valid())
 
 
 def _lengths(lists: pa.Array) -> Ints:

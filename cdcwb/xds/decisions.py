@@ -23,7 +23,7 @@ from cdcwb.xds.document import Verb
 from cdcwb.xds.rows import OWN, Bools, Decision, Ints, State, codes, flags, numbers, put, said_of, sentence
 from cdcwb.xds.settings import LOG, Settings
 
-__all__ = ["OVER_FIELD", "OVER_ROW", "between_rows", "moments_text", "own_decisions"]
+__all__ = ["OVER_FIELD", "OVER_ROW", "between_rows", "own_decisions"]
 
 _DONE: Final = {
     "S": "processed before",
@@ -51,29 +51,29 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     said = typed(log)
     kind = numbers(said.event_type, 0)
     status, user = batch["status"], batch["perpetrator"]
-    repeated = _true(batch["repeated"])
+    repeated = flags(batch["repeated"])
     event_us = batch["event_us"]
 
-    new = _true(pc.equal(status, "N"))
-    nameless = _true(pc.is_null(said.record_id))
-    skipped_by_status = ~new & ~(nameless & ~_true(_other_character(status)))
+    new = flags(pc.equal(status, "N"))
+    nameless = flags(pc.is_null(said.record_id))
+    skipped_by_status = ~new & ~(nameless & ~flags(_other_character(status)))
     own_user = np.zeros(len(new), dtype=np.bool_)
     if settings.driver_user is not None and not settings.allow_loopback:
-        own_user = _true(pc.equal(user, settings.driver_user)) & ~nameless
+        own_user = flags(pc.equal(user, settings.driver_user)) & ~nameless
     skipped = skipped_by_status | own_user
     broken = fatal(log, said, parse_column(log["table_key"])) | repeated | nameless
     late = np.zeros(len(new), dtype=np.bool_)
     timeless = late
     if settings.future_events:
-        timeless = _true(pc.is_null(event_us))
+        timeless = flags(pc.is_null(event_us))
         if settings.as_of_us is not None:
-            late = _true(pc.greater(event_us, settings.as_of_us))
+            late = flags(pc.greater(event_us, settings.as_of_us))
     invalid = ~skipped & (broken | timeless)
     waiting = ~skipped & ~invalid & late
     polled = ~(skipped | invalid | waiting)
-    valueless = _true(pc.is_null(batch["old_value"])) & _true(pc.is_null(batch["new_value"]))
+    valueless = flags(pc.is_null(batch["old_value"])) & flags(pc.is_null(batch["new_value"]))
     nothing = polled & (kind == 2) & valueless
-    finished = new | _true(pc.is_in(status, pa.array(list(_DONE))))
+    finished = new | flags(pc.is_in(status, pa.array(list(_DONE))))
     deletes = (kind == 4) & ~broken & ~timeless & ~late & finished
 
     decision = pa.nulls(batch.num_rows, pa.string())
@@ -89,7 +89,7 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     reason = put(reason, by_user, said_of(user.filter(pa.array(by_user)), _loopback))
     reason = put(reason, skipped_by_status, said_of(status.filter(pa.array(skipped_by_status)), _by_status))
     reason = put(reason, invalid, _why_invalid(batch, invalid, repeated, timeless))
-    reason = put(reason, waiting, sentence("waiting until ", moments_text(event_us.filter(pa.array(waiting)))))
+    reason = put(reason, waiting, sentence("waiting until ", _moments(event_us.filter(pa.array(waiting)))))
     reason = put(reason, nothing, pa.scalar(_NOTHING))
     order_time = pc.fill_null(event_us, 0) if settings.future_events else pa.array(np.zeros(len(new), dtype=np.int64))
     verbs = pa.array([None, *(str(settings.verb_of(number)) for number in range(1, 9))], pa.string())
@@ -108,16 +108,11 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     )
 
 
-def moments_text(event_us: pa.Array) -> pa.Array:
+def _moments(event_us: pa.Array) -> pa.Array:
     """Microseconds since 1970 UTC as ``2026-12-01T00:00:00Z``, with as many digits of the second as it has."""
     text = pc.cast(pc.cast(event_us, pa.timestamp("us")), pa.string())
     text = pc.replace_substring(text, " ", "T")
     return sentence(pc.replace_substring_regex(text, r"\.?0*$", ""), "Z") if len(text) else text
-
-
-def _true(condition: pa.Array) -> Bools:
-    found: Bools = pc.fill_null(condition, False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def _other_character(status: pa.Array) -> pa.Array:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.decode.values import xml_unfit
+from cdcwb.xds.rows import Bools, Ints, flags
 
 __all__ = [
     "ATTRIBUTE",
@@ -39,7 +40,6 @@ __all__ = [
     "quoted",
     "require_lawful",
     "texts_of",
-    "truth",
 ]
 
 
@@ -89,9 +89,6 @@ EVENT: Final = pa.schema(
 )
 """One row per event, in publication order."""
 
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 _AMPERSAND: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
 _CONTENT: Final = _AMPERSAND
@@ -145,9 +142,7 @@ def association(keys: pa.StringArray, tables: pa.StringArray, schemas: pa.String
 
 def empty(texts: pa.StringArray) -> Bools:
     """True for the empty text; False for null."""
-    same = pc.fill_null(pc.equal(pc.binary_length(texts), 0), False)
-    found: Bools = same.to_numpy(zero_copy_only=False)
-    return found
+    return flags(pc.equal(pc.binary_length(texts), 0))
 
 
 def offsets_of(texts: pa.StringArray) -> npt.NDArray[np.int32]:
@@ -200,12 +195,6 @@ def _with(texts: pa.StringArray, rows: Ints, others: pa.StringArray) -> pa.Strin
     return pc.replace_with_mask(texts, pa.array(mask), others)
 
 
-def truth(flags: pa.BooleanArray) -> Bools:
-    """Flags as a numpy array; null is False."""
-    found: Bools = (pc.fill_null(flags, False) if flags.null_count else flags).to_numpy(zero_copy_only=False)
-    return found
-
-
 _NO_TYPE: Final = len(TYPES)
 
 _NOTHING, _EMPTY, _TEXT, _ALL = range(4)
@@ -231,7 +220,7 @@ def attributes_of(column: pa.ListArray) -> Attributes:
     np.cumsum(counts, out=first[1:])
     name, kind, remove_all, remove, add = pc.list_flatten(column).flatten()
     event = np.repeat(np.arange(len(column)), counts)
-    return Attributes(first, event, name, kind, truth(remove_all), remove, add)
+    return Attributes(first, event, name, kind, flags(remove_all), remove, add)
 
 
 def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
@@ -262,7 +251,7 @@ def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
 
 
 def _value_forms(texts: pa.StringArray) -> Ints:
-    there = truth(texts.is_valid())
+    there = flags(texts.is_valid())
     return np.where(there, np.where(empty(texts), _EMPTY, _TEXT), _NOTHING)
 
 
@@ -316,7 +305,7 @@ def require_lawful(events: pa.RecordBatch, attributes: Attributes) -> None:
 def _of_events(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple[Bools, str]]:
     verbs = events["verb"]
     yield ~_in(verbs, list(Verb)), f"has a verb that is not one of {', '.join(Verb)}"
-    yield _null(events["class_name"]) | empty(events["class_name"]), "has no class name"
+    yield flags(events["class_name"].is_null()) | empty(events["class_name"]), "has no class name"
     for column in ("class_name", "association"):
         yield xml_unfit(events[column]), f"has a character in its {column} that XML 1.0 cannot hold"
     counts = np.diff(attributes.first)
@@ -325,10 +314,10 @@ def _of_events(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple
 
 
 def _of_attributes(events: pa.RecordBatch, attributes: Attributes) -> Iterator[tuple[Bools, str]]:
-    yield _null(attributes.name) | empty(attributes.name), "its name must not be missing or empty"
+    yield flags(attributes.name.is_null()) | empty(attributes.name), "its name must not be missing or empty"
     types = ", ".join(TYPES)
-    yield ~(_null(attributes.type) | _in(attributes.type, list(TYPES))), f"its type is not one of {types}"
-    removes, adds = ~_null(attributes.remove), ~_null(attributes.add)
+    yield ~(flags(attributes.type.is_null()) | _in(attributes.type, list(TYPES))), f"its type is not one of {types}"
+    removes, adds = flags(attributes.remove.is_valid()), flags(attributes.add.is_valid())
     in_add = _in(events["verb"], [Verb.ADD])[attributes.event]
     yield in_add & ~adds, "an add needs a value"
     yield in_add & (removes | attributes.remove_all), "an add takes no value away"
@@ -343,14 +332,8 @@ def _number(events: pa.RecordBatch, row: int) -> Any:
     return f"in row {row + 1}" if number is None else number
 
 
-def _null(column: pa.Array) -> Bools:
-    if column.null_count == 0:
-        return np.zeros(len(column), dtype=np.bool_)
-    return truth(column.is_null())
-
-
 def _in(texts: pa.StringArray, wanted: list[str]) -> Bools:
-    return truth(pc.is_in(texts, pa.array(wanted, pa.string())))
+    return flags(pc.is_in(texts, pa.array(wanted, pa.string())))
 
 
 Events: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
@@ -470,7 +453,7 @@ def _texts(
     """One text per event, in the order of the events; ``first`` and ``last`` of a document hold its envelope."""
     verbs = pc.index_in(events["verb"], pa.array(_VERBS)).to_numpy(zero_copy_only=False).astype(np.int64)
     association = events["association"]
-    there = truth(association.is_valid())
+    there = flags(association.is_valid())
     states = np.where(there, np.where(empty(association), _EMPTY_ASSOCIATION, _ASSOCIATION), _NO_ASSOCIATION)
     has = np.diff(attributes.first) > 0
     classes = events["class_name"].dictionary_encode()
@@ -479,10 +462,10 @@ def _texts(
     written = as_attribute(classes.dictionary).to_pylist()
     frames = []
     for kind in kinds.dictionary.to_pylist():
-        code, flags = divmod(kind, 24)
+        code, form = divmod(kind, 24)
         name, verb = divmod(code, 3)
-        before, between, behind = _frame(_VERBS[verb], written[name], flags // 8, has_attributes=bool(flags & 4))
-        frames.append((opening * (flags >> 1 & 1) + before, between, behind + closing * (flags & 1)))
+        before, between, behind = _frame(_VERBS[verb], written[name], form // 8, has_attributes=bool(form & 4))
+        frames.append((opening * (form >> 1 & 1) + before, between, behind + closing * (form & 1)))
     pieces = [pa.array([frame[place] for frame in frames], pa.string()).take(kinds.indices) for place in range(3)]
     within = _by_event(texts_of(attributes, (verbs == _VERBS.index(Verb.MODIFY))[attributes.event]), attributes)
     return pc.binary_join_element_wise(

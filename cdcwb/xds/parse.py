@@ -1,4 +1,4 @@
-"""XDS documents back into events, and events back into rows of the event log (docs/formats/idm-event-log.md §5).
+"""XDS documents back into events, and whether documents are valid (docs/formats/idm-event-log.md §5).
 
 Documents are read without entities, without a document type and without the network.
 """
@@ -13,16 +13,13 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lxml import etree
 
-from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds.document import ATTRIBUTE, EVENT, TYPES, Verb, attributes_of
+from cdcwb.errors import MalformedRecordError
+from cdcwb.xds.document import ATTRIBUTE, EVENT, TYPES, Verb
 
-__all__ = ["Parsed", "parse_documents", "roots", "to_rows", "validate"]
+__all__ = ["Parsed", "parse_documents", "roots", "validate"]
 
 _ROWS = 50_000  # events a batch
 _BLOCK = 1 << 16  # bytes that the parser gets at once
@@ -30,9 +27,6 @@ _VERBS: Final = frozenset(Verb)
 
 _NOT_MARKUP: Final = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|(<\?xml\s[^>]*\?>)", re.DOTALL)
 _ENCODING: Final = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
-
-_VALUE: Final = r"""(?:"(?:[^"\\]|\\.)*"|[^,;'+"=\\<>]*)"""
-_ASSOCIATION: Final = rf"(?s)^(?P<key>.*),table=(?P<table>{_VALUE})(?:,schema=(?P<schema>{_VALUE}))?$"
 
 
 class Parsed(NamedTuple):
@@ -262,63 +256,6 @@ def _values(parent: etree._Element) -> list[tuple[str | None, str]]:
 
 def _a(tag: str) -> str:
     return f"{'an' if tag.startswith('a') else 'a'} {tag}"
-
-
-def to_rows(events: pa.Table, *, event_time: str = "1970-01-01 00:00:00") -> pa.Table:
-    """Rows of the event log (:data:`~cdcwb.formats.idm_event_log.layout.LOG`) that say the same, of types 1 to 4.
-
-    record_id counts from 1; the status is N, the perpetrator NULL. An ``add`` without attributes becomes one row of
-    type 1 with NULL for its first key column. Value types and class names have no place there, and events of one object
-    and verb that follow each other would be published as one. Raises CaptureError for an association that is not made
-    of key, table and schema.
-    """
-    batch = events.combine_chunks()
-    attributes = attributes_of(_one(batch["attrs"]))
-    association, verbs = _one(batch["association"]), _one(batch["verb"])
-    parts = pc.extract_regex(association, _ASSOCIATION)
-    if parts.null_count:
-        text = association.filter(parts.is_null())[0].as_py()
-        raise CaptureError(f"association {text!r} is not made of a key, a table and a schema")
-    key, table, schema = (parts.field(place) for place in range(3))
-    schema = _unquoted(schema)
-    table = _unquoted(table)
-    named = pc.if_else(pc.equal(schema, ""), table, pc.binary_join_element_wise(schema, table, "."))
-    counts = np.diff(attributes.first)
-    row_of = np.repeat(np.arange(len(counts)), np.maximum(counts, 1))
-    without = counts[row_of] == 0
-    place = np.cumsum(~without) - 1
-    of = pa.array(place, mask=without)
-    rows = pa.array(row_of)
-    verb, keys = verbs.take(rows), key.take(rows)
-    first = pc.struct_field(pc.extract_regex(keys, r"^(?P<name>[^=]*)="), "name")
-    adds, modifies = pc.equal(verb, Verb.ADD), pc.equal(verb, Verb.MODIFY)
-    all_go = pc.fill_null(pa.array(attributes.remove_all).take(of), False)
-    kinds = pc.if_else(adds, "1", pc.if_else(modifies, pc.if_else(all_go, "3", "2"), "4"))
-    name = attributes.name.take(of)
-    count = len(rows)
-    columns = {
-        "record_id": pc.cast(pa.array(np.arange(1, count + 1)), pa.string()),
-        "table_key": keys,
-        "status": pa.array(["N"]).take(pa.array(np.zeros(count, dtype=np.int64))),
-        "event_type": kinds,
-        "event_time": pa.array([event_time]).take(pa.array(np.zeros(count, dtype=np.int64))),
-        "perpetrator": pa.nulls(count, pa.string()),
-        "table_name": named.take(rows),
-        "column_name": pc.if_else(adds, pc.coalesce(name, first), name),
-        "old_value": attributes.remove.take(of),
-        "new_value": attributes.add.take(of),
-    }
-    return pa.table(columns, schema=LOG)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _unquoted(values: pa.StringArray) -> pa.StringArray:
-    """Values of a table_key as they are meant (§2.2)."""
-    inside = pc.replace_substring_regex(pc.utf8_slice_codeunits(values, 1, -1), r"(?s)\\(.)", r"\1")
-    return pc.if_else(pc.starts_with(values, '"'), inside, values)
 
 
 _ONE_AT_A_TIME = Lock()  # the grammar keeps the faults of its last document

@@ -1,6 +1,6 @@
 """What the Publisher would do with the rows of an event log (docs/formats/idm-event-log.md §4, §5): one decision and
-its reason for every row, polling cycles, numbers of events and documents, and the events. One process, all rows at
-once; the stages are separate functions so that they can also run part by part (:mod:`cdcwb.xds.rows`).
+its reason for every row, polling cycles, numbers of events and documents, and the events. The stages are functions of
+tables, so that they can run part by part (:mod:`cdcwb.xds.rows`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.xds.decisions import between_rows, own_decisions
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association
 from cdcwb.xds.rows import (
     CURRENT,
     DECISIONS,
     NUMBERS,
-    ROWS,
     Bools,
     Decision,
     Ints,
@@ -34,22 +32,9 @@ from cdcwb.xds.rows import (
     whole,
 )
 from cdcwb.xds.settings import Settings, split_table
-from cdcwb.xds.snapshot import Snapshot, with_snapshot
+from cdcwb.xds.snapshot import Snapshot
 
-__all__ = [
-    "START",
-    "Carry",
-    "Group",
-    "Publication",
-    "Span",
-    "add_cycles",
-    "number_events",
-    "publish",
-    "span_of",
-    "to_decisions",
-    "to_event_table",
-    "with_cycles",
-]
+__all__ = ["START", "Carry", "Span", "number_events", "span_of", "to_decisions", "to_event_table", "with_cycles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +93,7 @@ def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
     """Adds the columns of :data:`cdcwb.xds.rows.CYCLE` to rows in processing order, before which ``first`` others are
     polled."""
     polled = flags(rows["polled"])
-    return add_cycles(rows, np.cumsum(polled) - 1 + first, polled, settings)
-
-
-def add_cycles(rows: pa.Table, ordinal: Ints, polled: Bools, settings: Settings) -> pa.Table:
-    """Adds the columns from the place of each polled row among all polled rows, from 0."""
+    ordinal = np.cumsum(polled) - 1 + first
     rows = rows.append_column("ordinal", pa.array(ordinal, mask=~polled))
     return rows.append_column("cycle", pa.array(ordinal // settings.query_limit, mask=~polled))
 
@@ -301,57 +282,6 @@ def _types(tables: pa.ChunkedArray, entry: Ints, names: pa.StringArray, settings
         settings.type_of(tables_here[one], columns_here[other]) for one, other in zip(table_of, column_of, strict=True)
     ]
     return pa.array(spelled, pa.string()).take(pa.array(place.reshape(-1)))
-
-
-_OF_EVENTS: Final = (
-    "type",
-    "verb",
-    "table_name",
-    "table_key",
-    "column_name",
-    "old_value",
-    "new_value",
-    "cycle",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """``decisions``: a row of :data:`~cdcwb.xds.rows.DECISIONS` for each row of the log, in the order of the rows that
-    were given. ``events``: a row of :data:`cdcwb.xds.document.EVENT` for each event, in the order of publication."""
-
-    decisions: pa.Table
-    events: pa.Table
-
-
-def publish(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None) -> Publication:
-    """Decides every row of :data:`~cdcwb.xds.rows.ROWS`, in any order, and makes the events of the published ones.
-
-    Without a snapshot, query-back rows that would ask for values need one and are not published.
-    """
-    rows = own_decisions(rows.select(ROWS.names).cast(ROWS), settings)
-    polled = flags(rows["polled"])
-    waiting_line = _in_order(rows, np.flatnonzero(polled))
-    ordinal = np.zeros(rows.num_rows, dtype=np.int64)
-    ordinal[waiting_line] = np.arange(len(waiting_line))
-    rows = with_snapshot(add_cycles(rows, ordinal, polled, settings), snapshot)
-    rows = between_rows(rows, settings)
-
-    published = np.asarray(pc.equal(rows["decision"], str(Decision.PUBLISHED)).to_numpy())
-    places = waiting_line[published[waiting_line]]
-    numbered, _ = number_events(rows.select(_OF_EVENTS).take(pa.array(places)), settings)
-    for name in NUMBERS.names:
-        values = np.zeros(rows.num_rows, dtype=np.int64)
-        values[places] = numbers(numbered[name])
-        rows = rows.append_column(name, pa.array(values, mask=~published))
-    return Publication(to_decisions(rows, settings), to_event_table(numbered, settings, snapshot))
-
-
-def _in_order(rows: pa.Table, places: Ints) -> Ints:
-    """These places, in processing order."""
-    number, time = numbers(rows["number"])[places], numbers(rows["order_time"])[places]
-    ordered: Ints = places[np.lexsort((number, time))]
-    return ordered
 
 
 def to_decisions(rows: pa.Table, settings: Settings) -> pa.Table:

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
 from typing import Final, TypeAlias
 
@@ -44,6 +44,7 @@ __all__ = [
     "numbers",
     "put",
     "said_of",
+    "said_of_rows",
     "sentence",
     "whole",
 ]
@@ -188,6 +189,13 @@ def said_of(column: Texts, say: Callable[[str | None], str | None]) -> pa.Array:
     code, texts = coded(column)
     said = pa.array([*(say(text) for text in texts.to_pylist()), say(None)], pa.string())
     return said.take(pa.array(np.where(code < 0, len(texts), code)))
+
+
+def said_of_rows(columns: Sequence[Texts], say: Callable[..., str | None]) -> pa.StringArray:
+    """What ``say`` makes of the values of each row in all columns, asked once for those that are different."""
+    _, first, row = np.unique(codes(*columns), return_index=True, return_inverse=True)
+    given = (column.take(pa.array(first)).to_pylist() for column in columns)
+    return pa.array([say(*one) for one in zip(*given, strict=True)], pa.string()).take(pa.array(row.reshape(-1)))
 
 
 def sentence(*parts: str | pa.Array) -> pa.Array:

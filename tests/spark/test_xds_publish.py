@@ -12,6 +12,7 @@ import pytest
 from cdcwb import xds
 from cdcwb.analysis.xds import publish_rows
 from cdcwb.xds import Settings, Snapshot
+from tests.reference.xds_rows import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ def test_spark_publishes_what_one_process_publishes(spark: SparkSession, name: s
     rows = some_log(len(name), 3000)
     settings = Settings.parse(SETTINGS[name])
     tables = snapshot() if with_tables else None
-    expected = xds.publish(rows, settings, tables)
+    expected = publish(rows, settings, tables)
 
     frame = spark.createDataFrame(rows)
     published = publish_rows(frame.repartition(5), settings, tables, a_part=170)

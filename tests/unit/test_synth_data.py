@@ -19,7 +19,8 @@ import pytest
 
 from cdcwb.formats.idm_event_log.events import typed
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds import ROWS, Settings, Snapshot, publish
+from cdcwb.xds import ROWS, Settings, Snapshot
+from tests.reference.xds_rows import publish
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"

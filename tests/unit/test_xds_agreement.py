@@ -25,13 +25,13 @@ from cdcwb.xds import (
     between_rows,
     number_events,
     own_decisions,
-    publish,
     span_of,
     to_decisions,
     to_event_table,
     with_cycles,
     with_snapshot,
 )
+from tests.reference.xds_rows import publish
 from tests.xds_plainly import Row, publish_plainly
 
 DAY = 86_400_000_000

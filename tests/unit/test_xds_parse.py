@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds import EVENT, ROWS, Settings, documents, parse_documents, publish, to_rows, validate
+from cdcwb.xds import EVENT, ROWS, Settings, documents, parse_documents, validate
+from tests.reference.xds_rows import publish, to_rows
 from tests.xds_events import log_rows, made
 
 # --- round trips ------------------------------------------------------------------------------------------------------
