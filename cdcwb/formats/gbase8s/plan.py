@@ -8,10 +8,8 @@ never with the number of records.
 
 from __future__ import annotations
 
-import base64
 import bisect
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +20,7 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.base import Piece
+from cdcwb.formats.base import Piece, PlanText
 from cdcwb.formats.files import Source, open_source
 from cdcwb.formats.gbase8s.decode import Headers, counts_of
 from cdcwb.formats.gbase8s.framing import Bools, Bytes, Ints, Segments, cut_gaps, iter_reads, iter_segments, walk_reads
@@ -249,7 +247,7 @@ class SplitEntry:
 
 
 @dataclass(slots=True)
-class Plan:
+class Plan(PlanText):
     """How a capture is read. ``mode`` is ``stream`` (records follow each other), ``reads`` (read buffers with known
     starts) or ``inferred`` (read buffers whose starts follow from their unframed tails)."""
 
@@ -262,24 +260,6 @@ class Plan:
     labels: Names
     detected: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-
-    def to_text(self) -> str:
-        """The plan as one line of ASCII text, to travel in an option."""
-        return base64.b64encode(zlib.compress(json.dumps(asdict(self)).encode())).decode("ascii")
-
-    @classmethod
-    def from_text(cls, text: str) -> Plan:
-        """The plan that :meth:`to_text` wrote."""
-        raw = json.loads(zlib.decompress(base64.b64decode(text)))
-        for entry in (*raw["splits"], raw):
-            for name in ("open_before", "in_force", "labels"):
-                entry |= {name: {int(key): value for key, value in entry[name].items()}} if name in entry else {}
-        raw["files"] = [FileEntry(**entry) for entry in raw["files"]]
-        raw["settings"] = Settings(**raw["settings"])
-        raw["versions"] = [Version(**entry | {"counts": tuple(entry["counts"])}) for entry in raw["versions"]]
-        raw["splits"] = [SplitEntry(**entry) for entry in raw["splits"]]
-        raw["labels"] = {label: (names[0], names[1]) for label, names in raw["labels"].items()}
-        return cls(**raw)
 
     def stream(self) -> Stream:
         """The files of the plan as one run of wire bytes; close it after use."""

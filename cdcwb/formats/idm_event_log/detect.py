@@ -29,11 +29,9 @@ from cdcwb.formats.idm_event_log.decode.literals import column
 from cdcwb.formats.idm_event_log.decode.sql import inserted_from_select, is_table, looks_like_dump, outline
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.idm_event_log.plan import ROWS, SQL
-from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import info_of, open_file
-from cdcwb.formats.tabular.file import FileProbe, clean, numbered
-from cdcwb.formats.tabular.parts import iter_parts, text_rows
+from cdcwb.formats.tabular.file import FileProbe, numbered
 from cdcwb.formats.tabular.probing import probe_file
 from cdcwb.unique_names import unique_names
 from cdcwb.words import joined, plural
@@ -91,9 +89,6 @@ def _table(path: str, options: Options) -> Probe:
         tokens["null"] = given.encode(options.charset)
     found = _probed(path, options, tokens, options.header)
     assignment = _assigned(found, options)
-    if found.kind == "csv" and assignment.how == "nothing":
-        found = _lines_of_json(found) or found
-        assignment = _assigned(found, options)
     if found.kind == "csv" and found.header and options.header is None and _is_torn(found, assignment):
         other = _probed(path, options, tokens, False)
         again = _assigned(other, options)
@@ -149,33 +144,6 @@ def _table_settings(found: FileProbe, options: Options) -> tuple[tuple[str, str,
         why = "given as an option" if options.sheet is not None else f"the first with values of {joined(list(sheets))}"
         settings.append(("sheet", str(found.settings["sheet"]), why, options.sheet is not None))
     return tuple(settings)
-
-
-def _lines_of_json(found: FileProbe) -> FileProbe | None:
-    """A file of JSON lines whose beginning is damaged; None where it is another."""
-    source = open_source(found.path, "binary", _HEAD)
-    try:
-        lines = [line.strip() for line in source.read(0, _HEAD).tobytes().split(b"\n")[:_SAMPLE]]
-    finally:
-        source.close()
-    names: dict[str, None] = {}
-    good = 0
-    for line in lines:
-        try:
-            row = parse_json(line) if line[:1] == b"{" and line[-1:] == b"}" else None
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            good += 1
-            names.update(dict.fromkeys(clean(row)))
-    if 2 * good <= len([line for line in lines if line]):
-        return None
-    made = FileProbe(found.path, "json", tuple(names), len(names), settings={"kind": "lines", "encoding": "text"})
-    made = replace(made, size=found.size, compression=found.compression, problem=found.problem)
-    part = next(iter_parts(made), None)
-    rows = None if part is None else text_rows(part, made.columns)
-    texts = [] if rows is None else [column.slice(0, _SAMPLE).to_pylist() for column in rows.columns]
-    return replace(made, sample=tuple(zip(*texts, strict=True)))
 
 
 def null_texts_of(found: Probe) -> str:

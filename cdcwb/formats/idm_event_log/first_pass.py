@@ -354,15 +354,6 @@ def plan_beginning(path: str, options: Options) -> Plan:
 # --- tables of rows ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Look:
-    """What the rows of one partition say."""
-
-    rows: int = 0
-    seen: Seen = field(default_factory=Seen)
-    sample: list[tuple[str | None, ...]] = field(default_factory=list)
-
-
 def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
     """The plan of a table of rows that is called ``name``. Raises CaptureError for one whose columns cannot be told."""
     names = [one.name for one in schema if one.name != ROW]
@@ -370,7 +361,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     file = FileProbe(name, ROWS, labels, len(labels))
     found = assign(labels, True, (), options) if options.sorted_by is None else _NOTHING
     if found.how == "nothing" and labels:
-        samples = [pickle.loads(one).sample for one in run(partial(_sampled, path=name, layout=Names(labels)))]
+        samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, layout=Names(labels)))]
         found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
     places = {one: labels[place] for one, place in found.places.items()}
     null_text = options.null_text or ""
@@ -379,7 +370,7 @@ def make_row_plan(name: str, schema: pa.Schema, options: Options, run: RunRows) 
     entries = draft.entries()
     if not places:
         raise CaptureError(f"{found.evidence}; assign the columns with the option columns", path=name)
-    looks: list[_Look] = [pickle.loads(one) for one in run(partial(_looked, entry=entries[0]))]
+    looks: list[LogScan] = [pickle.loads(one) for one in run(partial(_looked, entry=entries[0]))]
     seen = Seen()
     for one in looks:
         seen.add(one.seen)
@@ -393,19 +384,18 @@ _NOTHING: Final = Assignment({}, "nothing", "", 0.0)
 
 
 def _sampled(batches: Iterator[pa.RecordBatch], path: str, layout: Names) -> bytes:
-    found = _Look()
+    found: list[tuple[str | None, ...]] = []
     for part in parts_of_rows(path, (batch.slice(0, _SAMPLE) for batch in batches), layout):
         texts = text_rows(part, layout.names)
         if texts is not None:
-            found.sample += zip(*(column.to_pylist() for column in texts.columns), strict=True)
-        if len(found.sample) >= _SAMPLE:
+            found += zip(*(column.to_pylist() for column in texts.columns), strict=True)
+        if len(found) >= _SAMPLE:
             break
     return pickle.dumps(found)
 
 
 def _looked(batches: Iterator[pa.RecordBatch], entry: LogFile) -> bytes:
-    found = _Look()
+    found = LogScan(0, 0)
     for part in parts_of_rows(entry.path, batches, Names(entry.probe.columns)):
-        found.seen.take(log_part(entry, part, 0, only=SCANNED).log)
-        found.rows += len(part.offset)
+        found.take(log_part(entry, part, 0, only=SCANNED))
     return pickle.dumps(found)

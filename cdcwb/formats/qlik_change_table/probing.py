@@ -40,6 +40,7 @@ __all__ = [
     "read_side_file",
     "recognise",
     "recognise_rows",
+    "text_of",
 ]
 
 # === side files =======================================================================================================
@@ -105,23 +106,23 @@ def read_side_file(path: str, charset: str) -> SideFile:
     except (UnicodeEncodeError, ValueError) as reason:
         problem = problem or f"formatInfo.options: {reason}"
     lineage = {
-        "server": _text(task.get("replicationServer")),
-        "task": _text(task.get("name")),
-        "source": _text(task.get("sourceEndpoint")),
-        "source_type": _text(task.get("sourceEndpointType")),
-        "source_schema": _text(data.get("sourceSchema")),
-        "source_table": _text(data.get("sourceTable")),
-        "time": _text(file.get("startWriteTimestamp")),
+        "server": text_of(task.get("replicationServer")),
+        "task": text_of(task.get("name")),
+        "source": text_of(task.get("sourceEndpoint")),
+        "source_type": text_of(task.get("sourceEndpointType")),
+        "source_schema": text_of(data.get("sourceSchema")),
+        "source_table": text_of(data.get("sourceTable")),
+        "time": text_of(file.get("startWriteTimestamp")),
     }
     return SideFile(
         path,
         text,
-        _text(form.get("format")),
+        text_of(form.get("format")),
         dialect,
-        _text(data.get("targetSchema")),
-        _text(data.get("targetTable")),
-        _text(data.get("sourceSchema")),
-        _text(data.get("sourceTable")),
+        text_of(data.get("targetSchema")),
+        text_of(data.get("targetTable")),
+        text_of(data.get("sourceSchema")),
+        text_of(data.get("sourceTable")),
         _number(data.get("tableVersion")),
         columns,
         _number(file.get("recordCount")),
@@ -135,7 +136,8 @@ def _part(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _text(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
+    """A text that is not empty; None for all else."""
     return value if isinstance(value, str) and value else None
 
 
@@ -148,7 +150,7 @@ def column(ordinal: int, name: str, raw: Mapping[str, Any], key: str = "primaryK
     """A column as side files and DDL history describe it. A 0 says that something does not apply, but as the scale of a
     decimal."""
     nullable = raw.get("nullable")
-    kind = _text(raw.get("type"))
+    kind = text_of(raw.get("type"))
     scale = _number(raw.get("scale"))
     return Column(
         ordinal,
@@ -169,7 +171,7 @@ def _columns(raw: Any) -> tuple[tuple[Column, ...], str | None]:
         return (), f"dataInfo.columns: expected at most {_MOST_COLUMNS} columns, found {len(raw)}"
     columns = []
     for place, one in enumerate(raw, 1):
-        if not isinstance(one, dict) or _text(one.get("name")) is None:
+        if not isinstance(one, dict) or text_of(one.get("name")) is None:
             return (), f"dataInfo.columns: expected an object with a name as item {place}"
         columns.append(column(_number(one.get("ordinal")) or place, one["name"], one))
     columns.sort(key=lambda one: one.ordinal)

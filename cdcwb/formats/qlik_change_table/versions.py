@@ -19,7 +19,7 @@ from cdcwb.formats.qlik_change_table.layout import (
     without_suffix,
 )
 from cdcwb.formats.qlik_change_table.plan import Plan, TableEntry, TableFile, Version
-from cdcwb.formats.qlik_change_table.probing import Column, Probe, column
+from cdcwb.formats.qlik_change_table.probing import Column, Probe, column, text_of
 from cdcwb.formats.requests import problem_row
 from cdcwb.model import Operation, Problem
 
@@ -98,7 +98,7 @@ def ddl_of(row: Mapping[str, str | None], place: tuple[int, int, int]) -> Ddl | 
     version = row.get("table_version") or ""
     return Ddl(
         name,
-        _text(details.get("tableNewName")),
+        text_of(details.get("tableNewName")),
         int(version) if version.isdecimal() and len(version) < 10 else None,
         row.get("change_seq") or None,
         (row.get("ddl_type") or "").upper(),
@@ -119,10 +119,6 @@ def _details(text: str) -> tuple[Mapping[str, Any], str | None]:
     return (found, None) if isinstance(found, dict) else ({}, "DETAILS: expected a JSON object, found another value")
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, Column], ...], str | None]:
     if raw is None:
         return (), None
@@ -135,7 +131,7 @@ def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, Column], ...],
         ordinal = one.get("ordinal")
         place = ordinal if isinstance(ordinal, int) and 0 < ordinal <= _MOST_COLUMNS else 0
         what = column(place, name, one, "primaryKeyPosition")
-        found.append((name, (_text(one.get("action")) or "ALTER").upper(), _text(one.get("columnNewName")), what))
+        found.append((name, (text_of(one.get("action")) or "ALTER").upper(), text_of(one.get("columnNewName")), what))
     return tuple(found), None
 
 

@@ -223,11 +223,14 @@ class JsonRows:
 def rows_of_json(path: str, source: Source) -> JsonRows | None:
     """A file of JSON objects; None where it is none."""
     head = source.read(0, HEAD).tobytes().removeprefix(BOM).lstrip()
-    if head[:1] not in (b"{", b"[") or (head[:1] == b"[" and head[1:].lstrip()[:1] not in (b"{", b"]", b"")):
-        return None
     lines = [line for line in head.splitlines(keepends=True)[:_DOCUMENTS] if line.strip() and line.endswith(b"\n")]
-    rows = _objects(lines or [head])
     settings: dict[str, Any] = {"kind": "lines", "encoding": "text"}
+    if head[:1] not in (b"{", b"[") or (head[:1] == b"[" and head[1:].lstrip()[:1] not in (b"{", b"]", b"")):
+        rows = _objects([line for line in lines if line.startswith(b"{") and line.rstrip().endswith(b"}")])
+        if 2 * len([row for row in rows if row is not None]) <= len(lines):  # else its beginning is damaged
+            return None
+    else:
+        rows = _objects(lines or [head])
     if head[:1] == b"[" or not rows or rows[0] is None:
         found = messages.probe(path, {"container": "documents"}, HEAD)
         settings = {"kind": "documents", "encoding": "text", "margin": found.settings.get("margin", "")}

@@ -82,33 +82,6 @@ _ROUTINE_END: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
-    """How strings are spelt decides where everything ends.
-
-    ``head``: INSERT up to VALUES (table, columns, and VALUES where it follows); ``piece``: a part of a value;
-    ``other``: a statement of another kind, without its end; ``routine`` and ``routine_end``: a definition that holds
-    statements of its own; ``end``: a semicolon and the rest of its line, if blank; ``line``: the rest of a blank line.
-    """
-
-    string: bytes
-    head: re.Pattern[bytes]
-    values: re.Pattern[bytes]
-    other: re.Pattern[bytes]
-    routine: re.Pattern[bytes]
-    routine_end: re.Pattern[bytes]
-    end: re.Pattern[bytes]
-    line: re.Pattern[bytes]
-    trailer: re.Pattern[bytes]
-    comma: re.Pattern[bytes]
-    restart: re.Pattern[bytes]
-    one: re.Pattern[bytes]
-
-    def tuple_of(self, width: int) -> re.Pattern[bytes]:
-        """A tuple of so many values: every second group is one."""
-        return _tuple(self.string, width)
-
-
 def _value(string: bytes, group: int) -> bytes:
     """A value; ``group`` is the number of the group that it will be. Where a word stands right before or behind a
     string, a quote is missing, unless it is one of those that say what kind of string it is."""
@@ -121,41 +94,51 @@ def _value(string: bytes, group: int) -> bytes:
     return rb"((?:" + oracle + rb"|(?!))?+(?:" + text + rb"|" + plain + rb"|\((?:" + nested + rb"|(?!))*+\)|(?!))*+)"
 
 
-@cache
-def patterns(backslash: bool) -> Patterns:
-    """The patterns; ``backslash``: a backslash in a string is an escape, as MySQL writes."""
-    string = _BACKSLASHED if backslash else _STRING
-    pieces = (
-        rb"(?:"
-        + string
-        + rb"|\"[^\"]*+\"|"
-        + _COMMENT
-        + rb"|[^;'\"\-/\n]++|[-/]|\n(?!\s*+(?:INSERT|REPLACE|GO)\s)|(?!))*+"
-    )
-
-    def made(pattern: bytes) -> re.Pattern[bytes]:
-        return re.compile(pattern, _FLAGS)
-
-    return Patterns(
-        string,
-        made(_HEAD),
-        made(rb"VALUES?\b\s*+"),
-        made(pieces),
-        made(_ROUTINE),
-        made(_ROUTINE_END),
-        made(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?"),
-        made(rb"[ \t\r]*+(?:\n|\Z)"),
-        made(rb"\s*+(?=(?:ON|RETURNING|AS)\s)"),
-        made(rb"\s*+,(?=(?:\s++|" + _COMMENT + rb"|(?!))*+\()(?:[ \t\r]*+\n)?"),
-        made(rb"\)\s*+,\s*+(?=\()|\n[ \t]*+(?=\()|;[ \t\r]*+\n|\n(?=[ \t]*+(?:INSERT|REPLACE)\s)"),
-        made(rb"\s*+" + _value(string, 1) + rb"[,)]"),
-    )
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(pattern, _FLAGS)
 
 
-@cache
-def _tuple(string: bytes, width: int) -> re.Pattern[bytes]:
-    values = [_value(string, 1 + 2 * place) for place in range(width)]
-    return re.compile(rb"\(\s*+" + rb",\s*+".join(values) + rb"\)", _FLAGS)
+class Patterns:
+    """How strings are spelt decides where everything ends; ``backslash``: a backslash in a string is an escape, as
+    MySQL writes.
+
+    ``head``: INSERT up to VALUES (table and columns); ``values``: VALUES; ``other``: a statement of another kind,
+    without its end; ``routine`` and ``routine_end``: a definition that holds statements of its own; ``end``: a
+    semicolon and the rest of its line, if blank; ``line``: the rest of a blank line; ``trailer``: a clause that follows
+    the rows; ``comma``: what separates two rows; ``restart``: where a row or a statement may begin; ``one``: a value
+    and what follows it.
+    """
+
+    def __init__(self, backslash: bool) -> None:
+        self.string = _BACKSLASHED if backslash else _STRING
+        self.head = _compiled(_HEAD)
+        self.values = _compiled(rb"VALUES?\b\s*+")
+        self.other = _compiled(
+            rb"(?:"
+            + self.string
+            + rb"|\"[^\"]*+\"|"
+            + _COMMENT
+            + rb"|[^;'\"\-/\n]++|[-/]|\n(?!\s*+(?:INSERT|REPLACE|GO)\s)|(?!))*+"
+        )
+        self.routine = _compiled(_ROUTINE)
+        self.routine_end = _compiled(_ROUTINE_END)
+        self.end = _compiled(rb"\s*+;(?:[ \t\r]*+\n|[ \t\r]*+\Z)?")
+        self.line = _compiled(rb"[ \t\r]*+(?:\n|\Z)")
+        self.trailer = _compiled(rb"\s*+(?=(?:ON|RETURNING|AS)\s)")
+        self.comma = _compiled(rb"\s*+,(?=(?:\s++|" + _COMMENT + rb"|(?!))*+\()(?:[ \t\r]*+\n)?")
+        self.restart = _compiled(rb"\)\s*+,\s*+(?=\()|\n[ \t]*+(?=\()|;[ \t\r]*+\n|\n(?=[ \t]*+(?:INSERT|REPLACE)\s)")
+        self.one = _compiled(rb"\s*+" + _value(self.string, 1) + rb"[,)]")
+        self._tuples: dict[int, re.Pattern[bytes]] = {}
+
+    def tuple_of(self, width: int) -> re.Pattern[bytes]:
+        """A tuple of so many values: every second group is one."""
+        if width not in self._tuples:
+            values = (_value(self.string, 1 + 2 * place) for place in range(width))
+            self._tuples[width] = _compiled(rb"\(\s*+" + rb",\s*+".join(values) + rb"\)")
+        return self._tuples[width]
+
+
+patterns = cache(Patterns)
 
 
 def names_of(text: bytes, charset: str) -> tuple[str, ...]:
