@@ -12,7 +12,8 @@ import difflib
 import mmap
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from cdcwb.formats.hextext.lines import Bytes, Ints
 from cdcwb.formats.listing import list_files, natural_key
 from cdcwb.formats.source import is_remote, open_file, remote
 
-__all__ = ["SHAPES", "BinarySource", "Source", "list_files", "natural_key", "open_source"]
+__all__ = ["SHAPES", "BinarySource", "Source", "in_file", "list_files", "natural_key", "open_source"]
 
 SHAPES: Final = ("auto", "binary", "hex", "xxd", "hexdump")
 """The values of the option ``shape``."""
@@ -152,13 +153,21 @@ def open_source(path: str | os.PathLike[str], shape: str = "auto", limit: int | 
         hint = f"; did you mean {near[0]}?" if near else ""
         raise OptionError(f"shape={shape!r} is unknown, it must be one of {', '.join(SHAPES)}{hint}")
     name = os.fspath(path)
+    with in_file(name):
+        try:
+            return _source(name, shape, *_bytes(name, limit))
+        except OSError as error:
+            raise CaptureError(f"cannot be read ({error.strerror or error})") from error
+
+
+@contextmanager
+def in_file(path: str) -> Iterator[None]:
+    """Errors that name no file name this one."""
     try:
-        return _source(name, shape, *_bytes(name, limit))
+        yield
     except CaptureError as error:
-        error.path = error.path or name
+        error.path = error.path or path
         raise
-    except OSError as error:
-        raise CaptureError(f"cannot be read ({error.strerror or error})", path=name) from error
 
 
 def _bytes(path: str, limit: int | None) -> tuple[Bytes, Load | None, str | None, str | None]:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
-from cdcwb.formats.base import Wanted
+from cdcwb.formats.base import Wanted, run_here
 from cdcwb.formats.gbase8s import first_pass
 from cdcwb.formats.gbase8s.events import read_events
-from cdcwb.formats.gbase8s.first_pass import _cut, make_plan, run_here
+from cdcwb.formats.gbase8s.first_pass import _cut, make_plan
 from cdcwb.formats.gbase8s.plan import OPTIONS, FileEntry, Options, Plan
 from tests import wire
 from tests.local import ledger, plan_of, read

@@ -268,7 +268,7 @@ def test_columns_of_parquet_are_texts_and_keep_their_values(tmp_path: Path) -> N
     part, index = part_at(file, 2)
     (indices, rows) = part.rows[0]
     assert rows.content(0)[indices.tolist().index(index)].as_py() == 3
-    assert [stretch.start for stretch in cut([file], 1, run)] == [0, 1]
+    assert [stretch.start for stretch in cut([FileEntry(probe=file)], 1, run)] == [0, 1]
 
 
 def test_rows_of_a_table_bear_their_numbers() -> None:
@@ -334,9 +334,9 @@ def test_pieces_of_a_file_hold_the_segments_of_one_pass(
 def test_lines_of_json_are_cut_and_arrays_are_not(tmp_path: Path) -> None:
     lines = b"".join(b'{"id": %d}\n' % number for number in range(50))
     some = probe_file(write(tmp_path, lines, "a.json"))
-    stretches = cut([some], 64, run)
+    stretches = cut([FileEntry(probe=some)], 64, run)
     assert len(stretches) > 5
     rows = [row for one in stretches for row in rows_of(some, one.start, one.stop)]
     assert rows == [(str(number),) for number in range(50)]
     array = probe_file(write(tmp_path, b"[" + b",".join(lines.splitlines()) + b"]", "b.json"))
-    assert len(cut([array], 64, run)) == 1
+    assert len(cut([FileEntry(probe=array)], 64, run)) == 1

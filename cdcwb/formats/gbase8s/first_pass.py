@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.arrays.texts import bytes_of
-from cdcwb.formats.base import Run
-from cdcwb.formats.files import open_source
+from cdcwb.formats.base import Run, run_here
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import (
     KEY,
@@ -41,10 +40,8 @@ from cdcwb.formats.gbase8s.plan import NO_COUNTS, FileEntry, Options, Plan, Spli
 from cdcwb.formats.gbase8s.schema import SchemaTextError, parse_columns, schema_text
 from cdcwb.formats.requests import detected_row
 
-__all__ = ["HEAD", "Scan", "assign", "detect", "find_start", "fold", "is_filler", "make_plan", "probe", "run_here"]
+__all__ = ["HEAD", "Scan", "assign", "detect", "find_start", "fold", "is_filler", "make_plan", "probe"]
 
-_Task = TypeVar("_Task")
-_Result = TypeVar("_Result")
 Conclusion = tuple[str, int | None, list[dict[str, Any]]]
 """Mode of a plan, buffer size, rows of ``detected``."""
 
@@ -360,11 +357,6 @@ def buffer_size(sample: Bytes, framed: Sequence[Segments], lengths: Iterable[int
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
-
-
-def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """Runs the tasks one after the other in this process."""
-    return [function(task) for task in tasks]
 
 
 def probe(task: tuple[str, str]) -> FileEntry:

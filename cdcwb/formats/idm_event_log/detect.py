@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.base import ROW, Recognition
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.idm_event_log.columns import (
     ENOUGH,
     OPTIONS,
@@ -66,7 +67,7 @@ def probe(task: tuple[str, Options, bool]) -> Probe:
     Raises CaptureError for one that cannot be read, OptionError for options that it contradicts.
     """
     path, options, quick = task
-    try:
+    with in_file(path):
         dump = _dump(path, options, quick)
         if dump is not None:
             return dump
@@ -74,9 +75,6 @@ def probe(task: tuple[str, Options, bool]) -> Probe:
         if table.assignment.how == "nothing" and table.file.kind == "csv":
             dump = _dump(path, options, quick, damaged=True)
         return table if dump is None else dump
-    except CaptureError as error:
-        error.path = error.path or path
-        raise
 
 
 # --- delimited text, JSON, Parquet, Excel -----------------------------------------------------------------------------
@@ -160,19 +158,13 @@ def _dump(path: str, options: Options, quick: bool, damaged: bool = False) -> Pr
     with open_file(path) as file:
         if file.read(4) in (b"PAR1", b"PK\x03\x04"):
             return None
-    source = open_source(path, "binary", _HEAD)
-    try:
+    with closing(open_source(path, "binary", _HEAD)) as source:
         if not looks_like_dump(source.read(0, _HEAD), damaged):
             return None
         if quick or (source.compression is None and source.length < _HEAD):
             return _of_dump(path, options, source, quick)
-    finally:
-        source.close()
-    source = open_source(path, "binary", _DEEP)
-    try:
+    with closing(open_source(path, "binary", _DEEP)) as source:
         return _of_dump(path, options, source, quick)
-    finally:
-        source.close()
 
 
 def _of_dump(path: str, options: Options, source: Source, quick: bool) -> Probe:
@@ -311,11 +303,8 @@ def _as_told(path: str, what: str, options: Options) -> Recognition:
 
 def _without_rows(path: str, options: Options) -> CaptureError | None:
     """Why a script whose INSERT into an event log is fed by a SELECT is not read."""
-    source = open_source(path, "binary", _HEAD)
-    try:
+    with closing(open_source(path, "binary", _HEAD)) as source:
         found = inserted_from_select(source.read(0, _HEAD), options.charset)
-    finally:
-        source.close()
     if found is None or (found[1] is not None and by_names(found[1]) is None):
         return None
     return CaptureError(

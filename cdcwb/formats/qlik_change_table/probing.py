@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.base import ROW, Recognition
+from cdcwb.formats.files import in_file
 from cdcwb.formats.qlik_change_table.layout import (
     FORMAT,
     OPTIONS,
@@ -230,7 +231,8 @@ def probe(task: tuple[str, Options]) -> Probe:
     beside = side_file(path)
     side = None if beside is None else read_side_file(beside, options.charset)
     given = None if side is None else side.dialect
-    dialect = options.dialect(given or DEFAULT)
+    with in_file(path):
+        dialect = options.dialect(given or DEFAULT)
     ask = partial(
         probe_file,
         path,

@@ -6,6 +6,7 @@ All of them give :class:`Part`: neighbouring segments of a file, the rows among 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -128,16 +129,13 @@ def read_parts(
 
 
 def _bytes_parts(file: FileProbe, layout: L, start: int, stop: int) -> Iterator[Part[L]]:
-    source = open_source(file.path, "binary")
-    try:
+    with closing(open_source(file.path, "binary")) as source:
         if file.kind == CSV:
             yield from csv_parts(source, file, layout, start, stop)
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
             raw = source.read(0, delimited.LONGEST).tobytes()
             yield _lone(0, source.length, OffsetUnit.BYTE, Problem.MALFORMED, reason, raw)
-    finally:
-        source.close()
 
 
 def _lone(
@@ -375,12 +373,9 @@ def find_part(
 
 
 def _near(file: FileProbe, layout: L, offset: int) -> Iterator[Part[L]]:
-    source = open_source(file.path, "binary")
-    try:
+    with closing(open_source(file.path, "binary")) as source:
         start = _start_before(source, file, offset) if offset > 2 * _NEAR else 0
         yield from csv_parts(source, file, layout, start, offset + 1)
-    finally:
-        source.close()
 
 
 def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:

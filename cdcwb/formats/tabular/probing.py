@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import messages
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.source import info_of, open_file
 from cdcwb.formats.tabular.delimited import find_dialect, line_end
@@ -88,16 +89,10 @@ def probe_file(
         return _parquet(ask)
     if begin == b"PK\x03\x04":
         return _excel(ask)
-    source = open_source(path, "binary", HEAD)
-    try:
+    with in_file(path), closing(open_source(path, "binary", HEAD)) as source:
         size = info_of(path).size if source.compression is None else 0
         found = (_json(ask, source) if objects else None) or _csv(ask, source)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
-    except CaptureError as error:
-        error.path = error.path or path
-        raise
-    finally:
-        source.close()
 
 
 @dataclass(frozen=True, slots=True)
