@@ -20,6 +20,7 @@ import numpy.typing as npt
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.arrays.texts import bytes_of
 from cdcwb.formats.base import Run, run_here
+from cdcwb.formats.files import open_source
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, Headers, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import (
     KEY,
