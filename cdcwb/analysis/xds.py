@@ -1,8 +1,8 @@
 """Publication of an event log of any size: decisions and documents (docs/formats/idm-event-log.md §4).
 
-The stages of :mod:`cdcwb.xds` in Spark. Decisions about single rows are made in any partition. Rows are counted in parts of the processing order and the counts are accumulated, for polling
-cycles and again for the numbers of events and documents. Decisions that depend on other rows of an object are made
-where all of them are collected.
+The stages of :mod:`cdcwb.xds` in Spark. Decisions about single rows are made in any partition. Rows are counted in
+parts of the processing order and the counts are accumulated, for polling cycles and again for the numbers of events and
+documents. Decisions that depend on other rows of an object are made where all of them are collected.
 """
 
 from __future__ import annotations
