@@ -608,7 +608,7 @@ def test_a_comma_too_many_is_passed_over_with_a_warning(tmp_path: Path, many: in
         assert row["details"][-1].startswith(f"expected another field or item to follow the comma at byte {place},")
         for name in ("operation", "before", "after", "headers", "position", "table_version"):
             assert row[name] == whole[name]
-        tree = dissect(text[:place] + b"," + text[place:])
+        tree = dissect(text[:place] + b"," + text[place:], lambda _: "{}", columns=["id", "name"])
         assert [field.problem for field in tree.walk() if field.problem] == ["json_syntax"]
 
 
