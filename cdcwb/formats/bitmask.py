@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays.texts import slices
+from cdcwb.formats.kernels import kernel
 
 __all__ = [
     "BASE64",
@@ -30,7 +30,6 @@ __all__ = [
     "bits",
     "disagreement",
     "names",
-    "pack",
     "parse",
     "spelling",
     "vote",
@@ -39,6 +38,8 @@ __all__ = [
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Int: TypeAlias = Any
+"""A whole number: of Python where a kernel is interpreted, of 64 bits where it is compiled."""
 
 DISAGREE: Final = "change mask and images disagree; the mask is used"
 """What the warning about a mask that contradicts the images of its change begins with."""
@@ -60,234 +61,148 @@ for _digit in b"0123456789abcdefABCDEF":
 _BASE64: Final = np.full(256, _NONE, dtype=np.uint8)
 for _value, _digit in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
     _BASE64[_digit] = _value
-_BLOCK: Final = 1 << 18  # bits that are looked through at a time
-_MOST_WORDS: Final = 16
-_PREFIX: Final = r"^(0[xX]|\\[xX])"
+_IS_HEX, _IS_BASE64, _IS_PREFIXED = 1, 2, 4  # bits: what a text may be
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
 def parse(texts: pa.StringArray, shape: str | None = None) -> tuple[pa.BinaryArray, Bools]:
-    r"""Texts as the bytes they spell, in the order in which they stand; and which texts are no mask (null then).
+    r"""The bytes that texts spell, in the order in which they are written; and which texts are not a mask (null then).
 
     Read are ``0x…`` and ``\x…``, bare hexadecimal digits in any case (an odd number of them gets a zero in front), and
     base64. A text that may be both is hexadecimal, unless ``shape`` is :data:`BASE64`; with :data:`HEX` nothing is read
-    as base64. An empty text has no bytes; null stays null.
+    as base64. White space around a text is ignored. An empty text has no bytes; null stays null.
     """
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    if shape != BASE64:
-        buffer, start, _ = _content(texts)
-        values = _HEX[buffer]
-        if not len(start) or values[int(start[0]) :].max(initial=0) != _NONE:  # nearly always: nothing but digits
-            return _from_hex(texts, values, ~_nulls(texts)), np.zeros(len(texts), dtype=np.bool_)
-    texts = _trimmed(texts)
-    prefixed = _prefixed(texts)
-    if prefixed.any():
-        texts = pc.replace_substring_regex(texts, _PREFIX, "")
-    buffer, start, end = _content(texts)
-    null = _nulls(texts)
-    values = _HEX[buffer]
-    is_hex = ~null & ~_has(values == _NONE, start, end)
-    if shape == HEX or (shape is None and (is_hex | null).all()):
-        return _from_hex(texts, values, is_hex), ~null & ~is_hex
-    is_base64 = ~null & ~prefixed & (end > start) & _may_be_base64(buffer, start, end)
-    if shape is None:
-        is_base64 &= ~is_hex
-    wrong = ~null & ~is_hex & ~is_base64
-    here = _from_hex(texts, values, is_hex & ~is_base64)
-    return pc.if_else(pa.array(is_base64), _from_base64(buffer, start, end, is_base64), here), wrong
+    kinds, null, data, edges = _decoded(texts, shape)
+    wrong: Bools = ~null & (kinds & (_IS_HEX if shape == HEX else _IS_HEX | _IS_BASE64) == 0)
+    return _binary(data, edges, null | wrong), wrong
 
 
 def spelling(texts: pa.StringArray) -> tuple[int, int]:
     """How many texts can only be hexadecimal, and how many only base64. What may be both, neither or is empty does not
     count."""
-    texts = _trimmed(texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts)
-    prefixed = _prefixed(texts)
+    kinds, _, _, edges = _decoded(texts, None)
+    kinds = kinds[(np.diff(edges) > 0) | (kinds & _IS_PREFIXED > 0)]
+    only = (kinds & _IS_PREFIXED > 0) | (kinds == _IS_HEX)
+    return int(np.count_nonzero(only)), int(np.count_nonzero(kinds == _IS_BASE64))
+
+
+def _decoded(texts: pa.StringArray, shape: str | None) -> tuple[Bytes, Bools, Bytes, Ints]:
+    """Of each text what it may be and whether it is null, and the bytes of all with their edges."""
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
     buffer, start, end = _content(texts)
-    there = ~_nulls(texts) & (end > start)
-    is_hex = there & ~_has(_HEX[buffer] == _NONE, start, end)
-    is_base64 = there & ~prefixed & _may_be_base64(buffer, start, end)
-    return int(np.count_nonzero(prefixed | (is_hex & ~is_base64))), int(np.count_nonzero(is_base64 & ~is_hex))
+    null = _nulls(texts)
+    end = np.where(null, start, end)
+    kinds, edges = np.zeros(len(start), dtype=np.uint8), np.zeros(len(start) + 1, dtype=np.int64)
+    data = np.empty(int((end - start).sum()) + 1, dtype=np.uint8)
+    _decode(buffer, start, end, shape == BASE64, shape == HEX, kinds, data, edges)
+    return kinds, null, data[: edges[-1]], edges
 
 
-def _trimmed(texts: pa.StringArray) -> pa.StringArray:
-    return pc.ascii_trim_whitespace(texts)
+@kernel
+def _decode(
+    buffer: Bytes, start: Ints, end: Ints, prefer_base64: bool, only_hex: bool, kinds: Bytes, data: Bytes, edges: Ints
+) -> None:
+    """Fills ``kinds``, ``data`` and ``edges``."""
+    at: Int = np.int64(0)
+    for row in range(len(start)):
+        first: Int = start[row]
+        last: Int = end[row]
+        while first < last and (buffer[first] == 32 or 9 <= buffer[first] <= 13):
+            first += 1
+        while first < last and (buffer[last - 1] == 32 or 9 <= buffer[last - 1] <= 13):
+            last -= 1
+        kind = _IS_HEX
+        if last - first >= 2 and buffer[first + 1] | 32 == 120 and (buffer[first] == 48 or buffer[first] == 92):
+            kind |= _IS_PREFIXED
+            first += 2
+        padding = 0
+        while padding < 2 and first < last - padding and buffer[last - 1 - padding] == 61:
+            padding += 1
+        if kind == _IS_HEX and (last - first) % 4 == 0 and last - first > padding:
+            kind |= _IS_BASE64
+        for place in range(first, last):
+            if _HEX[buffer[place]] == _NONE:
+                kind &= ~_IS_HEX
+            if place < last - padding and _BASE64[buffer[place]] == _NONE:
+                kind &= ~_IS_BASE64
+        kinds[row] = kind
+        if kind & _IS_HEX and not (prefer_base64 and kind & _IS_BASE64):
+            number: Int = np.int64(0)
+            for place in range(first, last):
+                number = (number << 4 | np.int64(_HEX[buffer[place]])) & 255
+                if (last - place) % 2:
+                    data[at] = number
+                    at += 1
+        elif kind & _IS_BASE64 and not only_hex:
+            number = np.int64(0)
+            for place in range(first, last - padding):
+                number = (number << 6 | np.int64(_BASE64[buffer[place]])) & 0xFFFFFF
+                step = (place - first) % 4
+                if step:
+                    data[at] = number >> (6 - 2 * step) & 255
+                    at += 1
+        edges[row + 1] = at
 
 
-def _prefixed(texts: pa.StringArray) -> Bools:
-    r"""Which texts begin with ``0x`` or ``\x``."""
-    buffer, start, end = _content(texts)
-    found: Bools = end - start >= 2
-    if found.any():
-        first = np.where(found, start, 0)
-        found = found & (buffer[first + found] | 0x20 == ord("x"))
-        found &= (buffer[first] == ord("0")) | (buffer[first] == ord("\\"))
-    return found
-
-
-def _from_hex(texts: pa.StringArray, values: Bytes, good: Bools) -> pa.BinaryArray:
-    """The bytes of texts that are hexadecimal digits, of which ``values`` are the values; null where ``good`` is
-    false."""
-    _, start, end = _content(texts)
-    odd = good & ((end - start) & 1 == 1)
-    if odd.any() or not good.all():
-        texts = pc.if_else(pa.array(good), texts, pa.scalar("", pa.string()))
-        zero = pa.array(["", "0"]).take(pa.array(odd.astype(np.int8)))
-        buffer, start, end = _content(pc.binary_join_element_wise(zero, texts, ""))
-        values = _HEX[buffer]
-    first, last = (int(start[0]), int(end[-1])) if len(start) else (0, 0)
-    pairs: Bytes = values[first:last:2] << np.uint8(4) | values[first + 1 : last : 2]
-    return _binary(pairs, (start - first) // 2, (end - first) // 2, ~good)
-
-
-def _may_be_base64(buffer: Bytes, start: Ints, end: Ints) -> Bools:
-    """Digits in groups of four, of which the last may end in one or two signs of padding."""
-    size = end - start
-    pads = _padding(buffer, start, end)
-    found: Bools = (size % 4 == 0) & (size > pads) & ~_has(_BASE64[buffer] == _NONE, start, end - pads)
-    return found
-
-
-def _padding(buffer: Bytes, start: Ints, end: Ints) -> Ints:
-    """How many of the last two characters are signs of padding."""
-    pads = np.zeros(len(start), dtype=np.int64)
-    for back in (1, 2):
-        there = (end - start >= back) & (pads == back - 1)
-        pads[there] += buffer[end[there] - back] == ord("=")
-    return pads
-
-
-def _from_base64(buffer: Bytes, start: Ints, end: Ints, good: Bools) -> pa.BinaryArray:
-    """The bytes of texts that are base64; null where ``good`` is false."""
-    pads = np.where(good, _padding(buffer, start, end), 0)
-    chosen = slices(buffer, start[good], end[good])
-    digits, first, last = _content(chosen)
-    groups = np.where(_BASE64[digits] == _NONE, 0, _BASE64[digits]).reshape(-1, 4).astype(np.uint32)
-    number = groups[:, 0] << 18 | groups[:, 1] << 12 | groups[:, 2] << 6 | groups[:, 3]
-    values = np.stack([number >> 16, number >> 8, number], axis=1).astype(np.uint8).reshape(-1)
-    begin, stop = np.zeros((2, len(start)), dtype=np.int64)
-    begin[good], stop[good] = first // 4 * 3, last // 4 * 3 - pads[good]
-    begin = np.maximum.accumulate(np.where(good, begin, 0))
-    return _binary(values, begin, np.where(good, stop, begin), ~good)
-
-
-def _binary(values: Bytes, start: Ints, end: Ints, null: Bools) -> pa.BinaryArray:
-    """Runs of bytes; a run that is null is empty."""
-    return slices(values, start, end, null) if len(start) else pa.array([], pa.binary())
+def _binary(data: Bytes, edges: Ints, null: Bools) -> pa.BinaryArray:
+    """The runs of bytes between the edges; null where ``null`` is true."""
+    is_valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    offsets = pa.py_buffer(edges.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(null), [is_valid, offsets, pa.py_buffer(data)])
 
 
 # --- bits -------------------------------------------------------------------------------------------------------------
 
 
 def bits(masks: pa.BinaryArray, order: str, width: int) -> tuple[Bools, Bools]:
-    """The bits 0 to ``width`` - 1 of each mask, a row for each; and which masks have a bit set behind those.
+    """The bits 0 to ``width`` - 1 of each mask, a row for each; and which masks have a higher bit set.
 
     Bytes that are missing are 0, and a mask that is null has no bit set.
     """
     buffer, start, end = _content(masks)
     size = np.where(_nulls(masks), 0, end - start)
     room = -(-width // 8)
-    matrix = _matrix(buffer, start, size, order, room)
-    found: Bools = np.unpackbits(matrix.reshape(-1), bitorder="little").view(np.bool_).reshape(len(start), room * 8)
-    beyond: Bools = np.zeros(len(start), dtype=np.bool_)
-    if width % 8:
-        beyond |= matrix[:, -1] >> (width % 8) != 0
-    longer = size > room
-    if longer.any():
-        behind = (start + room, start + size) if order == "little" else (start, start + size - room)
-        beyond |= longer & _has(buffer != 0, *(np.where(longer, edge, start) for edge in behind))
+    aligned = np.zeros((len(start), room), dtype=np.uint8)
+    beyond = np.zeros(len(start), dtype=np.bool_)
+    _align(buffer, start, size, order == "little", width, aligned, beyond)
+    found: Bools = np.unpackbits(aligned.reshape(-1), bitorder="little").view(np.bool_).reshape(len(start), 8 * room)
     return found[:, :width], beyond
 
 
-def _matrix(buffer: Bytes, start: Ints, size: Ints, order: str, room: int) -> Bytes:
-    """The first ``room`` bytes of each mask, byte 0 being the one that holds bit 0; 0 where the mask has none."""
-    count = len(start)
-    if count == 0 or room == 0:
-        return np.zeros((count, room), dtype=np.uint8)
-    one = int(size[0])
-    if one and (size == one).all() and int(start[-1]) - int(start[0]) == one * (count - 1):
-        there = buffer[int(start[0]) : int(start[0]) + one * count].reshape(count, one)
-        there = there[:, :room] if order == "little" else there[:, ::-1][:, :room]
-        if one >= room:
-            return np.ascontiguousarray(there)
-        matrix = np.zeros((count, room), dtype=np.uint8)
-        matrix[:, :one] = there
-        return matrix
-    used = min(room, int(size.max()))
-    step = np.arange(used)
-    places = start[:, None] + step if order == "little" else (start + size - 1)[:, None] - step
-    inside = step < size[:, None]
-    matrix = np.zeros((count, room), dtype=np.uint8)
-    if used:
-        matrix[:, :used] = np.where(inside, buffer[np.where(inside, places, 0)], 0)
-    return matrix
+@kernel
+def _align(buffer: Bytes, start: Ints, size: Ints, is_little: bool, width: Int, aligned: Bytes, beyond: Bools) -> None:
+    """Copies the bytes that have the bits below ``width``, byte 0 having bit 0; and which masks have others set."""
+    for row in range(len(start)):
+        for place in range(size[row]):
+            byte = buffer[start[row] + (place if is_little else size[row] - 1 - place)]
+            if 8 * place < width:
+                aligned[row, place] = byte
+            if byte and 8 * (place + 1) > width and (8 * place >= width or byte >> (width % 8)):
+                beyond[row] = True
 
 
 def names(bits: Bools, columns: Sequence[str], null: Bools) -> pa.ListArray:
     """The names of the columns whose bit is set, in ordinal order: ``columns[n]`` is bit n, and there are as many as
     ``bits`` has columns. Null where ``null`` is true."""
-    there = _in_words(bits & ~null[:, None] if null.any() else bits)
-    offsets = np.zeros(len(bits) + 1, dtype=np.int32)
-    np.cumsum(_set_in(there), out=offsets[1:])
-    values = pa.array(list(columns), pa.string()).take(_columns_of(there))
+    numbers, offsets = np.empty(np.count_nonzero(bits), dtype=np.int32), np.zeros(len(bits) + 1, dtype=np.int32)
+    _columns(bits, null, numbers, offsets)
+    values = pa.array(list(columns), pa.string()).take(pa.array(numbers[: offsets[-1]]))
     return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(null, False)), values)
 
 
-def _in_words(bits: Bools) -> Bools:
-    """The same bits in rows of whole words of eight."""
-    count, width = bits.shape
-    padded = np.zeros((count, -(-width // 8) * 8), dtype=np.bool_)
-    padded[:, :width] = bits
-    return padded
-
-
-def _set_in(bits: Bools) -> Ints:
-    """How many bits of each row are set; rows are words of eight."""
-    words = bits.view(np.uint64)
-    if words.shape[1] > _MOST_WORDS:
-        total: Ints = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
-        return total
-    total = np.zeros(len(bits), dtype=np.int64)
-    for column in range(words.shape[1]):
-        total += np.bitwise_count(words[:, column])
-    return total
-
-
-def _columns_of(bits: Bools) -> pa.Array:
-    """The column of every bit that is set, row after row: those that a filter lets through from the columns of some
-    rows. Several times as fast as numpy's nonzero where bits are neither few nor most."""
-    count, width = bits.shape
-    number = np.int16 if width < 1 << 15 else np.int32
-    if not bits.size:
-        return pa.array([], pa.from_numpy_dtype(number))
-    flags = pa.py_buffer(np.packbits(bits, bitorder="little"))
-    rows = max(1, min(count, _BLOCK // width))
-    columns = pa.array(np.tile(np.arange(width, dtype=number), rows))
-    found = []
-    for first in range(0, count, rows):
-        size = min(rows, count - first) * width
-        chosen = pa.Array.from_buffers(pa.bool_(), size, [None, flags], offset=first * width)
-        found.append(columns.slice(0, size).filter(chosen))
-    return pa.concat_arrays(found)
-
-
-def pack(bits: Bools, order: str, length: int | None = None) -> pa.BinaryArray:
-    """Masks from bits, the inverse of :func:`bits`; each of ``length`` bytes, or of as many as the bits need.
-
-    Raises ValueError for bits that do not fit into ``length`` bytes.
-    """
-    matrix = np.packbits(bits, axis=1, bitorder="little")
-    if length is not None:
-        if matrix[:, length:].any():
-            raise ValueError(f"{bits.shape[1]} bits do not fit into {length} bytes")
-        matrix = np.pad(matrix[:, :length], ((0, 0), (0, max(0, length - matrix.shape[1]))))
-    if order == "big":
-        matrix = matrix[:, ::-1]
-    count, size = matrix.shape
-    edges = np.arange(count + 1, dtype=np.int64) * size
-    return _binary(np.ascontiguousarray(matrix).reshape(-1), edges[:-1], edges[1:], np.zeros(count, dtype=np.bool_))
+@kernel
+def _columns(bits: Bools, null: Bools, numbers: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32]) -> None:
+    """Fills ``numbers`` with the columns of the bits that are set, and ``offsets`` with where those of a row begin."""
+    at = 0
+    for row in range(len(bits)):
+        for column in range(0 if null[row] else bits.shape[1]):
+            if bits[row, column]:
+                numbers[at] = column
+                at += 1
+        offsets[row + 1] = at
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -401,16 +316,6 @@ def _nulls(array: pa.Array) -> Bools:
     if not array.null_count:
         return np.zeros(len(array), dtype=np.bool_)
     found: Bools = pc.is_null(array).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _has(flags: Bools, start: Ints, end: Ints) -> Bools:
-    """Which runs ``[start, end)`` hold a flag."""
-    if not flags.any():
-        return np.zeros(len(start), dtype=np.bool_)
-    before = np.zeros(len(flags) + 1, dtype=np.int64)
-    np.cumsum(flags, out=before[1:])
-    found: Bools = before[end] > before[start]
     return found
 
 
