@@ -172,8 +172,12 @@ def _earlier(folder: Path, newest: dict[str, Any], as_of: Mapping[str, Any]) -> 
 
 
 def delta_at(folder: Path) -> dict[str, Any] | None:
-    """The description of the capture in Delta tables that is saved in a folder; None where there is none."""
-    facts = read_description(folder) if (folder / SAVED).is_file() else {}
+    """The description of the capture in Delta tables that is saved in a folder; None if there is none, or one that
+    cannot be opened."""
+    try:
+        facts = read_description(folder)
+    except CaptureError:
+        return None
     return facts if "delta" in facts else None
 
 
