@@ -63,7 +63,7 @@ def small_files(name: str, folder: Path, files: int = 10_000) -> None:
 
 def long_transaction(name: str, folder: Path, changes: int = 5_000_000) -> None:
     """One transaction with so many changes. That of gbase8s is one generated transaction whose first insert is repeated
-    with sequence numbers that go on."""
+    with sequence numbers that continue."""
     if name != "gbase8s":
         _synth(name, folder, changes, transaction_size=1e9)
         return

@@ -274,11 +274,11 @@ def _check_database(url: str, format: str, options: dict[str, Any]) -> DatabaseR
 
 def _open_database(reading: DatabaseReading, session: SparkSession) -> Capture:
     """Opens a capture of a database table, up to its present last id."""
-    from cdcwb.live.database import Table, told
+    from cdcwb.live.database import Table, database_errors
 
     table = Table(session, reading.address, reading.table, reading.settings, reading.id_column)
     options = {**reading.options, "name": reading.table.label}
-    with told(reading.address, reading.settings):
+    with database_errors(reading.address, reading.settings):
         frame, detected = table.frozen(*reading.points)
         return _open_rows(frame, reading.given, options, more=[detected])
 

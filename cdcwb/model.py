@@ -1,6 +1,6 @@
 """The tables of cdcwb as Arrow schemas with the meaning of each column, and the enumerations of their text columns.
 
-Times are ``timestamp[us, tz=UTC]``. A null image map means that there is no such image; a key that is missing in a map
+Times are ``timestamp[us, tz=UTC]``. A null image map means: no such image; a key that is missing in a map
 was not captured; a null value is SQL NULL.
 """
 

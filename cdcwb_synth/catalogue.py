@@ -14,7 +14,7 @@ __all__ = ["EVERYTHING", "KINDS", "Table", "TableVersion", "evolve", "reshape", 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table by its names: ``schema`` (owner), ``name``, and ``label``, the number that stands for it where a source
+    """A table by its names: ``schema`` (owner), ``name``, and ``label``, the number by which a source
     numbers its tables. ``key`` is the name of its key column."""
 
     schema: str

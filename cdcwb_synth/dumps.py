@@ -36,8 +36,8 @@ NOTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Which bytes stand where in a text. Piece ``i`` begins with byte ``start[i]``, whose first digit stands at
-    ``offset[i]``; ``is_repeat`` pieces have no digits: their bytes are those of the line before, and a ``*`` stands at
+    """The location of bytes in a text. Piece ``i`` begins with byte ``start[i]``, whose first digit is at
+    ``offset[i]``; ``is_repeat`` pieces have no digits: their bytes are those of the line before, and a ``*`` is at
     ``offset[i]``."""
 
     start: Ints
@@ -136,7 +136,7 @@ def xxd(data: Bytes) -> tuple[list[bytes], Pieces]:
 
 
 def hexdump(data: Bytes) -> tuple[list[bytes], Pieces]:
-    """As ``hexdump -C`` prints it; lines that equal the one before are left out and a ``*`` stands for them."""
+    """As ``hexdump -C`` prints it; lines that equal the one before are left out and replaced by a ``*``."""
     cells = np.arange(16, dtype=np.int64)
     columns = 10 + 3 * cells + (cells >= 8)
 

@@ -1,4 +1,4 @@
-"""What happens in a database, as a workload tells it: format-neutral events, one class each.
+"""What happens in a database, as a workload shows it: format-neutral events, one class each.
 
 Rows are tuples of values (:mod:`cdcwb_synth.values`) in the column order of the table version they come with.
 """

@@ -50,7 +50,7 @@ _TIMEOUT: Final = struct.Struct(">4Iq")
 _ERROR: Final = struct.Struct(">4IIi")
 _SCHEME: Final = 66
 _ROW_NAMES: Final = {40: "CDC_REC_INSERT", 41: "CDC_REC_DELETE", 42: "CDC_REC_UPDBEF", 43: "CDC_REC_UPDAFT"}
-_ERRORS: Final = (-83711, -83713, -83707)  # §7; the session goes on
+_ERRORS: Final = (-83711, -83713, -83707)  # §7; the session continues
 _MUST_CLOSE: Final = -83792
 _ROW_HEADERS: Final = (
     "header_size", "payload_size", "packetization_scheme", "record_number", "sequence_number", "transaction_id",
@@ -270,7 +270,7 @@ class Encoder:
     def _row(
         self, transaction: Transaction, rows: _Rows, number: int, payload: bytes, sizes: list[int]
     ) -> tuple[int, str, tuple[Any, list[str]], int]:
-        """Write a row record (§2); gives its number, position, headers and the truth's index of its transaction."""
+        """Writes a row record (§2); gives its number, position, headers and the truth's index of its transaction."""
         size = len(payload)
         sequence = self._log.take(rows.header_size + size)
         owner = self._owner_of(transaction, sequence)

@@ -86,7 +86,7 @@ def spelled(column: Column) -> str:
 
 
 def _packed(negative: bool, pairs: list[int], exponent: int, size: int) -> bytes:
-    """A packed decimal (§4.3): ``pairs`` are base-100 digits, of which ``exponent`` stand before the decimal point."""
+    """A packed decimal (§4.3): ``pairs`` are base-100 digits, of which ``exponent`` precede the decimal point."""
     first = next((i for i, pair in enumerate(pairs) if pair), None)
     if first is None:
         return b"\x80".ljust(size, b"\x00")

@@ -66,7 +66,7 @@ def generate(
     on_progress: Progress | None = None,
     **options: object,
 ) -> Path:
-    """Write a capture of ``changes`` logical changes under ``to`` and return ``to``.
+    """Writes a capture of ``changes`` logical changes under ``to`` and returns ``to``.
 
     format: ``gbase8s``, ``qlik-kafka``, ``qlik-change-table``, ``goldengate``, ``idm-event-log`` or
         ``debezium``.
@@ -79,7 +79,7 @@ def generate(
 
         capture/    the files of the capture
         truth/      changes.parquet, transactions.parquet, table_versions.parquet in the columns of cdcwb.model;
-                    goldengate: facts.json with the counts of records, and of lines that are none
+                    goldengate: facts.json with the counts of records, and of lines that are not
                     idm-event-log: no transactions, but decisions.parquet and events.parquet, what becomes of every row
                     and what is published, by settings.json and the tables' contents in snapshot/; facts.json
         labels.json gbase8s: the tables' names by their labels, as the reader option ``labels`` takes them

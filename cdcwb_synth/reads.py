@@ -2,7 +2,7 @@
 left.
 
 A read holds one record or several; when more is waiting than fits, it is full and ends inside a record, which the
-next one continues (``docs/formats/gbase8s.md §1.2``). Bytes behind the end of a read are stale. A *ghost* is a stale
+next one continues (``docs/formats/gbase8s.md §1.2``). Bytes after the end of a read are stale. A *ghost* is a stale
 rest that begins with a whole old record.
 """
 
@@ -26,7 +26,7 @@ _CHANCE: Final = 0.8
 @dataclass(frozen=True, slots=True)
 class Read:
     """``start:stop`` are the stream's bytes that this read got; ``content`` is the whole buffer afterwards, ``used``
-    how much of it was ever written; ``name`` is its first record's number; ``ends_file``: the recorder goes on in a
+    how much of it was ever written; ``name`` is its first record's number; ``ends_file``: the recorder continues in a
     new file."""
 
     start: int

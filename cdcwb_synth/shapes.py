@@ -28,7 +28,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One written file: its bytes of the stream, and where they stand in it."""
+    """One written file: its bytes of the stream, and where they are in it."""
 
     name: str
     start: int
@@ -37,7 +37,7 @@ class _File:
 
 
 def write_files(stream: Path, starts: Ints, options: Options, seed: int, folder: Path) -> Places:
-    """Write the records of ``stream`` (each begins at one of ``starts``; the last of them is the stream's end) into
+    """Writes the records of ``stream`` (each begins at one of ``starts``; the last of them is the stream's end) into
     files in ``folder``, named so that natural order (2 before 10) is stream order. Returns where every record is.
     """
     data: Bytes = np.memmap(stream, np.uint8, "r") if int(starts[-1]) else np.zeros(0, np.uint8)

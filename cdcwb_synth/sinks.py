@@ -28,7 +28,7 @@ class ByteFile:
         self._pending = self._at = 0
 
     def put(self, part: bytes) -> tuple[int, int]:
-        """Write a piece; returns its offset and length in bytes of the decompressed file."""
+        """Writes a piece; returns its offset and length in bytes of the decompressed file."""
         self._parts.append(part)
         self._pending += len(part)
         self._at += len(part)
@@ -58,7 +58,7 @@ class TableFile:
         self._count = 0
 
     def add(self, row: Sequence[Any]) -> tuple[int, int]:
-        """Write a row; returns its number and 1."""
+        """Writes a row; returns its number and 1."""
         self._rows.append(row)
         self._count += 1
         if len(self._rows) >= self._kept:

@@ -49,7 +49,7 @@ class TableState:
         self.drawers = [self._draw[c.name] for c in columns]
 
     def evolve(self, kind: str | None = None) -> None:
-        """Go on with the table's next version; rows follow when they are next touched. ``kind``: in which way it is
+        """Continues with the table's next version; rows follow when they are next touched. ``kind``: in which way it is
         changed (:data:`cdcwb_synth.catalogue.KINDS`; None: by its number)."""
         version, origin = evolve(self.version) if kind is None else reshape(self.version, kind)
         self.version = version

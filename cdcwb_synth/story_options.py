@@ -47,7 +47,7 @@ class StoryOptions(Choices):
 
     @property
     def workload(self) -> Options:
-        """The options of the workload; the parts of the story that reach no capture are told all the same."""
+        """The options of the workload; the parts of the story that reach no capture are generated too."""
         own = {f.name for f in fields(self)} & _SHARED.keys() - {"byte_order", "compression", "overwrite"}
         return Options(**{name: getattr(self, name) for name in own})
 

@@ -43,7 +43,7 @@ class Stream:
         self._pending = 0
 
     def close(self) -> None:
-        """Write the rest; nothing can be added afterwards. A second call does nothing."""
+        """Writes the rest; nothing can be added afterwards. A second call does nothing."""
         if not self._file.closed:
             self._flush()
             self._file.close()

@@ -24,7 +24,7 @@ BATCH: Final = 50_000
 """Rows that are written together."""
 
 OUTCOMES: Final = (Outcome.OPEN, Outcome.COMMITTED, Outcome.ROLLED_BACK, Outcome.UNDONE)
-"""Outcomes by the number that stands for each."""
+"""Outcomes by number."""
 
 _MAP: Final = pa.map_(pa.string(), pa.string())
 

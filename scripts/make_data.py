@@ -23,7 +23,7 @@ from cdcwb_synth import generate
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 NOISE_BYTES = 41
-"""Bytes that are no record, put between two records of the second file: what a recorder with a bug leaves behind."""
+"""Bytes that are not a record, put between two records of the second file: what a recorder with a bug leaves behind."""
 
 STORY: dict[str, Any] = {
     "changes": 360,

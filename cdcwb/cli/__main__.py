@@ -11,11 +11,11 @@ __all__ = ["run"]
 
 
 class _WithoutPandas(MetaPathFinder):
-    """PyArrow imports pandas, if it is there, with the first array that it makes. For a command that shows one record
-    that is most of its time, and nothing of it is used."""
+    """Prevents PyArrow from importing pandas with its first array. The import would take most of the time of a command
+    that shows one record and does not use pandas."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        """Says that pandas is not there."""
+        """Raises ImportError for pandas."""
         if fullname == "pandas":
             raise ImportError("not needed by this command")
 

@@ -1,4 +1,4 @@
-"""The group of commands, and the one place where failures become a sentence on standard error and an exit code."""
+"""The group of commands, and the conversion of errors to a sentence on standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ALL: Final = 10_000  # characters of a sentence
 
 
 class _PipeClosedError(Exception):
-    """Whoever read standard output has seen enough."""
+    """The reader of standard output has closed it."""
 
 
 class NearestGroup(click.Group):
-    """A group that names the nearest command when one is not known."""
+    """A group of commands whose error for an unknown command names the nearest match."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -53,13 +53,13 @@ class NearestGroup(click.Group):
             raise _PipeClosedError from closed
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands, each with the whole first sentence of its help; click would cut it."""
+        """Writes the commands, each with the complete first sentence of its help; click would shorten it."""
         commands = [(name, self.commands[name]) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(limit=_ALL)) for name, command in commands])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order in which they are needed, not of the alphabet
+        return list(self.commands)  # in the order of use, not alphabetical
 
 
 @click.group(cls=NearestGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

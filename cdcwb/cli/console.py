@@ -1,8 +1,8 @@
-"""What reaches the terminal: escaped text, JSON for programs, and progress on standard error.
+"""Output to the terminal: escaped text, JSON for programs, and progress on standard error.
 
-Captured data is hostile. Nothing read from a capture (values, table names, file names) is printed unless it went
-through :func:`safe` or :func:`to_json`, so no control sequence in it can move the cursor, recolour or retitle the
-terminal, or reorder what is read. rich's markup is never used.
+Captured data is hostile. Text from a capture (values, table names, file names) is printed only after :func:`safe` or
+:func:`to_json`, so that no control sequence in it can move the cursor, change colours or the title of the terminal, or
+reorder text. rich's markup is never used.
 """
 
 from __future__ import annotations
@@ -33,24 +33,23 @@ __all__ = [
     "working",
 ]
 
-# What a terminal obeys or does not show, without the controls that json.dumps escapes by itself.
+# Control and invisible characters, without those that json.dumps escapes by itself.
 _UNSAFE_IN_JSON: Final = re.compile(
     "[\x7f-\x9f\u061c\u200b-\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 QUIET_SECONDS: Final = 2.0
-"""How long a piece of work may take before a progress line appears."""
+"""Seconds until a progress line appears."""
 
 
 def safe(text: object) -> str:
-    r"""``text`` on one line with every character that a terminal would obey written as an escape (``\x1b``,
+    r"""``text`` on one line with control characters, and those that reorder text, as escapes (``\x1b``,
     ``\u202e``)."""
     return visible(named(str(text)), sys.maxsize)
 
 
 def jsonable(value: Any) -> Any:
-    """``value`` in what JSON has: times as ``2025-03-23T10:57:19.000000Z``, bytes as lower-case hex, tuples as
-    lists."""
+    """``value`` as JSON values: times as ``2025-03-23T10:57:19.000000Z``, bytes as lower-case hex, tuples as lists."""
     if isinstance(value, datetime):
         utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -79,7 +78,7 @@ def print_json(value: Any) -> None:
 
 
 def print_lines(lines: list[str]) -> None:
-    """Write lines to standard output; the caller has made them :func:`safe`."""
+    """Writes lines to standard output; the caller has escaped them (:func:`safe`)."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
         text = named(line).rstrip().encode(encoding, "backslashreplace").decode(encoding)
@@ -87,8 +86,8 @@ def print_lines(lines: list[str]) -> None:
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Collection[int] = ()) -> None:
-    """Write a table to standard output: on a terminal it fits the width and the ``marked`` rows stand out; elsewhere
-    every row is one line, columns two blanks apart. The caller has made the cells :func:`safe`."""
+    """Writes a table to standard output: on a terminal it fits the width, and ``marked`` rows are red; elsewhere
+    every row is one line, with two blanks between columns. The caller has escaped the cells (:func:`safe`)."""
     if not sys.stdout.isatty():
         table = [head, *rows]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -110,7 +109,7 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Colle
 
 @contextmanager
 def standard_output() -> Iterator[IO[bytes]]:
-    """Standard output for the bytes of data; on a terminal every line of them is made :func:`safe` first."""
+    """Standard output as a binary file; on a terminal every line is escaped (:func:`safe`)."""
     sys.stdout.flush()
     if not sys.stdout.isatty():
         yield sys.stdout.buffer
@@ -124,19 +123,17 @@ def standard_output() -> Iterator[IO[bytes]]:
 
 
 class Step(Protocol):
-    """What :func:`working` hands out: call it with what is being done now and, where it is known, how much of it is
-    done."""
+    """The function that :func:`working` yields, to report the present step and its progress."""
 
     def __call__(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show ``text``, and ``done`` of ``total`` where they are given."""
+        """Shows ``text``, and ``done`` of ``total`` if they are given."""
 
 
 @contextmanager
 def working(text: str) -> Iterator[Step]:
-    """Show on standard error what is being done, how far Spark is and for how long, once it takes more than two
-    seconds.
+    """Shows the present step, the progress of Spark and the elapsed time on standard error, after two seconds.
 
-    Shows nothing when standard error is not a terminal.
+    Shows nothing if standard error is not a terminal.
     """
     if not sys.stderr.isatty():
         yield lambda _text, _done=None, _total=None: None
@@ -155,7 +152,7 @@ def working(text: str) -> Iterator[Step]:
         transient=True,
     )
     task = bar.add_task(safe(text), total=None)
-    counted = False  # the work counts itself; otherwise Spark's tasks are counted
+    counted = False  # True: the steps report their own progress; else Spark's tasks are counted
     finished = threading.Event()
 
     def step(text: str, done: int | None = None, total: int | None = None) -> None:

@@ -1,7 +1,7 @@
-"""What went wrong, as one sentence and an exit code; never a stack trace for input that cannot be used.
+"""Errors as one sentence and an exit code, without a stack trace for input that cannot be used.
 
-A condition of ``--where`` can be wrong only for some row (``position > 5``), so Spark reports it while it runs; what a
-worker process raises arrives as text. All of it ends here as the sentence a person needs.
+A condition of ``--where`` may fail only for some row (``position > 5``), so Spark reports it while it runs, and
+exceptions of worker processes arrive as text. The sentence is extracted here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PROBLEMS: Final = 1
 UNUSABLE: Final = 2
 """The input or the arguments cannot be used."""
 INTERNAL: Final = 3
-"""cdcwb itself failed: a mistake of ours, so the stack trace is shown."""
+"""An error in cdcwb; the stack trace is shown."""
 DOWN: Final = 5
-"""A live source does not answer; the same command may succeed later. 4 is that of a broken threshold."""
+"""A live source does not answer; the same command may succeed later. 4 is that of an exceeded threshold."""
 
 _ERROR_CLASS: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -31,7 +31,7 @@ _FROM_WORKER: Final = re.compile(r"^(?:pyspark\.errors\.\S+: .*?)?cdcwb\.errors\
 
 
 def of_source(failure: Exception) -> Exception:
-    """What the driver of a database raised while Spark read a table, as a CaptureError; anything else as it is."""
+    """The error of a database driver in Spark as a CaptureError; any other error unchanged."""
     if "pyspark" not in sys.modules or isinstance(failure, CaptureError):
         return failure
     from cdcwb.live.database import failure as of_database
@@ -40,7 +40,7 @@ def of_source(failure: Exception) -> Exception:
 
 
 def sentence(failure: BaseException) -> str | None:
-    """One sentence for a failure that the user can mend; None for anything else, which is a mistake of ours."""
+    """One sentence for an error that the user can correct; None for an error in cdcwb."""
     if isinstance(failure, CaptureError):
         return "\n".join(map(safe, (failure.sentence, *failure.advice)))
     if isinstance(failure, OSError):
@@ -56,7 +56,7 @@ def sentence(failure: BaseException) -> str | None:
 
 def _spark_sentence(failure: BaseException) -> str | None:
     raised = _FROM_WORKER.search(str(failure))
-    if raised:  # a CaptureError of a worker process lost its class on the way
+    if raised:  # a CaptureError of a worker process, as text
         return safe(raised["sentence"].strip())
     if _of_expression(failure):
         text = _SQLSTATE.sub("", _ERROR_CLASS.sub("", str(failure).strip()))
@@ -65,7 +65,7 @@ def _spark_sentence(failure: BaseException) -> str | None:
 
 
 def _of_expression(failure: BaseException) -> bool:
-    """Whether Spark blames an expression; the only one that a user can write is ``--where``."""
+    """Whether Spark reports an error in an expression; the only one that a user can write is ``--where``."""
     from pyspark import errors
 
     kinds = (

@@ -1,4 +1,4 @@
-"""Compiles the kernels of the formats, by reading a small capture of each, so that nobody waits for it later:
+"""Compiles the kernels of the formats ahead of use, by reading a small capture of each:
 ``python -m cdcwb.cli.kernels``."""
 
 from __future__ import annotations

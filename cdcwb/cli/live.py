@@ -1,4 +1,4 @@
-"""The command that takes a capture from a running system: capture."""
+"""The commands for live sources: capture, follow."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ _OF_TOPICS: Final = ("patience", "file_size")
 
 
 def check_apart(is_database: bool) -> None:
-    """Raises OptionError for an option that is only for topics, or only for tables."""
+    """Raises OptionError for an option of topics with a database, or of tables with topics."""
     context = click.get_current_context()
     for one in context.command.params:
         wrong = _OF_TOPICS if is_database else _OF_TABLES
@@ -241,7 +241,7 @@ def capture_database(
     config: str | None,
     as_json: bool,
 ) -> None:
-    """Writes the rows of tables that are not captured yet, and says how many there were."""
+    """Captures the new rows of tables, and prints their number."""
     from cdcwb.live.jdbc import Address, TableName, as_id, jdbc_settings
     from cdcwb.live.tables import capture_tables, parse_overlap
     from cdcwb.spark.session import get_spark

@@ -39,7 +39,7 @@ _MOST_ROWS = 40  # of a table of files
 
 
 class Offset(click.ParamType):
-    """A place in a file: ``1234`` or ``0x4D2``."""
+    """An offset in a file: ``1234`` or ``0x4D2``."""
 
     name = "N"
 
@@ -95,7 +95,7 @@ def _contents_json(contents: Contents) -> list[dict[str, Any]]:
 
 
 def _print_mixed(contents: Contents, as_json: bool) -> None:
-    """Files of different formats: what each is, and how to open those of each format."""
+    """Prints the format of each file, and the commands that open those of each format."""
     groups = [
         {"format": name, "files": len(files), "bytes": _bytes(files), "command": contents.command(name)}
         for name, files in contents.groups.items()
@@ -149,7 +149,8 @@ def _bytes(files: Sequence[str]) -> int:
 
 
 def _saved(paths: tuple[str, ...]) -> Identification | None:
-    """What ``cdcwb save`` wrote; its Parquet files hold raw bytes and could be taken for what they were made from."""
+    """The identification of a saved capture; None for other paths. Its Parquet files have the raw bytes of records, so
+    other formats might recognise them."""
     from cdcwb.formats import Identification
     from cdcwb.saved import SAVED
 
@@ -250,7 +251,7 @@ _MOST_CHARACTERS: Final = 200
 
 
 class TreeLine(NamedTuple):
-    """One printed line. ``offset`` is None on the lines on which a field's bytes go on, ``field`` is empty there."""
+    """One printed line. On continuation lines of a field's bytes ``offset`` is None and ``field`` empty."""
 
     offset: int | None
     hex: str
@@ -261,9 +262,9 @@ class TreeLine(NamedTuple):
 def tree_lines(root: Field, *, start: int = 0, everything: bool = False) -> list[TreeLine]:
     """The lines of a field tree, in byte order; ``start`` is added to every offset.
 
-    A group shows its name and its children the bytes. With ``everything`` every byte of the record stands there once;
-    without, a long field shows its first 64 bytes and a long value its first 200 characters, and both say how much is
-    left out, and quiet fields are left out.
+    A group shows its name, and its children show the bytes. With ``everything`` every byte of the record is shown once;
+    without it, a long field shows its first 64 bytes and a long value its first 200 characters, both with the length
+    of the rest, and quiet fields are left out.
     """
     return list(_lines(root, 0, start, everything))
 
@@ -304,7 +305,7 @@ def _short(text: str, everything: bool) -> str:
 
 
 def field_json(field: Field) -> dict[str, Any]:
-    """A field and all below it as JSON has it: name, offset, length, raw (hex), value, meaning, problem, children."""
+    """A field tree as a JSON value: name, offset, length, raw (hex), value, meaning, problem, children."""
     return {
         "name": field.name,
         "offset": field.offset,

@@ -1,4 +1,4 @@
-"""The commands that make something new: report, synth."""
+"""The commands report and synth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from cdcwb.words import plural
 __all__ = ["report", "synth"]
 
 THRESHOLDS: Final = 4
-"""A threshold of ``--fail-if`` is broken; the reports are there."""
+"""A condition of ``--fail-if`` holds; the reports are written."""
 
 
 class _Pairs(click.Command):
@@ -127,14 +127,14 @@ def report(
     parameters |= _own_parameters(name, own)
     options = key_values(pairs)
     if name == "all":
-        suite = run_suite(path, target, format_name, options, parameters, _told, redact, fail_if)
+        suite = run_suite(path, target, format_name, options, parameters, _print_progress, redact, fail_if)
         lines = [f"{stem}.html: {headline(stem, facts)}" for stem, facts in suite.facts.items()]
         print_lines([safe(line) for line in (*lines, f"{target}: {plural(len(suite.facts), 'report')}, index.html")])
         for stem, sentence in suite.failed.items():
             _complain(f"{stem} was not made: {sentence}")
         facts_of, judgement = suite.facts, suite.judgement
     else:
-        facts = run_report(name, path, target, format_name, options, parameters, _told, redact, fail_if)
+        facts = run_report(name, path, target, format_name, options, parameters, _print_progress, redact, fail_if)
         facts_of = {name: monitored(facts)}
         print_lines([safe(f"{target}: {headline(name, facts_of[name])}")])
         judgement = judge(parse_thresholds(fail_if), facts_of, declared_facts(notebook_path(name)))
@@ -157,8 +157,8 @@ _GIVEN: Final = {"path": "the argument PATH", "format": "--format", "options": "
 
 
 def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """What ``-p`` says, as the notebook takes it: text where its default is text, else the JSON that it is, if it is
-    any. Raises OptionError for what other arguments say."""
+    """The parameters of ``-p``: text if the notebook's default is text, else parsed as JSON if possible. Raises
+    OptionError for a parameter that has an option of its own."""
     if not pairs:
         return {}
     from cdcwb.report.runner import notebook_path
@@ -183,7 +183,7 @@ def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, 
 
 
 def _defaults(notebooks: list[Path]) -> dict[str, str]:
-    """The defaults of the parameters of notebooks, as their cells have them."""
+    """The defaults of the parameters of notebooks, as source text."""
     import papermill
 
     found: dict[str, str] = {}
@@ -196,8 +196,8 @@ def _complain(text: str) -> None:
     print(f"cdcwb: {safe(text)}", file=sys.stderr, flush=True)
 
 
-def _told(text: str) -> None:
-    """A line on standard error for whoever watches; the notebook's own bar is drawn between such lines."""
+def _print_progress(text: str) -> None:
+    """Prints a progress line on standard error; the notebook's own bar is drawn between such lines."""
     if sys.stderr.isatty():
         print(safe(text), file=sys.stderr, flush=True)
 
@@ -224,8 +224,8 @@ def synth(format_name: str, changes: int, seed: int, target: str, pairs: tuple[t
     text = f"generating {plural(changes, 'change')}"
     with working(text) as step:
 
-        def told(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             step(text, done, total)
 
-        generate(format_name, changes=changes, seed=seed, to=target, on_progress=told, **key_values(pairs))
+        generate(format_name, changes=changes, seed=seed, to=target, on_progress=show, **key_values(pairs))
     print_lines([safe(f"{target}: a {format_name} capture with {plural(changes, 'change')}")])

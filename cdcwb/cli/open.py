@@ -75,23 +75,23 @@ def open_capture(
             try:
                 code = server.wait()
                 return FINE if interrupted else code
-            except KeyboardInterrupt:  # the server has had it too, and ends or asks
+            except KeyboardInterrupt:  # the server gets it too, and ends or asks
                 interrupted = True
 
 
 def _share() -> int:
-    """MiB of heap for the JVM of each notebook, of which several are open at once: an eighth of the memory, from 1 GiB
-    to 4 GiB. Spark spills to disk beyond it."""
+    """MiB of heap for the JVM of each notebook: an eighth of the memory, from 1 GiB to 4 GiB, so that several notebooks
+    can be open. Spark spills to disk beyond it."""
     return min(max(machine.memory_bytes() // 8 >> 20, 1024), 4096)
 
 
 def _lab(notebook: Path) -> list[str]:
-    """How JupyterLab opens a notebook."""
+    """The command that opens a notebook in JupyterLab."""
     return [f"--ServerApp.root_dir={notebook.parent}", f"--LabApp.default_url=/lab/tree/{quote(notebook.name)}"]
 
 
 def _serving() -> dict[str, str]:
-    """How Voilà serves a notebook (``views/voila.json``): to this machine alone, to whoever has the token in the
-    address, with a policy that lets the page ask nobody else. Views are live there."""
+    """The environment for Voilà (``views/voila.json``): it serves only this machine and requests with the token, with a
+    policy that forbids the page other connections. Views are live there."""
     settings = [str(resources.files("cdcwb.views")), *os.environ.get("JUPYTER_CONFIG_PATH", "").split(os.pathsep)]
     return {"CDCWB_VIEWS": "live", "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings))}

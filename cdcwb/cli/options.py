@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how their texts are read."""
+"""Arguments and options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STREAM: Final = "-"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Filters = dict[str, Any]
-"""What ``Capture.filter`` takes: tables, transactions, time_from, time_to, where."""
+"""The arguments of ``Capture.filter``: tables, transactions, time_from, time_to, where."""
 
 
 class NearestChoice(click.Choice):
@@ -63,12 +63,12 @@ class NearestChoice(click.Choice):
 
 
 class KeyValue(click.ParamType):
-    """``KEY=VALUE`` -> (key, value); the value may hold further equals signs and may be empty."""
+    """``KEY=VALUE`` -> (key, value); the value may contain further equals signs and may be empty."""
 
     name = "KEY=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The key without blanks around it, and the value unchanged."""
+        """The key without surrounding blanks, and the value unchanged."""
         if isinstance(value, tuple):
             return value
         key, sign, text = str(value).partition("=")
@@ -121,7 +121,7 @@ class Target(click.Path):
     """A file or folder of this machine that is written."""
 
     def __init__(self, need: str = "") -> None:
-        """``need``: what has to be named instead of standard output; empty if that is written too."""
+        """``need``: what has to be named instead of standard output; empty if standard output is allowed."""
         super().__init__()
         self.need = need
 
@@ -171,7 +171,7 @@ def spooled(*names: str) -> Callable[[Command], Command]:
 
 
 def format_and_options(command: Command) -> Command:
-    """``--format NAME`` and ``-o KEY=VALUE``: how the capture is read."""
+    """``--format NAME`` and ``-o KEY=VALUE``: the format and its reader options."""
     command = click.option(
         "-o",
         "--option",
@@ -202,7 +202,7 @@ def to_folder(text: str) -> Callable[[Command], Command]:
 
 
 def from_point(more: str = "") -> Callable[[Command], Command]:
-    """``--from POINT``: where a topic is read from; ``more``: what else a point can be."""
+    """``--from POINT``: the first message to read; ``more``: further forms of a point."""
     return click.option(
         "--from",
         "start",
@@ -214,12 +214,12 @@ def from_point(more: str = "") -> Callable[[Command], Command]:
 
 
 def client_config(text: str) -> Callable[[Command], Command]:
-    """``--client-config FILE``: how a client logs in."""
+    """``--client-config FILE``: the configuration of the client, with its login."""
     return click.option("--client-config", "config", metavar="FILE", type=click.Path(), help=text)
 
 
 def waiting(text: str) -> Callable[[Command], Command]:
-    """``--wait SECONDS``: how long a source may be silent."""
+    """``--wait SECONDS``: the time after which a silent source counts as down."""
     return click.option(
         "--wait",
         "patience",
@@ -232,7 +232,7 @@ def waiting(text: str) -> Callable[[Command], Command]:
 
 
 def overwriting(what: str) -> Callable[[Command], Command]:
-    """``--overwrite``: what an earlier run wrote to the same place is replaced."""
+    """``--overwrite``: replaces the output of an earlier run."""
     return click.option("--overwrite", is_flag=True, help=f"Replace {what} that already exists.")
 
 
@@ -241,7 +241,7 @@ infer_keys_option: Final = click.option(
     is_flag=True,
     help="If no change of a table has a key, use the first column that is unique in its inserted rows (20 or more).",
 )
-"""``--infer-keys``: keys may be inferred."""
+"""``--infer-keys``: allows inferred keys."""
 
 
 def strict(command: Command) -> Command:
@@ -256,7 +256,7 @@ def strict(command: Command) -> Command:
 def narrowing(*names: str) -> Callable[[Command], Command]:
     """The options that narrow a capture, all or those of the given names (the keywords of ``Capture.filter``).
 
-    The command gets what was given as the keyword ``filters``, a dictionary that is empty when nothing was.
+    The command gets them as the keyword ``filters``, a dictionary without the options that were not given.
     """
 
     def decorated(command: Command) -> Command:
@@ -316,8 +316,8 @@ _MOST: Final = 10
 
 
 def check_tables(capture: Capture, names: Sequence[str]) -> None:
-    """Raises OptionError for a table that neither has a version nor any event, naming the nearest and those there
-    are."""
+    """Raises OptionError for a table without a version and without events; it names the nearest match and all
+    tables."""
     rows = capture.table_versions.select("schema_name", "table_name").distinct().collect()
     known = sorted(
         {row.table_name if row.schema_name is None else f"{row.schema_name}.{row.table_name}" for row in rows}
@@ -329,7 +329,7 @@ def check_tables(capture: Capture, names: Sequence[str]) -> None:
 
 
 def check_transactions(capture: Capture, ids: Sequence[str]) -> None:
-    """Raises OptionError for a transaction id that no event has, naming those that begin with it (``39`` for
+    """Raises OptionError for a transaction id that no event has; it names the ids that begin with it (``39`` for
     ``39@…``)."""
     from pyspark.sql import functions as F
 

@@ -1,4 +1,4 @@
-"""The command pack: the archive that a cluster's executors run (docs/clusters.md).
+"""The command pack: the archive for the executors of a Spark cluster (docs/clusters.md).
 
 ``lib/`` in it is a folder for PYTHONPATH with cdcwb, the packages it depends on, and its kernels, compiled for any
 processor of this architecture. PySpark is not in it: executors have that of their Spark.
@@ -74,7 +74,7 @@ def pack(target: str) -> None:
 
 
 def _collect(lib: Path) -> None:
-    """Lays the folder out: cdcwb, which may be installed editable, is copied, files of other packages are linked."""
+    """Fills the folder: cdcwb, which may be an editable install, is copied, files of other packages are linked."""
     own = Path(__file__).parents[2]
     for name in _OWN:
         shutil.copytree(own / name, lib / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -84,13 +84,13 @@ def _collect(lib: Path) -> None:
         for file in package.files or ():
             source, place = Path(str(file.locate())), lib / file
             if ".." in file.parts or not source.is_file() or (is_own and not file.parts[0].endswith(".dist-info")):
-                continue  # commands, what is gone, and what was copied
+                continue  # commands, deleted files, and copied files
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(source)
 
 
 def _dependencies(root: str) -> Iterator[Distribution]:
-    """A package and all that it depends on, but for what comes with Spark. Raises MissingDependencyError."""
+    """A package and its dependencies, without those that come with Spark. Raises MissingDependencyError."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     from packaging.requirements import Requirement
@@ -122,7 +122,7 @@ def _dependencies(root: str) -> Iterator[Distribution]:
 
 
 def _start_compiler(lib: Path) -> subprocess.Popen[str]:
-    """A process that compiles the kernels in the folder, with nothing but what is packed."""
+    """Starts a process that compiles the kernels in the folder, using only packed packages."""
     command = [sys.executable, "-S", "-m", "cdcwb.cli.kernels"]  # -S: without the packages of this environment
     environ = {**os.environ, **_ANY_PROCESSOR, "PYTHONPATH": str(lib)}
     return subprocess.Popen(command, cwd=lib, env=environ, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""The commands that read a capture with Spark: summary, export, save."""
+"""The commands that read a capture: summary, export, save, history."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 Pairs = tuple[tuple[str, str], ...]
 
 STREAMS: Final = ("jsonl", "csv")
-"""What standard output can hold; Parquet has its index at the end of a file."""
+"""The formats that can be written to standard output; Parquet cannot, because it is written with seeks."""
 
 
 @click.command()
@@ -181,10 +181,10 @@ def opened(
     step: Step,
     check: Callable[[Reading], None] = lambda _: None,
 ) -> Capture:
-    """The capture at ``paths``, narrowed by ``filters``, with Spark's own log lines off. Files and options are checked
-    before Spark starts; ``check`` raises CaptureError for files that the command cannot use.
+    """The capture at ``paths`` with ``filters``, and Spark's log lines off. Files and options are checked before Spark
+    starts; ``check`` raises CaptureError for files that the command cannot use.
 
-    What goes wrong in Spark is raised as an exception too, and told once, by :mod:`cdcwb.cli.failures`.
+    Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.failures`.
     """
     from cdcwb.formats.options import check_condition
 
@@ -209,7 +209,7 @@ def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
 
 
 def _started(checked: Checked, step: Step, packages: Sequence[str] = ()) -> Capture:
-    """The capture, with a session of Spark that has these packages, and those that reading it needs."""
+    """The capture, with a Spark session that has these packages and those that reading it needs."""
     from cdcwb.capture import open_checked
     from cdcwb.spark.session import get_spark
 
@@ -222,13 +222,13 @@ def _started(checked: Checked, step: Step, packages: Sequence[str] = ()) -> Capt
 
 
 def check_images(reading: Reading) -> None:
-    """Raises OptionError for a capture without the values that a command shows."""
+    """Raises OptionError for a capture that is read without images."""
     if not reading.common.images:
         raise OptionError("option images: this command needs values; leave images=false out")
 
 
 def has_problems(capture: Capture) -> bool:
-    """Whether a capture has a problem that is more than information."""
+    """Whether a capture has a problem of severity warning or error."""
     from pyspark.sql import functions as F
 
     return bool(capture.problems.where(F.col("severity") != model.Severity.INFO).head(1))
@@ -298,8 +298,9 @@ def json_line(change: dict[str, Any]) -> str:
     """A change as one line of JSON that is safe to print."""
     left_out = ("at", "taken_back", "differences", "image")
     plain = {name: value for name, value in change.items() if name not in left_out}
-    told = [{name: one[name] for name in ("column", "old", "new", "old_known")} for one in change["differences"]]
-    text = to_json(plain | {"differences": told})
+    fields = ("column", "old", "new", "old_known")
+    differences = [{name: difference[name] for name in fields} for difference in change["differences"]]
+    text = to_json(plain | {"differences": differences})
     return "".join(line.strip() + (" " if line.endswith(",") else "") for line in text.split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""The command that turns a capture into XDS documents."""
+"""The command xds: a capture as XDS documents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["xds"]
 Pairs = tuple[tuple[str, str], ...]
 
 _OF_DOCUMENTS: Final = ("batch_size", "schema", "class_names", "types")
-"""Settings that other captures have use for as well."""
+"""Settings that apply to captures of other formats too."""
 
 _MOST: Final = 10
 
@@ -125,7 +125,7 @@ _LOG: Final = "idm-event-log"
 
 
 def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Pairs, dict[str, Any]]:
-    """The format, the options of its reader, and those of publishing; some are both.
+    """The format, its reader options, and the publisher settings; some names are both.
 
     Raises OptionError for a name that is neither, naming the nearest.
     """
@@ -147,7 +147,7 @@ def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, 
 
 
 def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
-    """The name of the capture's format and the options of its reader; None: it is saved, and takes none."""
+    """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
     from cdcwb.formats import choose, get_format
     from cdcwb.formats.files import list_files
     from cdcwb.saved import saved_format
@@ -162,9 +162,9 @@ def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Ma
 
 
 def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Settings:
-    """The settings of publishing, checked.
+    """The checked publisher settings.
 
-    Raises OptionError for one that is given twice, and for one of the Publisher's where there is no event log.
+    Raises OptionError for a setting that is given twice, and for one that applies only to event logs.
     """
     from cdcwb.xds import Settings
 
@@ -180,7 +180,7 @@ def _settings(form: str, own: Mapping[str, Any], given: Mapping[str, Any]) -> Se
 
 
 def _beside(form: str, paths: Sequence[str]) -> Pairs:
-    """The tables and files of the folder ``NAME.snapshot`` beside the event log NAME, as notebooks find them."""
+    """The tables and files of the folder ``NAME.snapshot`` of the event log NAME."""
     from cdcwb.analysis.event_log import snapshot_files
 
     place = absolute(paths[0])
@@ -188,7 +188,7 @@ def _beside(form: str, paths: Sequence[str]) -> Pairs:
 
 
 def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
-    """The tables as they are now; their text is spelled as that of the log."""
+    """The snapshot of the tables, read with the character set and NULL text of the log."""
     from cdcwb.live.jdbc import is_jdbc
     from cdcwb.xds import Snapshot
 
@@ -210,7 +210,7 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
 
 
 def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
-    """Tables of databases as they are now: their names in the log, which are those in the database, with its URL."""
+    """Snapshots of database tables: each table's name, in log and database, with the URL."""
     from cdcwb.live.jdbc import Address, TableName, jdbc_settings
     from cdcwb.live.tables import read_snapshot
     from cdcwb.spark.session import get_spark
@@ -240,7 +240,7 @@ def _published(
 
 
 def _check_reading(infer_keys: bool, reading: Reading) -> None:
-    """Raises OptionError for files whose changes cannot become documents, whatever they hold."""
+    """Raises OptionError for files whose changes cannot become documents, before they are read."""
     check_images(reading)
     if not reading.format.names_keys and not reading.common.keys and not infer_keys:
         raise OptionError(
@@ -250,7 +250,7 @@ def _check_reading(infer_keys: bool, reading: Reading) -> None:
 
 
 def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> None:
-    """Raises OptionError if there is no document, for want of keys."""
+    """Raises OptionError if there is no document because no change has a key."""
     from cdcwb.xds import NO_KEY
 
     reasons = getattr(published, "reasons", {})
@@ -268,7 +268,7 @@ def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> No
 
 
 def _told(target: str, published: Published | PublishedChanges) -> list[str]:
-    """What was written, and what was not."""
+    """The lines about written documents, decisions, and changes that were left out."""
     summary = published.summary
     lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
     if summary.decisions:
@@ -277,7 +277,7 @@ def _told(target: str, published: Published | PublishedChanges) -> list[str]:
 
 
 def _left_out(published: Published | PublishedChanges) -> list[str]:
-    """Why changes are left out, and how many for each reason."""
+    """The numbers of changes that were left out, by reason."""
     reasons = getattr(published, "reasons", {})
     lines = [f"left out: {count(number)}, because {reason}" for reason, number in list(reasons.items())[:_MOST]]
     if len(reasons) > _MOST:

@@ -1,4 +1,4 @@
-"""Captures from the running system: topics of a Kafka cluster, tables of a database."""
+"""Live sources: topics of a Kafka cluster, tables of a database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATIENCE: Final = 60.0
 """Seconds without a message after which the cluster counts as down."""
 
 EVERY: Final = 5.0
-"""Seconds from one look at a topic that is followed to the next."""
+"""Seconds between polls of a followed topic."""
 
 OVERLAP: Final = 10_000
 """Rows at the end of a captured table that the next run reads again."""

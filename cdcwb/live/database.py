@@ -33,7 +33,7 @@ __all__ = ["Bounds", "Table", "failure"]
 FETCHED: Final = 10_000
 """Rows that a driver fetches at a time."""
 
-_PARTITION: Final = 50_000  # rows of a partition of a table that is read without being captured
+_PARTITION: Final = 50_000  # rows of a Spark partition of a table that is read directly
 _PARTITIONS: Final = 1000
 _MISSING: Final = re.compile(r"ClassNotFoundException|No suitable driver")
 _REFUSED: Final = re.compile(
@@ -56,10 +56,10 @@ _WRAPPERS: Final = ("org.apache.spark.", "py4j.")
 def failure(
     reason: BaseException, address: Address | None = None, settings: Mapping[str, str] | None = None
 ) -> CaptureError | None:
-    """What went wrong in a database, as one sentence: SourceDownError if it does not answer, MissingDependencyError
-    without a driver. None for anything that does not come from a driver, or without an ``address`` from Spark's JDBC
-    source."""
-    # newer versions of Spark keep what the driver said from the message; it is in the JVM's stack trace
+    """The error of a database driver as one sentence: SourceDownError if the database does not answer,
+    MissingDependencyError without a driver. None for an error that is not from a driver or, without an ``address``, not
+    from Spark's JDBC source."""
+    # newer versions of Spark do not put the driver's message into their own; it is in the JVM's stack trace
     trace = getattr(reason, "_stackTrace", None) or getattr(reason, "_stacktrace", None) or ""
     text = hidden(f"{reason}\n{trace}", jdbc_settings() if settings is None else settings)
     if address is None and not _OF_JDBC.search(text):
@@ -69,7 +69,7 @@ def failure(
     if _MISSING.search(text) and address is not None:
         settings = settings or {}
         driver = address.driver(settings)
-        advice = tuple(f"spark.jars.packages={one}" for one in address.packages(settings)[:1])
+        advice = tuple(f"spark.jars.packages={package}" for package in address.packages(settings)[:1])
         return MissingDependencyError(
             f"this Spark session has no class {driver}: start it with the driver's package in spark.jars.packages",
             path=path,
@@ -80,32 +80,32 @@ def failure(
         return CaptureError(f"Spark cannot read a column ({unknown[1]}); name a view that casts it to text", path=path)
     if not thrown:
         return None
-    said = re.sub(r"^(?:ERROR|FATAL): ", "", thrown[0]["text"]).strip()
-    said = re.split(r"\. (?=[A-Z])", said)[0].rstrip(".")
+    message = re.sub(r"^(?:ERROR|FATAL): ", "", thrown[0]["text"]).strip()
+    message = re.split(r"\. (?=[A-Z])", message)[0].rstrip(".")
     if not _REFUSED.search(text) and _DOWN.search(text):
-        return SourceDownError(f"the database does not answer ({said})", path=path)
+        return SourceDownError(f"the database does not answer ({message})", path=path)
     if "java.sql" in text or "SQL" in thrown[0]["kind"] or "jdbc" in thrown[0]["kind"].lower():
-        return CaptureError(f"the database refuses ({said})", path=path)
+        return CaptureError(f"the database refuses ({message})", path=path)
     return None
 
 
 @contextmanager
-def told(address: Address, settings: Mapping[str, str]) -> Iterator[None]:
-    """Raises what goes wrong in the database as CaptureError."""
+def database_errors(address: Address, settings: Mapping[str, str]) -> Iterator[None]:
+    """Raises errors of the database as CaptureError."""
     try:
         yield
     except CaptureError:
         raise
     except Exception as reason:  # py4j's error, or Spark's
-        found = failure(reason, address, settings)
-        if found is None:
+        error = failure(reason, address, settings)
+        if error is None:
             raise
-        raise found from None
+        raise error from None
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many rows a range of ids has, and its lowest and highest id (None: it has no rows)."""
+    """The number of rows in a range of ids, and its lowest and highest id (None: it has no rows)."""
 
     rows: int
     low: str | None = None
@@ -114,7 +114,8 @@ class Bounds:
 
 @dataclass
 class Table:
-    """A table of a database, read through a session. ``is_parent``: one that an event log is about, in no order."""
+    """A table of a database, read through a session. ``is_parent``: a table to which an event log refers; its rows have
+    no order."""
 
     spark: SparkSession
     address: Address
@@ -127,7 +128,7 @@ class Table:
     def fields(self) -> StructType:
         """The columns as Spark sees them."""
         query = f"(SELECT * FROM {self.name.sql(self.address)} WHERE 1 = 0) q"
-        with told(self.address, self.settings):
+        with database_errors(self.address, self.settings):
             return self._read(query).schema
 
     @cached_property
@@ -139,18 +140,18 @@ class Table:
 
     @property
     def has_text_ids(self) -> bool:
-        """Are its ids texts?"""
+        """Whether its ids are texts."""
         return self.id.column is not None and self.fields[self.id.column].dataType.simpleString() == "string"
 
     def bounds(self, condition: str | None = None) -> Bounds:
-        """The rows for which a condition holds, counted, with their lowest and highest id."""
+        """The number of rows for which a condition holds, with their lowest and highest id."""
         where = f" WHERE {condition}" if condition else ""
         wanted = "COUNT(*) AS n"
         if self.id.column is not None:
             column = self.address.quoted(self.id.column)
             wanted = f"COUNT({column}) AS n, MIN({column}) AS lo, MAX({column}) AS hi"
         query = f"(SELECT {wanted} FROM {self.name.sql(self.address)}{where}) q"
-        with told(self.address, self.settings):
+        with database_errors(self.address, self.settings):
             plain = self._read(query)
             texts = ", ".join(f"`{name}` STRING" for name in plain.schema.names)
             row = self._read(query, customSchema=texts).collect()[0]
@@ -163,53 +164,53 @@ class Table:
         return f"{self.address.quoted(self.id.column or '')} {operator} {literal(value, self.has_text_ids)}"
 
     def within(self, low: str, high: str, parts: int) -> list[str]:
-        """Conditions of ranges that share out the ids from ``low`` to ``high``, in order."""
+        """Conditions of up to ``parts`` ranges of equal width that cover the ids from ``low`` to ``high``, in order."""
         return ranges(self.address.quoted(self.id.column or ""), low, high, self.has_text_ids, parts)
 
     def rows(self, predicates: Sequence[str] | None = None) -> DataFrame:
-        """Its rows, with a partition for each of the conditions; None: all rows.
+        """Its rows, with a Spark partition for each of the conditions; None: all rows.
 
-        Times and numbers without bounds have exactly the values of the database: a server that cdcwb knows writes them
-        as text, and times become times here.
+        Times and unbounded numbers have exactly the values of the database: the server casts them to text if its type
+        for that is known, and times are converted back.
         """
-        by_driver = [one for one in self.fields if _is_unbounded(one) and not self.address.vendor.as_text]
-        schema = ", ".join(f"{_name(one.name)} STRING" for one in by_driver)
+        by_driver = [column for column in self.fields if _is_unbounded(column) and not self.address.vendor.as_text]
+        schema = ", ".join(f"{_name(column.name)} STRING" for column in by_driver)
         options = {"customSchema": schema} if schema else {}
-        with told(self.address, self.settings):
+        with database_errors(self.address, self.settings):
             frame = self._read(self._source(), predicates, **options)
-        return frame.select(*[self._column(one) for one in self.fields])
+        return frame.select(*[self._column(field) for field in self.fields])
 
-    def _column(self, one: StructField) -> Column:
-        """A column with its type: times that came as text as times, ids that are numbers as whole numbers."""
+    def _column(self, field: StructField) -> Column:
+        """A column with its type: times that were cast to text become times, numeric ids whole numbers."""
         from pyspark.sql import functions as F
 
-        column = F.col(_name(one.name))
-        if self._is_cast(one) and _is_time(one):
-            return _time(column, one).alias(one.name)
-        if one.name == self.id.column and _is_unbounded(one):
-            return column.cast("decimal(38,0)").alias(one.name)
+        column = F.col(_name(field.name))
+        if self._is_cast(field) and _is_time(field):
+            return _time(column, field).alias(field.name)
+        if field.name == self.id.column and _is_unbounded(field):
+            return column.cast("decimal(38,0)").alias(field.name)
         return column
 
     def _source(self) -> str:
-        """The table in a statement; if the server has to write some columns as text, a query."""
+        """The table in a statement; a query if the server casts some columns to text."""
         table = self.name.sql(self.address)
-        if not any(self._is_cast(one) for one in self.fields):
+        if not any(self._is_cast(field) for field in self.fields):
             return table
         columns = []
-        for one in self.fields:
-            name = self.address.quoted(one.name)
+        for column in self.fields:
+            name = self.address.quoted(column.name)
             cast = f"CAST({name} AS {self.address.vendor.as_text}) AS {name}"
-            columns.append(cast if self._is_cast(one) else name)
+            columns.append(cast if self._is_cast(column) else name)
         return f"(SELECT {', '.join(columns)} FROM {table}) q"
 
-    def _is_cast(self, one: StructField) -> bool:
-        """Does the server write it as text? Ids are not, so that conditions on them use its index."""
-        is_exact = one.dataType.simpleString().startswith("time") or _is_unbounded(one)
-        return bool(self.address.vendor.as_text) and is_exact and one.name != self.id.column
+    def _is_cast(self, field: StructField) -> bool:
+        """Whether the server casts the column to text. Ids are not cast, so that conditions on them use an index."""
+        is_exact = field.dataType.simpleString().startswith("time") or _is_unbounded(field)
+        return bool(self.address.vendor.as_text) and is_exact and field.name != self.id.column
 
     def frozen(self, start: str | None, end: str | None) -> tuple[DataFrame, dict[str, Any]]:
-        """The rows from one id to before another (None: all) in the order of ids, as far as ids go now, and the row of
-        ``detected`` that says so. Whenever it is used, the same range is read."""
+        """The rows from ``start`` until ``end`` (None: all), in the order of ids, up to the present last id, and the
+        row of ``detected`` with this range. Every use reads the same range."""
         if self.id.column is None:
             row = detected_row("ids", "none", "a control table has no id and is read from its beginning", False)
             return self.in_order(self.rows().coalesce(1)), row
@@ -264,18 +265,18 @@ def _name(name: str) -> str:
 
 
 def _is_unbounded(one: StructField) -> bool:
-    """A number of a column that does not limit its digits, or to more than Spark has."""
+    """Whether a column has numbers without a limit of digits, or with more digits than Spark's decimals."""
     return one.dataType.simpleString().startswith("decimal(38,")
 
 
 def _is_time(one: StructField) -> bool:
-    """A point in time; not a time of day, which stays text."""
+    """Whether a column has timestamps; a time of day stays text."""
     return one.dataType.simpleString().startswith("timestamp") and not one.metadata.get("logical_time_type")
 
 
 def _time(column: Column, one: StructField) -> Column:
-    """A time from the text of a server. What no time is are the infinite ones of PostgreSQL, which become the first and
-    the last time that there is, and the zeros of MySQL and MariaDB, which become NULL as their drivers have it."""
+    """A timestamp from the text of a server. The infinite ones of PostgreSQL become the first and the last timestamp,
+    the zero dates of MySQL and MariaDB become NULL, as in their drivers."""
     from pyspark.sql import functions as F
 
     text = (

@@ -1,18 +1,17 @@
-"""A topic that is followed: a saved capture that grows while messages are written.
+"""``cdcwb follow``: a saved capture of topics that is kept up to date while messages are written.
 
     DIR/messages/         the messages, byte for byte, as ``cdcwb capture`` writes them (:mod:`cdcwb.live.recorder`)
     DIR/units/            their tables, step by step (:mod:`cdcwb.live.units`)
-    DIR/generations/      saved captures: the tables of all units as they were after a step
-    DIR/follow.json       which units there are, and which generation is the newest
-    DIR/status.json       how far behind it is
+    DIR/generations/      saved captures: the tables of all units after a step
+    DIR/follow.json       the units, and the newest generation
+    DIR/status.json       the progress
 
-Each step captures the messages that came, decodes them, and brings the transactions up to date that they have in common
-with earlier steps. What a step did counts when ``follow.json`` is renamed into its place; a step that was interrupted
-before is done again, from the same files of messages. So nothing is there twice, and nothing is missing, however the
-process ended; there is no second record of offsets that could disagree.
+Each step captures the new messages, decodes them, and updates the transactions that they share with earlier steps. A
+step is complete when ``follow.json`` is replaced; a step that was interrupted before is repeated with the same files of
+messages. So no message is duplicated or missing, however the process ended, and no second record of offsets is needed.
 
-Steps that became one unit have one file of messages for each partition (:mod:`cdcwb.formats.partition_files`), so that
-the number of files, which every step plans, grows with the logarithm of the number of steps.
+Merged steps have one file of messages for each partition (:mod:`cdcwb.formats.partition_files`), so the number of
+files, which every step plans, grows with the logarithm of the number of steps.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _VERSION: Final = 1
 _NOT: Final = "it follows a topic: cdcwb follow continues it"
 
 Plans = Callable[[Sequence[str], Run], Planned]
-"""How the files of a capture are read."""
+"""Plans the files of a capture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class Follower:
                 time.sleep(max(every, step.seconds / _SHARE) - step.seconds)
 
     def step(self) -> Step:
-        """Captures what came, and adds it to the tables."""
+        """Captures new messages and adds them to the tables."""
         began = time.monotonic()
         done = record(
             self.topics, self._messages, self.start, "latest", self.settings, patience=self.patience, most=self.most
@@ -137,11 +136,11 @@ class Follower:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """Holds the folder, so that no second process writes to it."""
+        """Locks the folder against a second process."""
         if self.folder.is_dir() and any(self.folder.iterdir()) and not (self.folder / FOLLOWED).is_file():
             raise CaptureError("holds something else; follow the topic into an empty folder", path=str(self.folder))
-        for place in (self._messages, self.folder / "units", self.folder / GENERATIONS):
-            place.mkdir(parents=True, exist_ok=True)
+        for folder in (self._messages, self.folder / "units", self.folder / GENERATIONS):
+            folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,44 +150,45 @@ class Follower:
             yield
 
     def _open(self) -> None:
-        """Reads what the folder has. Raises CaptureError if it was begun in another way."""
-        place = self.folder / FOLLOWED
-        mine = {"topics": self.topics.pattern or ",".join(self.topics.names), **self.about}
-        if not place.exists():
-            self._state = {"version": _VERSION, **mine, "generation": None, "files": [], "units": [], "messages": 0}
-            _write(place, self._state)
-        self._state = json.loads(place.read_text(encoding="utf-8"))
+        """Reads the state of the folder. Raises CaptureError if it has other topics, another format or other
+        options."""
+        path = self.folder / FOLLOWED
+        settings = {"topics": self.topics.pattern or ",".join(self.topics.names), **self.about}
+        if not path.exists():
+            self._state = {"version": _VERSION, **settings, "generation": None, "files": [], "units": [], "messages": 0}
+            _write(path, self._state)
+        self._state = json.loads(path.read_text(encoding="utf-8"))
         if self._state["version"] != _VERSION:
-            raise CaptureError(f"was written in version {self._state['version']}", path=str(place))
-        for name, value in mine.items():
+            raise CaptureError(f"was written in version {self._state['version']}", path=str(path))
+        for name, value in settings.items():
             if self._state[name] != value:
                 raise OptionError(
                     f"{name}: the folder was begun with {self._state[name]!r}, found {value!r}; follow into another "
                     "folder",
                     path=str(self.folder),
                 )
-        self._units = Units(self.folder / "units", [Unit(**one) for one in self._state["units"]])
+        self._units = Units(self.folder / "units", [Unit(**unit) for unit in self._state["units"]])
         self._tidy()
 
     def _tidy(self) -> None:
-        """Removes what an interrupted step left, and generations that nobody reads."""
+        """Removes the files of an interrupted step, and generations that no process reads."""
         self._units.tidy()
         known = set(self._state["files"])
-        last: dict[str, int] = {}  # offset that is in the tables, by partition
+        last: dict[str, int] = {}  # last offset in the tables, by partition
         for file in known:
             last[partition_of(file)] = max(last.get(partition_of(file), -1), (extent_of(file) or (-1, -1))[1])
         for path in self._messages.rglob("*.parquet"):
             file, extent = self._named(path), extent_of(path.name)
             if file not in known and extent and extent[0] <= last.get(partition_of(file), -1):
-                path.unlink()  # its messages are in a file that is known
+                path.unlink()  # its messages are in a known file
         now = time.time()
-        for place in (self.folder / GENERATIONS).iterdir():  # who read follow.json just now finds what that said
-            is_old = place.name != self._state["generation"] and now - place.stat().st_mtime > _KEPT
-            if is_old and is_free(place):
-                shutil.rmtree(place, ignore_errors=True)
+        for folder in (self.folder / GENERATIONS).iterdir():  # a process may have read follow.json just before
+            is_old = folder.name != self._state["generation"] and now - folder.stat().st_mtime > _KEPT
+            if is_old and is_free(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _keep_status(self, behind: int | None = None, error: str | None = None) -> None:
-        """Writes how far it is."""
+        """Writes the progress to the status file."""
         now = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "pid": os.getpid(), "error": error}
         self._behind = self._behind if behind is None else behind
         _write(self.folder / STATUS, {**now, "behind": self._behind, "messages": self._state["messages"]})
@@ -217,10 +217,10 @@ class Follower:
         self._commit(files, planned)
 
     def _join(self, unit: Unit, files: list[str]) -> tuple[list[str], Planned]:
-        """Makes one file of the files of each partition that are in the last unit, up to :data:`FILE_BYTES`, so that a
-        step does not take longer the more steps there were. Returns the files of the capture then, and their plan.
+        """Merges the files of each partition in the last unit, up to :data:`FILE_BYTES`, so that the time of a step
+        does not grow with the number of steps. Returns the new files of the capture, and their plan.
 
-        The files before are removed when ``follow.json`` names the new ones (:meth:`_tidy`).
+        The old files are removed when ``follow.json`` names the new ones (:meth:`_tidy`).
         """
         first = min(unit.files)
         runs: list[list[str]] = []
@@ -229,52 +229,52 @@ class Follower:
             if not same or sum(map(self._size, [*runs[-1], file])) > FILE_BYTES:
                 runs.append([])
             runs[-1].append(file)
-        now: dict[str, str] = {}  # the file that has the messages of each
+        merged: dict[str, str] = {}  # the new file of each old one
         for run in runs:
-            whole = run[0] if len(run) == 1 else self._named(join_files([self._messages / file for file in run]))
-            now |= dict.fromkeys(run, whole)
-        left = [*files[:first], *dict.fromkeys(now.values())]
+            target = run[0] if len(run) == 1 else self._named(join_files([self._messages / file for file in run]))
+            merged |= dict.fromkeys(run, target)
+        left = [*files[:first], *dict.fromkeys(merged.values())]
         planned = self.plans([str(self._messages / file) for file in left], self._run)
-        pieces, mine = _pieces(planned), list(range(first, len(left)))
+        pieces, of_unit = _pieces(planned), list(range(first, len(left)))
         number = {file: at for at, file in enumerate(left)}
-        paths = {str(self._messages / old): str(self._messages / new) for old, new in now.items()}
-        numbers = [number[now.get(file, file)] for file in files]
-        marks = [mark for at in mine for _, _, mark in pieces[at]]
-        self._units.rename(unit, Renamed(paths, numbers), mine, marks)
+        paths = {str(self._messages / old): str(self._messages / new) for old, new in merged.items()}
+        numbers = [number[merged.get(file, file)] for file in files]
+        marks = [mark for at in of_unit for _, _, mark in pieces[at]]
+        self._units.rename(unit, Renamed(paths, numbers), of_unit, marks)
         return left, planned
 
     def _size(self, file: str) -> int:
         return (self._messages / file).stat().st_size
 
     def _commit(self, files: list[str], planned: Planned) -> None:
-        """Makes a generation of the tables as they are, and the newest of it."""
+        """Writes a new generation of the tables, and names it in ``follow.json``."""
         name = f"{int(self._state['generation'] or 0) + 1:08}"
-        place = self.folder / GENERATIONS / name
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        self._units.show(place, planned)
-        write_description(place, planned.format.name, planned.files, planned.facts, {"not": _NOT})
-        units = [one.as_dict() for one in self._units.all]
+        folder = self.folder / GENERATIONS / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        self._units.show(folder, planned)
+        write_description(folder, planned.format.name, planned.files, planned.facts, {"not": _NOT})
+        units = [unit.as_dict() for unit in self._units.all]
         messages = messages_in(planned.facts)
         self._state |= {"generation": name, "files": files, "units": units, "messages": messages}
         _write(self.folder / FOLLOWED, self._state)
         self._tidy()
 
     def _run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        """Maps a function over tasks; what it gave for the same task before is not worked out again: files of messages
-        do not change."""
-        found = []
+        """Maps a function over tasks, with a cache of the results of earlier steps: files of messages do not
+        change."""
+        results = []
         for task in tasks:
             key = blake2b(pickle.dumps((function, task)), digest_size=16).digest()
             self._used.add(key)
             if key not in self._remembered:
                 self._remembered[key] = pickle.dumps(function(task))
-            found.append(pickle.loads(self._remembered[key]))
-        return found
+            results.append(pickle.loads(self._remembered[key]))
+        return results
 
 
 def _check(planned: Planned, url: str) -> None:
-    """Raises CaptureError for what is only put together from a whole capture."""
+    """Raises CaptureError for a capture that can be assembled only as a whole, OptionError for options."""
     form, facts = planned.format, planned.facts
     if planned.mode != "PERMISSIVE" or not planned.with_images or planned.keys:
         raise OptionError("a topic is followed without the options keys, images and mode: give them to cdcwb.load")
@@ -288,17 +288,17 @@ def _check(planned: Planned, url: str) -> None:
 
 
 def _pieces(planned: Planned) -> dict[int, list[tuple[int, int, str]]]:
-    """The pieces of each file: number of the split, place in it, and mark."""
+    """The pieces of each file: number of the split, index in it, and fingerprint."""
     numbers = {entry["file"]: entry["file_index"] for entry in planned.files}
-    found: dict[int, list[tuple[int, int, str]]] = {number: [] for number in numbers.values()}
+    by_file: dict[int, list[tuple[int, int, str]]] = {number: [] for number in numbers.values()}
     for split, (pieces, marks) in enumerate(zip(planned.format.pieces(planned.plan), planned.marks, strict=True)):
         for at, (piece, mark) in enumerate(zip(pieces, marks, strict=True)):
-            found[numbers[piece.files[0]]].append((split, at, mark))
-    return found
+            by_file[numbers[piece.files[0]]].append((split, at, mark))
+    return by_file
 
 
 def _only(planned: Planned, pieces: Sequence[tuple[int, int, str]]) -> Planned:
-    """A capture with only some pieces of its splits."""
+    """The capture of some pieces of its splits."""
     plan = copy.copy(planned.plan)
     plan.splits = [[planned.plan.splits[split][at]] for split, at, _ in pieces]
     some = copy.copy(planned)
@@ -306,10 +306,10 @@ def _only(planned: Planned, pieces: Sequence[tuple[int, int, str]]) -> Planned:
     return some
 
 
-def _write(place: Path, content: Mapping[str, Any]) -> None:
-    part = place.with_suffix(".part")
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
-    part.replace(place)
+    part.replace(path)

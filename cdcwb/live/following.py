@@ -1,4 +1,4 @@
-"""A topic that is followed by a process of its own, and how far it is."""
+"""A separate process that follows a topic, and its progress."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from cdcwb.words import count, duration, plural
 __all__ = ["WITH_PARENT", "Following", "Status", "messages_in", "options_as_arguments", "status_of"]
 
 WITH_PARENT: Final = "CDCWB_FOLLOW_WITH_PARENT"
-"""The environment variable of a process that ends when its standard input does."""
+"""The environment variable that makes the process end when its standard input is closed."""
 
 _WAITS: Final = 0.1
-_ENDS: Final = 30.0  # seconds in which a process that is asked to end has to
+_ENDS: Final = 30.0  # seconds until a process that was asked to end is killed
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a topic is followed: ``at`` (UTC) the messages in the topic were last looked at, ``behind`` of them were
-    not in the tables yet (None: not known), ``messages`` were; ``error``: why the cluster did not answer then."""
+    """The progress of following: ``at`` (UTC) is the time of the last poll, ``behind`` the number of messages that were
+    not in the tables then (None: not known), ``messages`` the number of those that were; ``error``: why the cluster did
+    not answer."""
 
     at: datetime
     behind: int | None
@@ -49,22 +50,22 @@ class Status:
 
     def __str__(self) -> str:
         age = duration((datetime.now(UTC) - self.at) // timedelta(seconds=1) * 1_000_000)
-        said = f"{plural(self.messages, 'message')}, {self.distance}, {age} ago"
-        return said if self.error is None else f"{said}: {self.error}"
+        text = f"{plural(self.messages, 'message')}, {self.distance}, {age} ago"
+        return text if self.error is None else f"{text}: {self.error}"
 
 
 def status_of(folder: Path) -> Status | None:
-    """How far the topic is followed into a folder; None before the first look at it."""
+    """The progress of following into a folder; None before the first poll."""
     try:
-        found = json.loads((folder / STATUS).read_text(encoding="utf-8"))
-        at = datetime.fromisoformat(found["at"])
+        status = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        at = datetime.fromisoformat(status["at"])
     except FileNotFoundError:
         return None
-    return Status(at, found["behind"], found["messages"], found["error"])
+    return Status(at, status["behind"], status["messages"], status["error"])
 
 
 def messages_in(facts: Mapping[str, Any]) -> int:
-    """How many messages a capture of topics has, by what its first pass counted."""
+    """The number of messages of a capture of topics, from the counts of its first pass."""
     return int(facts.get("messages", facts.get("records", 0)))
 
 
@@ -87,17 +88,17 @@ class Following:
 
     @property
     def running(self) -> bool:
-        """Does it still run?"""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     @property
     def status(self) -> Status | None:
-        """How far it is; None before the first look at the topic."""
+        """The progress; None before the first poll."""
         return status_of(self.folder)
 
     def wait(self, seconds: float = 60.0) -> Status:
-        """Waits until tables are there and no message was left behind. Raises CaptureError if it ended, or that was
-        not so within these seconds."""
+        """Waits until the tables exist and have all messages. Raises CaptureError if the process ended, or after
+        ``seconds``."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._check()
@@ -108,11 +109,11 @@ class Following:
         raise CaptureError(f"was not up to date within {seconds:.0f} s ({self.status})", path=str(self.folder))
 
     def stop(self) -> None:
-        """Ends the process. What it did stays, and can be continued."""
+        """Ends the process. The folder stays, and can be continued."""
         self._end()
 
     def _check(self) -> None:
-        """Raises CaptureError with what it said if it ended by itself."""
+        """Raises CaptureError with the process's message if it ended with an error."""
         if not self.running and self._process.returncode and not self._log.closed:
             self._log.seek(0)
             lines = self._log.read().decode(errors="replace").strip().splitlines()
@@ -137,7 +138,7 @@ def _end(process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
 
 
 def options_as_arguments(format: str, options: Mapping[str, Any]) -> list[str]:
-    """How the command line is given a format and options."""
+    """A format and reader options as arguments of the command line."""
     pairs = [
         (name, one)
         for name, value in options.items()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["connector", "detected_offsets", "messages"]
 
-_OWN: Final = "kafka."  # what begins so is the connector's, as it is
+_OWN: Final = "kafka."  # prefix of properties that are passed to the connector unchanged
 _SAME: Final = ("security.protocol", "isolation.level", "client.id", "client.rack", "ssl.key.password")
-"""Properties that the Java client has by the same name and with the same values; it is given no others."""
+"""Properties that the Java client has with the same names and values; others are not passed to it."""
 _LOGINS: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -29,15 +29,15 @@ _LOGINS: Final = {
 
 
 def connector() -> str:
-    """The Maven coordinates of the connector for the PySpark that is installed."""
+    """The Maven coordinates of the connector for the installed PySpark."""
     import pyspark
 
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
 def messages(spark: SparkSession, topics: Topics, ranges: Sequence[Range], settings: Mapping[str, str]) -> DataFrame:
-    """The messages of these ranges: key, value, topic, partition, offset, timestamp, timestampType, headers. Whenever
-    it is used, the same offsets are read; a partition is read in the order of its offsets.
+    """The messages of these ranges: key, value, topic, partition, offset, timestamp, timestampType, headers. Every use
+    reads the same offsets, in offset order within a partition.
 
     Raises MissingDependencyError in a session without the connector, OptionError for a configuration that the Java
     client cannot have.
@@ -68,12 +68,12 @@ def messages(spark: SparkSession, topics: Topics, ranges: Sequence[Range], setti
 
 def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """The configuration of the client (librdkafka's properties) as options of Spark's connector."""
-    found = {f"{_OWN}{name}": settings[name] for name in _SAME if name in settings}
+    options = {f"{_OWN}{name}": settings[name] for name in _SAME if name in settings}
     if "security.protocol" in settings:
-        found["kafka.security.protocol"] = settings["security.protocol"].upper()
+        options["kafka.security.protocol"] = settings["security.protocol"].upper()
     mechanism = (settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or "").upper()
     if mechanism:
-        found["kafka.sasl.mechanism"] = mechanism
+        options["kafka.sasl.mechanism"] = mechanism
     if "sasl.username" in settings:
         login = _LOGINS.get(mechanism)
         if login is None:
@@ -82,17 +82,17 @@ def java_settings(settings: Mapping[str, str]) -> dict[str, str]:
                 f"sasl.mechanism {mechanism or '(none)'} with a user name: expected one of {known}; give others as "
                 "kafka.sasl.jaas.config and so on, which go to Spark's connector as they are"
             )
-        name, password = (_quoted(settings.get(f"sasl.{one}", "")) for one in ("username", "password"))
-        found["kafka.sasl.jaas.config"] = f"{login} required username={name} password={password};"
+        name, password = (_quoted(settings.get(f"sasl.{field}", "")) for field in ("username", "password"))
+        options["kafka.sasl.jaas.config"] = f"{login} required username={name} password={password};"
     if "ssl.ca.location" in settings:
-        found |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": settings["ssl.ca.location"]}
+        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": settings["ssl.ca.location"]}
     if "ssl.certificate.location" in settings:
         texts = {"certificate.chain": "certificate", "key": "key"}
-        found["kafka.ssl.keystore.type"] = "PEM"
-        found |= {f"kafka.ssl.keystore.{java}": _pem(settings, f"ssl.{one}.location") for java, one in texts.items()}
+        options["kafka.ssl.keystore.type"] = "PEM"
+        options |= {f"kafka.ssl.keystore.{java}": _pem(settings, f"ssl.{own}.location") for java, own in texts.items()}
     if settings.get("ssl.endpoint.identification.algorithm") == "none":
-        found["kafka.ssl.endpoint.identification.algorithm"] = ""
-    return found | {name: value for name, value in settings.items() if name.startswith(_OWN)}
+        options["kafka.ssl.endpoint.identification.algorithm"] = ""
+    return options | {name: value for name, value in settings.items() if name.startswith(_OWN)}
 
 
 def _quoted(text: str) -> str:
@@ -108,11 +108,11 @@ def _pem(settings: Mapping[str, str], name: str) -> str:
 
 
 def detected_offsets(ranges: Sequence[Range], start: Point, end: Point) -> list[dict[str, Any]]:
-    """The offsets that a capture has, for ``detected``: a row for each partition."""
-    given = not (start == "earliest" and end == "latest")
+    """The offsets of a capture as rows of ``detected``, one for each partition."""
+    overridden = not (start == "earliest" and end == "latest")
     rows = []
-    for one in ranges:
-        value = f"{count(one.start)} to {count(one.end - 1)}" if one.start < one.end else "none"
+    for part in ranges:
+        value = f"{count(part.start)} to {count(part.end - 1)}" if part.start < part.end else "none"
         evidence = f"from {start} until {end}, when the capture was opened"
-        rows.append(detected_row("offsets", value, evidence, given, f"{one.topic}-{one.partition}"))
+        rows.append(detected_row("offsets", value, evidence, overridden, f"{part.topic}-{part.partition}"))
     return rows

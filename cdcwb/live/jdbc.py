@@ -1,5 +1,4 @@
-"""Databases by their JDBC URL: which driver reads them, the user and the password, the names of tables, and ranges of
-ids as SQL conditions.
+"""JDBC URLs of databases, their drivers and settings, names of tables, and ranges of ids as SQL conditions.
 
 No JVM is started; :mod:`cdcwb.live.database` reads through Spark.
 """
@@ -55,12 +54,11 @@ _PLAIN: Final = re.compile(r"[^\W\d][\w$#]*")
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """What one vendor's databases need.
+    """The settings for the databases of one vendor.
 
     ``driver``: the class; ``package``: Maven coordinates of a driver that cdcwb fetches (None: the user names it).
-    ``quote``: what surrounds names. ``as_text``: the type to which the server casts times and unbounded numbers, so
-    that no time zone of a JVM and no precision of Spark changes them. ``first``: the statement that a session begins
-    with.
+    ``quote``: the quote of names. ``as_text``: the type to which the server casts times and unbounded numbers, so that
+    the JVM's time zone and Spark's precision do not change them. ``first``: the first statement of a session.
     """
 
     driver: str
@@ -75,7 +73,7 @@ _MYSQL: Final[Mapping[str, Any]] = {
     "quote": "`",
     "as_text": "CHAR",
     "first": "SET time_zone = '+00:00'",
-    # prepared on the server: values come as they are, where a FLOAT as text has six digits
+    # prepared on the server: values are binary; a FLOAT as text would have six digits
     "properties": {"tinyInt1isBit": "false", "yearIsDateType": "false", "useServerPrepStmts": "true"},
 }
 _VENDORS: Final[Mapping[str, Vendor]] = {
@@ -99,7 +97,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Raises OptionError for a URL with a password, which is not quoted, and for one that is not a JDBC URL."""
+        """Parses a URL. Raises OptionError for a URL with a password (without quoting it), or not of JDBC."""
         if _LOGIN_IN_URL.search(url) or _SECRET_IN_URL.search(url):
             raise OptionError(
                 "a JDBC URL must not contain a login, a password or a token, because URLs are stored and shown; give "
@@ -116,12 +114,12 @@ class Address:
 
     @property
     def vendor(self) -> Vendor:
-        """What is known of its vendor; nothing of an unknown one."""
+        """The settings of its vendor; empty for an unknown one."""
         return _VENDORS.get(self.scheme, Vendor(""))
 
     @property
     def spark_url(self) -> str:
-        """The URL for Spark, which knows the SQL of MariaDB by MySQL's name."""
+        """The URL for Spark, whose dialect for MariaDB is that of MySQL."""
         if self.scheme != "mariadb":
             return self.url
         rest = self.url.split(":", 2)[2]
@@ -129,18 +127,18 @@ class Address:
 
     def driver(self, settings: Mapping[str, str]) -> str:
         """The class of its driver. Raises OptionError if none is known."""
-        found = settings.get("driver") or self.vendor.driver
-        if not found:
+        driver = settings.get("driver") or self.vendor.driver
+        if not driver:
             raise OptionError(
                 f"no driver is known for jdbc:{self.scheme}: give driver=CLASS and packages=GROUP:ARTIFACT:VERSION in "
                 f"a file that {CONFIG} names"
             )
-        return found
+        return driver
 
     def packages(self, settings: Mapping[str, str]) -> list[str]:
         """The Maven coordinates of its driver."""
-        given = [one.strip() for one in settings.get("packages", "").split(",") if one.strip()]
-        return given or [package for package in (self.vendor.package,) if package and not settings.get("driver")]
+        named = [package.strip() for package in settings.get("packages", "").split(",") if package.strip()]
+        return named or [package for package in (self.vendor.package,) if package and not settings.get("driver")]
 
     def quoted(self, name: str) -> str:
         """A column's name in SQL."""
@@ -149,7 +147,7 @@ class Address:
 
 
 def is_jdbc(path: Any) -> bool:
-    """Is it the URL of a database?"""
+    """Whether a path is the URL of a database."""
     return isinstance(path, str) and path.lower().startswith(_SCHEME)
 
 
@@ -157,16 +155,16 @@ def jdbc_settings(
     file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """User, password, ``driver``, ``packages`` and the driver's own properties: from a file of ``name=value`` lines
-    (without one, the file that :data:`CONFIG` names), and from the environment, which wins. Without a user and a
-    password the driver's own configuration counts (``.pgpass``, a wallet …). Raises OptionError for a file that cannot
+    (by default the file that :data:`CONFIG` names), overridden by the environment. Without a user and a
+    password the driver's own configuration is used (``.pgpass``, a wallet …). Raises OptionError for a file that cannot
     be read."""
     path = file or environ.get(CONFIG)
-    found = {} if path is None else read_properties(Path(path))
-    return found | {name: environ[variable] for variable, name in _VARIABLES.items() if variable in environ}
+    settings = {} if path is None else read_properties(Path(path))
+    return settings | {name: environ[variable] for variable, name in _VARIABLES.items() if variable in environ}
 
 
 def hidden(text: str, settings: Mapping[str, str]) -> str:
-    """A text without the secrets of a configuration."""
+    """A text with the secrets of a configuration replaced by ``…``."""
     for name, value in settings.items():
         if value and _SECRET.search(name):
             text = text.replace(value, "…")
@@ -183,14 +181,14 @@ def connection(settings: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name as SQL has it: parts in double quotes are exact, the case of others is the database's own."""
+    """The name of a table in SQL: parts in double quotes are exact, others have the case that the database gives."""
 
     parts: tuple[str, ...]
     exact: tuple[bool, ...]
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """From ``schema.table``, ``table`` or ``"Schema"."Table"``. Raises OptionError."""
+        """Parses ``schema.table``, ``table`` or ``"Schema"."Table"``. Raises OptionError."""
         parts, exact, at = [], [], 0
         for match in re.finditer(r'(?:"((?:[^"]|"")+)"|([^."]+))(\.|$)', text):
             if match.start() != at or (match[2] is not None and not _PLAIN.fullmatch(match[2])):
@@ -223,28 +221,28 @@ class TableName:
 
 
 class TableKind:
-    """What a table holds, which is how new rows are told from those that are there already."""
+    """The kind of a table, which decides how new rows are recognised."""
 
     EVENTS: Final = "events"
-    """An event log: a row is the one with its record_id."""
+    """An event log: rows are identified by record_id."""
     CHANGES: Final = "changes"
-    """A change table: rows with equal values are equal."""
+    """A change table: rows are equal if all their values are."""
     CONTROL: Final = "control"
     """A control table: it has no id, and is read from its beginning each time."""
     PARENT: Final = "parent"
-    """A table that an event log is about: what it holds now answers query-back."""
+    """A table to which an event log refers; its present rows answer query-back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Id:
-    """The column that orders the rows of a table (None: none), and what the table holds."""
+    """The kind of a table, and the column that orders its rows (None: none)."""
 
     kind: str
     column: str | None
 
 
 def find_id(table: TableName, columns: Sequence[str], given: str | None = None) -> Id:
-    """The id of a table by the names of its columns: ``record_id``, or ``change_seq`` behind the prefix of header
+    """The id of a table by the names of its columns: ``record_id``, or ``change_seq`` with the prefix of header
     columns; ``given`` names that of an event log whose columns have other names. Raises OptionError."""
     from cdcwb.formats.qlik_change_table.layout import CONTROL_PREFIX, find_prefix
 
@@ -272,7 +270,7 @@ def find_id(table: TableName, columns: Sequence[str], given: str | None = None) 
 
 
 def as_id(text: str, name: str) -> str:
-    """An id as it was given: digits. Raises OptionError."""
+    """Checks that an id has only digits. Raises OptionError."""
     text = text.strip()
     if not (text.isascii() and text.isdecimal()):
         raise OptionError(f"{name}: expected an id or the first digits of a change_seq for a database, found {text!r}")
@@ -290,19 +288,19 @@ def literal(value: Any, is_text: bool) -> str:
 
 
 def ranges(column: str, low: str, high: str, is_text: bool, parts: int) -> list[str]:
-    """Conditions that share the ids from ``low`` to ``high`` out into up to so many ranges of equal width, in order.
+    """Conditions that divide the ids from ``low`` to ``high`` into up to ``parts`` ranges of equal width, in order.
 
-    Ids that are texts are compared as texts; they are shared out if both are digits of the same length.
+    Text ids are compared as texts; they are divided only if both limits are digits of the same length.
     """
-    whole = all(re.fullmatch(r"-?\d+", one) for one in (low, high))
+    whole = all(re.fullmatch(r"-?\d+", limit) for limit in (low, high))
     if not whole or (is_text and len(low) != len(high)):
         return [f"{column} >= {literal(low, is_text)} AND {column} <= {literal(high, is_text)}"]
     first, last = int(low), int(high)
     parts = max(1, min(parts, last - first + 1))
     edges = [first + (last + 1 - first) * number // parts for number in range(parts + 1)]
     texts = [str(edge).zfill(len(low)) if is_text else str(edge) for edge in edges]
-    found = []
+    conditions = []
     for number in range(parts):
         end = f"< {literal(texts[number + 1], is_text)}" if number < parts - 1 else f"<= {literal(high, is_text)}"
-        found.append(f"{column} >= {literal(texts[number], is_text)} AND {column} {end}")
-    return found
+        conditions.append(f"{column} >= {literal(texts[number], is_text)} AND {column} {end}")
+    return conditions

@@ -1,4 +1,4 @@
-"""Topics of a Kafka cluster: their URL, the configuration of the client, and which offsets a range of them has.
+"""Topics of a Kafka cluster: URLs, the configuration of the client, and the offsets of ranges.
 
 Uses ``confluent-kafka`` (librdkafka): no JVM is started.
 """
@@ -59,7 +59,7 @@ _JAVA: Final = {
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.location": "ssl.certificate.location and ssl.key.location (PEM)",
 }
-"""Properties of the Java client, and what librdkafka has instead."""
+"""Properties of the Java client, and their equivalents in librdkafka."""
 
 _READ: Final = {
     "group.id": "cdcwb",  # required, and never used: partitions are assigned, and no offset is committed
@@ -307,7 +307,7 @@ def ranges(client: Client, of: Sequence[tuple[str, int]], start: Point, end: Poi
 
 
 def _limits(client: Client, partition: Any) -> Any:
-    """The first offset of a partition and the one behind its last; a leader that is being chosen is waited for."""
+    """The first offset of a partition and the one after its last; retries while a leader is being elected."""
     from confluent_kafka import KafkaError, KafkaException
 
     until = time.monotonic() + client.answers
@@ -315,8 +315,8 @@ def _limits(client: Client, partition: Any) -> Any:
         try:
             return client.consumer.get_watermark_offsets(partition, timeout=client.answers, cached=False)
         except KafkaException as reason:
-            chosen_soon = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-            if reason.args[0].code() not in chosen_soon or time.monotonic() > until:
+            in_election = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+            if reason.args[0].code() not in in_election or time.monotonic() > until:
                 raise
             time.sleep(_PAUSE)
 

@@ -1,8 +1,8 @@
-"""A range of topics as files: the messages of each partition, byte for byte, as Parquet.
+"""``cdcwb capture`` of topics: copies the messages of each partition to Parquet files, byte for byte.
 
-The messages of a partition are in ``DIR/<topic>-<partition>/<first offset>.parquet``, named as Kafka names its own
-segments, with the columns that Spark gives to a topic. Files are written beside their place and renamed; what is there
-says from where on the next run reads, so a run that ended in any way is continued without loss or repetition.
+The messages of a partition are in ``DIR/<topic>-<partition>/<first offset>.parquet``, named like Kafka's log segments,
+with the columns of Spark's Kafka source. Files are written atomically, and the next run begins where they end, so a run
+that was killed is continued without loss or duplicates.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from cdcwb.words import count
 __all__ = ["PART", "Progress", "Recorded", "join_files", "locked", "record"]
 
 _BUFFERED: Final = 32 << 20  # bytes of messages in memory, of all partitions together
-_GROUP: Final = 32 << 20  # bytes of a row group, about, where files become one
+_GROUP: Final = 32 << 20  # approximate bytes of a row group of merged files
 PART: Final = ".part"
-"""What the names of files end with that are not complete; they begin with a dot."""
+"""The suffix of incomplete files, whose names begin with a dot."""
 
 Progress = Callable[[int, int], None]
-"""Called with the number of offsets that were read, and of those to read."""
+"""Called with the number of offsets read, and the number to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run did: ``messages`` and their ``bytes`` (keys and values), by partition the ``ranges`` that it read, and
-    whether the folder had messages before; how many messages were ``left`` for another run."""
+    """The result of a run: the numbers of ``messages`` and ``bytes`` (keys and values), the ``ranges`` read by
+    partition, whether an existing folder was ``continued``, and the number of messages ``left`` for another run."""
 
     messages: int
     bytes: int
@@ -61,13 +61,12 @@ def record(
     patience: float = PATIENCE,
     most: int | None = None,
 ) -> Recorded:
-    """Writes the messages of topics from ``start`` to before ``end``, as they are now, into a folder; a folder that has
-    some already is continued where they end. ``most``: leave what is more than about so many messages, of all
-    partitions alike.
+    """Writes the messages of topics from ``start`` until ``end`` (excluded) into a folder; an existing folder is
+    continued where its files end. ``most``: read at most about this many messages, from all partitions in proportion.
 
-    Raises SourceDownError if the cluster does not answer, or sends nothing for ``patience`` seconds; what has arrived
-    is kept. Raises CaptureError if messages that would follow those of the folder are no longer there, or the folder is
-    of another cluster.
+    Raises SourceDownError if the cluster does not answer, or sends nothing for ``patience`` seconds; messages that have
+    arrived are kept. Raises CaptureError if the messages that would follow those of the folder were deleted, or the
+    folder is of another cluster.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -85,7 +84,7 @@ def record(
                     writers[one].close()
                 _spill(writers.values())
                 progress(sum(one.next - one.range.start for one in writers.values()), sum(map(_length, wanted)))
-        finally:  # what has arrived is in complete files, whatever ends it
+        finally:  # completes the files also after an error
             for writer in writers.values():
                 writer.close()
         before = any(one.start > first.start for one, first in zip(wanted, asked, strict=True))
@@ -111,20 +110,20 @@ def _spill(writers: Collection[_Writer]) -> None:
 
 
 def _cut(wanted: list[Range], most: int | None) -> list[Range]:
-    """Ranges that have so many messages together at most, and at least one each that has any."""
+    """The ranges shortened in proportion to about ``most`` messages, at least one message each."""
     whole = sum(map(_length, wanted))
     if most is None or whole <= most:
         return wanted
     return [one._replace(end=one.start + -(-_length(one) * most // whole)) for one in wanted]
 
 
-# --- what a folder has ------------------------------------------------------------------------------------------------
+# --- folders ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder, so that no second run writes to it, and takes away what a run that was killed left unfinished.
-    The lock ends with the process."""
+    """Locks the folder against a second run, and removes the incomplete files of a killed run. The lock ends with the
+    process."""
     with (folder / ".lock").open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,7 +139,7 @@ def _files(folder: Path, topic: str, partition: int) -> list[Path]:
 
 
 def _continued(folder: Path, cluster: str, wanted: Range, client: Client) -> Range:
-    """What of a partition is still to be read."""
+    """The part of a range that the folder does not have yet. Raises CaptureError if it cannot be continued."""
     files = _files(folder, wanted.topic, wanted.partition)
     if not files:
         return wanted
@@ -184,8 +183,8 @@ def _end_of(path: Path, cluster: str) -> int:
 
 
 def join_files(paths: Sequence[Path]) -> Path:
-    """Makes one file of files of a partition, which follow each other, beside them; they stay. Its name says what it
-    holds, so one that nobody knows of is told from what is new."""
+    """Merges consecutive files of a partition into a new file in their folder, and returns it; the old files stay. Its
+    name has the first and the last offset."""
     with ExitStack() as opened:
         files = [opened.enter_context(pq.ParquetFile(path)) for path in paths]
         last = int(files[-1].read_row_group(files[-1].num_row_groups - 1, ["offset"])["offset"][-1].as_py())
@@ -197,7 +196,7 @@ def join_files(paths: Sequence[Path]) -> Path:
             for file in files:
                 for group in range(file.num_row_groups):
                     waiting.append(file.read_row_group(group).replace_schema_metadata(None))
-                    if sum(one.nbytes for one in waiting) > _GROUP:
+                    if sum(table.nbytes for table in waiting) > _GROUP:
                         writer.write_table(pa.concat_tables(waiting).combine_chunks())
                         waiting = []
             if waiting:
@@ -228,7 +227,7 @@ class _Writer:
         self._written = 0
 
     def add(self, message: Any) -> None:
-        """Takes a message."""
+        """Adds a message to the buffer."""
         self._waiting.append(message)
         self.next = message.offset() + 1
         size = len(message) + len(message.key() or b"")
@@ -240,7 +239,7 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what is in memory."""
+        """Writes the buffer."""
         if not self._waiting:
             return
         if self._writer is None:

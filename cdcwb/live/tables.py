@@ -1,10 +1,9 @@
-"""Takes captures of database tables: their rows go into Parquet files, and a later run adds the rows that are new.
+"""``cdcwb capture`` of database tables: copies rows to Parquet files; a later run adds new rows.
 
-Each table has a folder with files that are numbered in the order in which they were written; the rows of a run are in
-the order of their ids. A run first reads the end of what is captured once more, because ids are allocated before the
-commit: a row that was committed late has a lower id than rows that were captured before. Rows that are captured already
-are dropped. Then it reads the ids that follow, a range after the other. A file is written completely under another name
-and then renamed, lower ids first, so that a run that is killed can be continued.
+Each table has a folder with numbered files; the rows of a run are in the order of their ids. A run first reads the end
+of the captured rows again, because ids are allocated before the commit: a row that is committed late has a lower id
+than rows that are already captured. Captured rows are dropped. The run then reads the following ids, range by range.
+Files are written atomically, lower ids first, so a run that was killed can be continued.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, OptionError, SourceDownError
 from cdcwb.live import OVERLAP
-from cdcwb.live.database import Table, told
+from cdcwb.live.database import Table, database_errors
 from cdcwb.live.jdbc import Address, TableKind, TableName, jdbc_settings
 from cdcwb.live.recorder import PART, locked
 
@@ -38,27 +37,27 @@ if TYPE_CHECKING:
 __all__ = ["Captured", "Overlap", "capture_tables", "parse_overlap", "read_snapshot"]
 
 FILE_ROWS: Final = 200_000
-"""Rows of a file, about."""
+"""Approximate number of rows of a file."""
 
 _AT_ONCE: Final = 8  # files that are written in one step
-_GROUP: Final = 100_000  # rows of a row group, at most about
+_GROUP: Final = 100_000  # approximate most rows of a row group
 _GROUP_BYTES: Final = 64 << 20
 _FACTS: Final = b"cdcwb.table"
-"""Where a Parquet file says which table its rows are from."""
+"""The key of the Parquet metadata that names the table."""
 _UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 _SEQUENCE_TIME: Final = 14  # digits of change_seq: year to second
 _SECOND: Final = "%Y%m%d%H%M%S"
 
 Overlap = int | timedelta
-"""What is read again: that many rows, or those of so much time before the last one."""
+"""The captured rows to read again: a number, or the time before the last one."""
 Progress = Callable[[str, int, int], None]
-"""Called with the table's name, the number of rows that were read, and of those to read."""
+"""Called with the name of the table, the number of rows read, and the number to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What a run did with a table: the rows that it ``read``, those that were ``new``, the ``files`` that it wrote, and
-    whether the folder had rows of the table before (``continued``)."""
+    """The result of a run for a table: the numbers of rows ``read``, of ``new`` rows and of ``files`` written, and
+    whether an existing folder was ``continued``."""
 
     table: str
     read: int
@@ -69,7 +68,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is the same for all tables of a run: the range of ids to capture, what is read again, the rows of a file."""
+    """The settings of a run: the range of ids, the overlap, the rows of a file."""
 
     start: str | None
     end: str | None
@@ -101,33 +100,33 @@ def capture_tables(
     progress: Progress = lambda _table, _done, _total: None,
     file_rows: int = FILE_ROWS,
 ) -> list[Captured]:
-    """Writes the rows of tables into a folder; of a folder that has some already, those that are new.
+    """Writes the rows of tables into a folder; an existing folder gets the new rows.
 
-    ``tables`` are change tables, control tables or an event log (``schema.table``). ``snapshots`` are the tables that
-    an event log tells of, whose present rows are written to the folder ``FOLDER.snapshot`` for query-back.
+    ``tables`` are change tables, control tables or an event log (``schema.table``). ``snapshots`` are the tables to
+    which an event log refers; their present rows are written to the folder ``FOLDER.snapshot`` for query-back.
     ``id_column`` is the record_id of an event log whose columns have other names; ``start`` (included) and ``end``
-    (excluded) are ids. ``overlap`` is what is read again. ``settings``: user, password and others (None: those of the
-    environment).
+    (excluded) are ids. ``overlap``: captured rows to read again. ``settings``: user, password and others (None: those
+    of the environment).
 
     Raises SourceDownError if the database does not answer; the rows of complete files are kept. Raises CaptureError for
     a table that does not exist or has no id, and for a folder of another table.
     """
-    given = jdbc_settings() if settings is None else dict(settings)
+    login = jdbc_settings() if settings is None else dict(settings)
     address, target = Address.parse(url), Path(folder)
-    names = [TableName.parse(one) for one in tables]
-    others = [TableName.parse(one) for one in snapshots]
+    names = [TableName.parse(text) for text in tables]
+    others = [TableName.parse(text) for text in snapshots]
     if len({name.label for name in names}) < len(names):
         raise OptionError("a table is named twice")
     run = _Run(start, end, overlap, file_rows, progress)
     target.mkdir(parents=True, exist_ok=True)
     with locked(target):
-        found = [Table(spark, address, name, given, id_column) for name in names]
-        for table in found:
-            _ = table.id  # a wrong name is found before anything is written
-        done = [_capture(table, target / table.name.label, run) for table in found]
+        sources = [Table(spark, address, name, login, id_column) for name in names]
+        for table in sources:
+            _ = table.id  # raises for a wrong name before anything is written
+        captured = [_capture(table, target / table.name.label, run) for table in sources]
         for name in others:
-            _write_snapshot(Table(spark, address, name, given, is_parent=True), target)
-    return done
+            _write_snapshot(Table(spark, address, name, login, is_parent=True), target)
+    return captured
 
 
 # --- one table --------------------------------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ def _capture(table: Table, folder: Path, run: _Run) -> Captured:
     if files:
         run = replace(run, start=_start_of(table, files[-1], run))
     try:
-        with told(table.address, table.settings):
+        with database_errors(table.address, table.settings):
             if table.id.kind == TableKind.CONTROL:
                 return _capture_all(table, folder, files, run)
             return _capture_new(table, folder, files, run)
@@ -148,7 +147,7 @@ def _capture(table: Table, folder: Path, run: _Run) -> Captured:
 
 
 def _capture_all(table: Table, folder: Path, files: list[Path], run: _Run) -> Captured:
-    """A table without an id, compared with all rows that are there."""
+    """Captures a table without an id, compared with all captured rows."""
     read = table.bounds().rows
     run.progress(table.name.label, 0, read)
     frame = table.rows()
@@ -159,7 +158,7 @@ def _capture_all(table: Table, folder: Path, files: list[Path], run: _Run) -> Ca
 
 
 def _capture_new(table: Table, folder: Path, files: list[Path], run: _Run) -> Captured:
-    """A table with an id: what is read again, then what follows."""
+    """Captures a table with an id: first the overlap, then the following ids."""
     label, read, new, written = table.name.label, 0, 0, 0
     conditions = [] if run.end is None else [table.compared("<", run.end)]
     if not files:
@@ -200,37 +199,37 @@ def _later(table: Table, one: str, other: str) -> str:
 
 
 def _late_rows(table: Table, frame: DataFrame, files: list[Path], since: str) -> DataFrame:
-    """The rows of a range of ids that are not captured yet, in the order of their ids. A record_id that is there is the
-    same event, whatever its status is now; rows of change tables are the same if all of their values are."""
+    """The rows of a range of ids that are not captured yet, in the order of their ids. Events are compared by
+    record_id, so a changed status is ignored; rows of change tables by all their values."""
     from pyspark.sql import functions as F
 
     column = table.id.column or ""
     kind = frame.schema[column].dataType
-    there = _stored(table, files).where(F.col(f"`{column}`") >= F.lit(since).cast(kind))
-    same = [column] if table.id.kind == TableKind.EVENTS else frame.schema.names
-    late = _new_rows(frame, there, same)
+    captured = _stored(table, files).where(F.col(f"`{column}`") >= F.lit(since).cast(kind))
+    compared = [column] if table.id.kind == TableKind.EVENTS else frame.schema.names
+    late = _new_rows(frame, captured, compared)
     return table.in_order(late.coalesce(1))
 
 
-def _new_rows(frame: DataFrame, there: DataFrame, same: Sequence[str]) -> DataFrame:
-    """The rows that are not among those that are there, compared by some columns: of rows that are equal as many as
-    there are more of them. Columns that only one of the two has are not compared."""
+def _new_rows(frame: DataFrame, captured: DataFrame, compared: Sequence[str]) -> DataFrame:
+    """The rows of ``frame`` that are not ``captured``, compared by some columns; of equal rows, as many as ``frame``
+    has more. Columns that only one of the two has are not compared."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    common = [name for name in same if name in there.columns]
+    common = [name for name in compared if name in captured.columns]
     names = [f"`{name}`" for name in common]
     number = F.row_number().over(Window.partitionBy(*names).orderBy(F.lit(1)))
-    mine = frame.withColumn("_number", number).alias("mine")
-    theirs = there.select(*names).withColumn("_number", number).alias("theirs")
-    matches = [F.col(f"mine.{name}").eqNullSafe(F.col(f"theirs.{name}")) for name in [*names, "_number"]]
+    source = frame.withColumn("_number", number).alias("source")
+    target = captured.select(*names).withColumn("_number", number).alias("target")
+    matches = [F.col(f"source.{name}").eqNullSafe(F.col(f"target.{name}")) for name in [*names, "_number"]]
     condition = matches[0]
-    for one in matches[1:]:
-        condition &= one
-    return mine.join(theirs, condition, "left_anti").drop("_number")
+    for match in matches[1:]:
+        condition &= match
+    return source.join(target, condition, "left_anti").drop("_number")
 
 
-# --- what is captured -------------------------------------------------------------------------------------------------
+# --- captured rows ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +248,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _start_of(table: Table, path: Path, run: _Run) -> str | None:
-    """The id that a folder begins with. Raises CaptureError for files of another table, and for another beginning than
-    is asked for."""
+    """The first id of a folder. Raises CaptureError for files of another table, or if the run names another first
+    id."""
     elsewhere = "capture into another folder"
     try:
         facts = json.loads((pq.read_metadata(path).metadata or {})[_FACTS])
@@ -286,7 +285,7 @@ def _groups(files: Sequence[Path], column: str) -> list[_Group]:
 
 
 def _since(table: Table, groups: Sequence[_Group], overlap: Overlap) -> str | None:
-    """The id from which rows are read again; None: none are."""
+    """The id from which rows are read again; None: no overlap."""
     if isinstance(overlap, int):
         return None if overlap <= 0 else str(_nth_highest(groups, table.id.column or "", overlap))
     if table.id.kind == TableKind.CHANGES:
@@ -304,20 +303,20 @@ def _since_time(table: Table, files: Sequence[Path], overlap: timedelta) -> str:
     from pyspark.sql import functions as F
 
     stored = _stored(table, files)
-    times = [one for one in stored.schema if one.name.casefold() == "event_time"]
+    times = [field for field in stored.schema if field.name.casefold() == "event_time"]
     if not times or not times[0].dataType.simpleString().startswith("timestamp"):
         raise OptionError("--overlap: the event log has no column event_time that is a time; give a number of rows")
     time = F.col(f"`{times[0].name}`")
     begin = stored.agg((F.max(time) - F.lit(overlap)).alias("_since"))
     recent = stored.crossJoin(begin).where(time >= F.col("_since"))
-    found = recent.agg(F.min(f"`{table.id.column}`")).collect()[0][0]
-    if found is None:
+    first = recent.agg(F.min(f"`{table.id.column}`")).collect()[0][0]
+    if first is None:
         raise OptionError("--overlap: no captured event has a time; give a number of rows")
-    return str(found)
+    return str(first)
 
 
 def _nth_highest(groups: Sequence[_Group], column: str, number: int) -> Any:
-    """The lowest of so many highest ids; the lowest of all if there are not so many."""
+    """The lowest of the ``number`` highest ids; the lowest of all if there are fewer."""
     rows, coarse = 0, None
     for group in sorted(groups, key=lambda one: one.low, reverse=True):
         rows, coarse = rows + group.rows, group.low
@@ -408,13 +407,13 @@ def read_snapshot(
     (:func:`cdcwb.analysis.xds.publish_log`). They have to fit into memory. Raises as :func:`capture_tables`."""
     from cdcwb.xds import Snapshot
 
-    address, given = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
-    names = [TableName.parse(one) for one in tables]
-    return Snapshot.of({name.label: _present(Table(spark, address, name, given, is_parent=True)) for name in names})
+    address, login = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
+    names = [TableName.parse(text) for text in tables]
+    return Snapshot.of({name.label: _present(Table(spark, address, name, login, is_parent=True)) for name in names})
 
 
 def _present(table: Table) -> pa.Table:
-    with told(table.address, table.settings):
+    with database_errors(table.address, table.settings):
         return table.rows().toArrow()
 
 

@@ -1,9 +1,9 @@
-"""The tables of a followed topic, unit by unit: what one step decoded stands in a folder of Parquet files, and a later
-step adds to it only what it learnt of transactions that both have.
+"""The tables of a followed topic in units: each step writes a folder of Parquet files, and later steps update only
+transactions that both have.
 
-A unit is made by the functions that make the tables of a small capture (:mod:`cdcwb.small`), of the messages that are
-its own. What its records say of transactions is kept beside the tables (:data:`cdcwb.formats.summaries.PARTS`,
-:data:`cdcwb.formats.delivered.ENDS`): that is the state, and no message is decoded twice for it.
+The tables of a unit are computed from its messages by the functions for small captures (:mod:`cdcwb.small`). The parts
+and ends of its transactions are stored with them (:data:`cdcwb.formats.summaries.PARTS`,
+:data:`cdcwb.formats.delivered.ENDS`), so that no message is decoded twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEPT: Final = {
     "changes": model.CHANGES,
     "transactions": model.TRANSACTIONS,
     "found": model.PROBLEMS,  # problems of events
-    "lacking": model.PROBLEMS,  # transactions that lack events
+    "lacking": model.PROBLEMS,  # transactions with missing events
     "ends": ENDS,
     "parts": PARTS,
     "firsts": _FIRSTS,
@@ -65,8 +65,8 @@ _SHOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What some steps decoded. ``name``: its folder; ``files``: the numbers of its files in the capture; ``marks``:
-    what its events follow from (:mod:`cdcwb.formats.continued`); ``steps``: how many steps are in it."""
+    """The decoded messages of some steps. ``name``: its folder; ``files``: the numbers of its files in the capture;
+    ``marks``: their fingerprints (:mod:`cdcwb.formats.continued`); ``steps``: the number of steps in it."""
 
     name: str
     files: list[int]
@@ -74,29 +74,29 @@ class Unit:
     steps: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The unit as a JSON value."""
         return asdict(self)
 
 
 class Renamed:
-    """Rows whose messages are in other files. ``paths``: the file that has the messages of each that is gone;
-    ``numbers``: the new number of each number of a file."""
+    """A function that renames the files of rows. ``paths``: the new file for each merged file; ``numbers``: the new
+    index for each file index."""
 
     def __init__(self, paths: Mapping[str, str], numbers: Sequence[int]) -> None:
         self._paths, self._numbers = dict(paths), pa.array(numbers, pa.int32())
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The same rows."""
+        """The rows with the new files."""
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         coded = columns["file"].dictionary_encode()
-        names = [None if one is None else self._paths.get(one, one) for one in coded.dictionary.to_pylist()]
+        names = [None if path is None else self._paths.get(path, path) for path in coded.dictionary.to_pylist()]
         columns["file"] = pa.array(names, pa.string()).take(coded.indices)
         if "file_index" in columns:
             columns["file_index"] = self._numbers.take(columns["file_index"])
         if "source_events" in columns:
             lists = columns["source_events"]
             events = lists.flatten()
-            fields = dict(zip((one.name for one in events.type), events.flatten(), strict=True))
+            fields = dict(zip((field.name for field in events.type), events.flatten(), strict=True))
             fields["file_index"] = self._numbers.take(fields["file_index"])
             ends = np.cumsum(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False))
             is_null = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
@@ -112,13 +112,12 @@ class Units:
     def __init__(self, folder: Path, units: Sequence[Unit]) -> None:
         self.folder = folder
         self.all = list(units)
-        self._number = max((int(one.name) for one in units), default=0)
+        self._number = max((int(unit.name) for unit in units), default=0)
 
     def make(self, files: list[int], marks: list[str], planned: Planned, steps: int = 1) -> Unit:
-        """Decodes messages, those of a capture; what other units know of their transactions is not in it yet."""
+        """Decodes the messages of a capture into a new unit, without what other units know of their transactions."""
         unit = Unit(self._next(), files, marks, steps)
-        place = self.folder / unit.name
-        place.mkdir()
+        (self.folder / unit.name).mkdir()
         self._write(unit, "events", (rows.select(model.EVENTS.names) for rows in Small(planned).events()))
         form = planned.format
         small = Small(_decoded(planned, self._rows(unit, "events")))
@@ -140,8 +139,8 @@ class Units:
         return unit
 
     def add(self, fresh: Sequence[Unit], gone: Sequence[Unit]) -> None:
-        """Takes fresh units in, the newest last, in place of those that are ``gone``; brings every transaction that is
-        in one of them up to date, in all units."""
+        """Adds ``fresh`` units, the newest last, which replace those that are ``gone``, and updates every transaction
+        of them in all units."""
         kept = [one for one in self.all if one not in gone]
         names = _distinct([self._ids(one, "parts") for one in (*fresh, *gone)])
         new_ends = _distinct([self._ids(one, "ends") for one in fresh])
@@ -150,16 +149,17 @@ class Units:
         self.all = sorted([*kept, *fresh], key=lambda one: min(one.files, default=-1))
         for unit in kept:
             self._forget(unit, names)
-            self._end_anew(unit, new_ends)
-        for unit in fresh:  # of transactions that began in other units, the ends may be there
-            self._end_anew(unit, self._ended_elsewhere(unit))
+            self._update_ends(unit, new_ends)
+        for unit in fresh:  # the ends of their transactions may be in other units
+            self._update_ends(unit, self._ends_in_other_units(unit))
         summaries = summarised(self._of("parts", names))
         last = self.all[-1]
         self._write(last, "transactions", [summaries.select(model.TRANSACTIONS.names)])
         self._write(last, "lacking", [pa.RecordBatch.from_pylist(incomplete(summaries), model.PROBLEMS)])
 
     def merge(self) -> Unit | None:
-        """Makes one unit of the last :data:`MERGED` if they hold as many steps each, and so on. Returns it."""
+        """Merges the last :data:`MERGED` units while they have equal numbers of steps; returns the merged unit, or
+        None."""
         unit = None
         while len(self.all) >= MERGED and len({one.steps for one in self.all[-MERGED:]}) == 1:
             some = self.all[-MERGED:]
@@ -173,13 +173,13 @@ class Units:
         return unit
 
     def rename(self, unit: Unit, renamed: Renamed, files: list[int], marks: list[str]) -> None:
-        """Gives the rows of the last unit the files that their messages are in now: these, with these marks."""
+        """Renames the files of the last unit to the merged ``files``, with the fingerprints ``marks``."""
         for name in ("events", "changes", "found"):
             self._write(unit, name, map(renamed, self._rows(unit, name)))
         self.all[-1] = replace(unit, files=files, marks=marks)
 
     def show(self, folder: Path, planned: Planned) -> None:
-        """Puts the tables of all units into a folder, as a saved capture has them."""
+        """Links and writes the tables of all units into the folder of a saved capture."""
         for name in model.TABLES:
             (folder / name).mkdir()
         for unit in self.all:
@@ -200,11 +200,11 @@ class Units:
             pq.write_table(table, folder / name / "part.parquet")
 
     def tidy(self) -> None:
-        """Removes what no unit of these is in."""
-        names = {one.name for one in self.all}
-        for place in self.folder.iterdir():
-            if place.name not in names:
-                shutil.rmtree(place, ignore_errors=True)
+        """Removes the folders of replaced units."""
+        names = {unit.name for unit in self.all}
+        for folder in self.folder.iterdir():
+            if folder.name not in names:
+                shutil.rmtree(folder, ignore_errors=True)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Units:
         return self.folder / unit.name / f"{name}.parquet"
 
     def _copy(self, unit: Unit) -> Unit:
-        """The same unit in a folder of its own, to be written to."""
+        """A copy of a unit in a new folder, so that it can be changed."""
         copy = replace(unit, name=self._next())
         (self.folder / copy.name).mkdir()
         for name in _KEPT:
@@ -224,7 +224,7 @@ class Units:
         return copy
 
     def _write(self, unit: Unit, name: str, rows: Iterable[pa.RecordBatch]) -> None:
-        """Writes a file anew: folders that have the one before keep it."""
+        """Replaces a file; hard links of the previous file keep its content."""
         path = self._file(unit, name)
         part = path.with_suffix(".part")
         with pq.ParquetWriter(part, _KEPT[name], compression="zstd") as writer:
@@ -253,7 +253,7 @@ class Units:
         return pa.Table.from_batches(rows, _KEPT[name])
 
     def _sequences(self) -> pa.Table:
-        """The times in change sequences; what a transaction has in several units at one time is one row."""
+        """The times in change sequences; rows of several units with the same time and transaction are merged."""
         rows = self._whole("sequences")
         if not rows.num_rows:
             return rows
@@ -270,50 +270,50 @@ class Units:
         ]
         return pa.Table.from_arrays(found, schema=SEQUENCES)
 
-    # --- transactions that several units have -------------------------------------------------------------------------
+    # --- transactions of several units --------------------------------------------------------------------------------
 
     def _forget(self, unit: Unit, transactions: pa.Array) -> None:
-        """Takes some transactions out of what a unit tells: a later one tells of them."""
+        """Removes some transactions from the tables of a unit; a later unit has them."""
         for name in ("transactions", "lacking"):
             rows = list(self._rows(unit, name))
             left = [batch.filter(pc.invert(_among(batch, transactions))) for batch in rows]
             if sum(map(len, left)) < sum(map(len, rows)):
                 self._write(unit, name, left)
 
-    def _ended_elsewhere(self, unit: Unit) -> pa.Array:
-        """The transactions of a unit of whose ends others tell."""
-        mine = self._ids(unit, "parts")
-        others = [self._ids(one, "ends") for one in self.all if one is not unit]
-        return _distinct([ids.filter(pc.is_in(ids, mine)) for ids in others])
+    def _ends_in_other_units(self, unit: Unit) -> pa.Array:
+        """The transactions of a unit whose ends are in other units."""
+        own = self._ids(unit, "parts")
+        others = [self._ids(other, "ends") for other in self.all if other is not unit]
+        return _distinct([ids.filter(pc.is_in(ids, own)) for ids in others])
 
-    def _end_anew(self, unit: Unit, transactions: pa.Array) -> None:
-        """Gives the changes of a unit in some transactions what all units together know of the ends of these."""
+    def _update_ends(self, unit: Unit, transactions: pa.Array) -> None:
+        """Updates the changes of some transactions of a unit from the ends of these in all units."""
         ids = self._ids(unit, "parts")
         crossing = ids.filter(pc.is_in(ids, transactions))
         if not len(crossing):
             return
         ends = Groups(self._of("ends", crossing))
 
-        def known(rows: pa.RecordBatch) -> pa.RecordBatch:
-            mine = _among(rows, crossing)
-            if not pc.any(mine).as_py():
+        def updated(rows: pa.RecordBatch) -> pa.RecordBatch:
+            is_crossing = _among(rows, crossing)
+            if not pc.any(is_crossing).as_py():
                 return rows
-            anew = ended(_without_end(rows), ends)
+            new = ended(_without_end(rows), ends)
             columns = [
-                pc.if_else(mine, anew[name], rows[name]) if name in _OF_ENDS else rows[name]
+                pc.if_else(is_crossing, new[name], rows[name]) if name in _OF_ENDS else rows[name]
                 for name in model.CHANGES.names
             ]
             return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
 
-        self._write(unit, "changes", map(known, self._rows(unit, "changes")))
+        self._write(unit, "changes", map(updated, self._rows(unit, "changes")))
 
 
 _OF_ENDS: Final = ("commit_position", "committed_at", "outcome")
 
 
 def _without_end(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Changes without what the ends of their transactions told, as :func:`cdcwb.formats.delivered.read_delivered` gives
-    them."""
+    """Changes without the values from the ends of their transactions, as
+    :func:`cdcwb.formats.delivered.read_delivered` returns them."""
     is_back = pc.fill_null(pc.equal(changes["outcome"], str(Outcome.ROLLED_BACK)), False)
     known = {
         "commit_position": pa.nulls(changes.num_rows, pa.string()),
@@ -324,7 +324,7 @@ def _without_end(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Decoded:
-    """A format whose events are decoded already: a capture of one split."""
+    """A format that returns decoded events, as a capture of one split."""
 
     def __init__(self, form: Format, events: list[pa.RecordBatch]) -> None:
         self._form, self._events = form, events
@@ -333,13 +333,13 @@ class _Decoded:
         return getattr(self._form, name)
 
     def read(self, _plan: Plan, _split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of the capture that are wanted."""
+        """The events with the wanted columns."""
         for batch in self._events:
             yield from select(batch, wanted)
 
 
 def _decoded(planned: Planned, events: Iterator[pa.RecordBatch]) -> Planned:
-    """A capture that is not decoded again to be assembled."""
+    """The capture of decoded events, so that assembly does not decode them again."""
     some, plan = copy.copy(planned), copy.copy(planned.plan)
     plan.splits = plan.splits[:1]
     some.plan, some.format = plan, cast(Format, _Decoded(planned.format, list(events)))
@@ -350,14 +350,14 @@ def _among(rows: pa.RecordBatch, transactions: pa.Array) -> pa.Array:
     return pc.is_in(rows["transaction_id"], transactions)
 
 
-def _distinct(some: Sequence[pa.Array]) -> pa.Array:
-    """Different texts, without null."""
-    return pa.chunked_array(some, pa.string()).drop_null().unique()
+def _distinct(texts: Sequence[pa.Array]) -> pa.Array:
+    """The different texts, without null."""
+    return pa.chunked_array(texts, pa.string()).drop_null().unique()
 
 
-def _link(file: Path, place: Path) -> None:
-    """One more name of a file, or a copy where the file system has one name only for each."""
+def _link(file: Path, link: Path) -> None:
+    """Makes a hard link of a file, or a copy if the file system has no hard links."""
     with suppress(OSError):
-        os.link(file, place)
+        os.link(file, link)
         return
-    shutil.copyfile(file, place)
+    shutil.copyfile(file, link)

@@ -1,7 +1,7 @@
-"""Notebooks become reports: run over a capture by papermill, rendered into one HTML file that opens offline.
+"""Reports: notebooks that papermill runs over a capture, as HTML files that open offline.
 
-A notebook takes from here what it puts on its page (:mod:`cdcwb.report.show`), the check of its parameters, and
-:func:`record` for the facts that others read.
+A notebook uses :mod:`cdcwb.report.show` for its output, :mod:`cdcwb.report.opening` for its parameters, and
+:func:`record` for its facts.
 """
 
 from cdcwb.report.facts import read_facts, record

@@ -37,7 +37,7 @@ _MOST: Final = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the reports; 0 when all were made, 2 when one could not be."""
+    """Makes the reports; returns 0 if all were made, 2 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m cdcwb.report", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="notebooks, without their number (default: all)")
     parser.add_argument(
@@ -81,10 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _reports(
     captures: Sequence[Found], lesson: Path | None, to: Path, names: Sequence[str]
 ) -> dict[str, Suite | Entry | str]:
-    """What became of the lesson over the folder ``lesson`` (None: not wanted), which comes first, and of the suite of
-    every capture, by the name of the capture; the sentence that says why there is none.
+    """The result of the lesson over the folder ``lesson`` (None: no lesson), which comes first, and of the suite of
+    every capture, by the name of the capture; a sentence if it failed.
 
-    The questions about a small capture keep one core busy, so several kernels work side by side then.
+    The notebooks of a small capture use one core, so several kernels run in parallel.
     """
     from cdcwb.report.kernel import Kernel
 
@@ -94,7 +94,7 @@ def _reports(
     waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
     for label, path in reversed(captures):
         waiting.append((label, partial(_suite, path, to, label, names)))
-    if lesson is not None:  # it is short, so that no kernel waits for the other at the end
+    if lesson is not None:  # first, because it is short
         waiting.insert(0, (LESSON, partial(_lesson, lesson, to)))
 
     def work() -> None:
@@ -123,8 +123,8 @@ def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kerne
 
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
-    """The report for beginners over all captures of the folder ``data``, and the lesson of each format as a page of its
-    own, from the same run."""
+    """The report ``start_here`` over all captures of the folder ``data``, and a page for the lesson of each format,
+    from the same run."""
     notebook, wanted = notebook_path(LESSON), Wanted.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
     pages = {name: target.with_stem(f"{notebook.stem}-{name}") for name in FORMATS}
@@ -148,13 +148,13 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
 
 
 def _side_by_side(captures: int) -> int:
-    """How many kernels, each with its own Spark, this machine has room for."""
+    """The number of kernels, each with its own Spark, for which this machine has memory and cores."""
     return max(1, min(captures, machine.cores(), machine.memory_bytes() // _ROOM, _MOST))
 
 
 def find_captures(data: Path) -> list[Found]:
-    """The captures of a folder: name and path. Each folder in it is one, but for ``NAME.snapshot``, which holds what
-    the tables of ``NAME`` held."""
+    """The captures of a folder: name and path. Each folder in it is a capture, except ``NAME.snapshot``, the snapshot
+    of ``NAME``."""
     folders = sorted(f for f in data.iterdir() if f.is_dir() and not f.name.startswith(".")) if data.is_dir() else []
     names = {folder.name for folder in folders}
     folders = [f for f in folders if not (f.suffix == ".snapshot" and f.stem in names)]

@@ -39,11 +39,11 @@ KINDS: Final = {
     "counts": "counts by name",
     "values": "values by name",
 }
-"""What a fact may be, besides null."""
+"""The kinds of facts; any fact may be null."""
 
 _EXACT: Final = 1 << 53
 _ALIASES: Final = {"open_transactions": "transactions_open"}
-"""The names under which facts are watched, and those under which notebooks may record them."""
+"""The names of facts for monitoring, and other names under which notebooks may record them."""
 
 
 def record(facts: Mapping[str, Any]) -> None:
@@ -58,14 +58,14 @@ def record(facts: Mapping[str, Any]) -> None:
 
 
 def stored(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as :func:`record` stores them, and as they are read."""
+    """Facts in the form in which :func:`record` stores them."""
     return {str(name): _plain(value) for name, value in facts.items()}
 
 
 def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """All facts that an executed notebook (a file, or its contents) recorded, in order.
 
-    Raises ValueError for a fact that is recorded twice: two cells would speak of different things under one name.
+    Raises ValueError for a fact that is recorded twice.
     """
     content: Any = notebook
     if isinstance(notebook, str | Path):
@@ -81,9 +81,9 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declared_facts(notebook: Path) -> dict[str, str]:
-    """The facts that a notebook records, under the names that monitoring knows, and what each is (:data:`KINDS`).
+    """The facts that a notebook records, under their names for monitoring, with their kinds (:data:`KINDS`).
 
-    The metadata ``cdcwb.facts`` of the notebook declares them: names with blanks between them, for each kind.
+    The metadata ``cdcwb.facts`` of the notebook declares them: names separated by blanks, for each kind.
     """
     content = json.loads(notebook.read_text(encoding="utf-8"))
     declared: dict[str, str] = content["metadata"].get("cdcwb", {}).get("facts", {})
@@ -91,13 +91,13 @@ def declared_facts(notebook: Path) -> dict[str, str]:
 
 
 def monitored(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts under the names that monitoring knows, whatever the notebook called them; the others as they are."""
+    """Facts under their names for monitoring; others unchanged."""
     named = {name: facts[other] for name, other in _ALIASES.items() if name not in facts and other in facts}
     return {**facts, **named}
 
 
 def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts in one level: counts by name become facts of their own (``changes_by_operation.INSERT``), lists stay."""
+    """Facts in one level: counts by name become separate facts (``changes_by_operation.INSERT``), lists stay."""
     level: dict[str, Any] = {}
     for name, value in facts.items():
         inner = flat({f"{name}.{key}": item for key, item in value.items()}) if isinstance(value, Mapping) else None
@@ -131,19 +131,19 @@ Facts = Mapping[str, Any]
 
 def headline(notebook: str, facts: Facts) -> str:
     """The answer of a notebook (its name, with or without its folder and number) in one sentence without a full stop.
-    Of one that has no sentence of its own, or lacks the facts for it, what it says of the capture's health."""
+    The verdict on the capture's health if the notebook has no answer of its own, or lacks the facts for it."""
     return _answer(notebook, facts) or str(facts.get("verdict", "made")).removesuffix(".")
 
 
 def is_answered(notebook: str, facts: Facts) -> bool:
-    """Whether a notebook has an answer of its own, beside what it says of the capture's health."""
+    """Whether a notebook has an answer of its own, other than the verdict on the capture's health."""
     return _answer(notebook, facts) is not None
 
 
 def tone(notebook: str, facts: Facts) -> str:
-    """How the headline is meant (:class:`~cdcwb.analysis.summary_text.Tone`): BAD where something is wrong, WARNING
-    where something is incomplete, not known or has changed. Of a notebook without an answer of its own, what it says of
-    the capture's health."""
+    """The tone of the headline (:class:`~cdcwb.analysis.summary_text.Tone`): BAD if something is wrong, WARNING if
+    something is incomplete, unknown or has changed. For a notebook without an answer of its own, that of the capture's
+    health."""
     judge = _TONES.get(_name(notebook))
     try:
         if judge is not None:
@@ -163,7 +163,7 @@ def _answer(notebook: str, facts: Facts) -> str | None:
     answer = _ANSWERS.get(_name(notebook))
     try:
         return None if answer is None else answer(facts)
-    except KeyError:  # a notebook of the user's own that has the name of one of ours
+    except KeyError:  # a notebook of the user with the name of one of cdcwb's
         return None
 
 
@@ -188,7 +188,7 @@ def _transactions(facts: Facts) -> str:
 
 
 def _incomplete(facts: Facts) -> int:
-    """Transactions that ended, and of which something is missing."""
+    """The number of ended transactions with missing events."""
     known = ("transactions_complete", "transactions_unknown", "transactions_open")
     return int(facts["transactions"] - sum(facts[name] for name in known))
 
@@ -334,7 +334,7 @@ def _reconciled(facts: Facts) -> str:
 
 
 def _why(what: str, facts: Facts) -> str:
-    """Why changes are missing or extra."""
+    """The reasons of missing or extra changes, in words."""
     from cdcwb.analysis.reconcile_reasons import tally_words
 
     counts = facts.get(f"reconcile_{what}_by_reason")
@@ -367,7 +367,7 @@ def _at(time: str | None) -> str:
 
 
 def _lost(facts: Facts) -> int:
-    """Changes that are missing or extra although nothing explains it, or whose values differ."""
+    """The number of changes that are missing or extra without a reason, or whose values differ."""
     known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
     return sum(counts.get(reason, 0) for counts in known if counts for reason in ("different_value", "unexplained"))
 
@@ -398,4 +398,4 @@ _TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
     ),
     "history": lambda facts: (0, facts["history_changes"] is None),
 }
-"""Of the facts of each notebook: whether something is wrong, and whether something is incomplete or has changed."""
+"""For each notebook: whether its facts show an error, and whether something is incomplete or has changed."""

@@ -50,17 +50,18 @@ __all__ = [
 
 
 SIZE_LIMIT = 8_000_000
-"""No report is larger, in bytes; plotly.js is the greater part of it."""
+"""The largest size of a report in bytes; plotly.js is the greater part of it."""
 
 _BEFORE = 'document.documentElement.className = "script";'
 _CHARTS = ("dark.js", "charts.js")
 _COMPLETE = 'document.documentElement.classList.add("complete");\n'
-"""The last line of the shared scripts: a file of which a part is missing does not run, or not to its end."""
+"""The last line of the shared scripts, which does not run if the file is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the head and foot of a report show. ``part``: the report is this part of its notebook (empty: all of it)."""
+    """The content of head and foot of a report. ``part``: the part of the notebook that the report shows (empty: all of
+    it)."""
 
     capture: str
     made: datetime
@@ -76,9 +77,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """What a page of a suite refers to: the file of the scripts that the pages of a suite share, the index, and the
-    other reports by the name of their notebook. All are addresses relative to the page; ``integrity`` is the hash of
-    the scripts as browsers check it."""
+    """The links of a page of a suite: the file of the shared scripts, the index, and the other reports by the name of
+    their notebook. All are relative to the page; ``integrity`` is the hash of the scripts for the browser."""
 
     scripts: str
     integrity: str
@@ -88,11 +88,11 @@ class Siblings:
 
 
 def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = None) -> str:
-    """The HTML of an executed notebook: its markdown and its outputs, no code. ``siblings``: the suite that it is part
-    of; None: it is complete by itself.
+    """The HTML of an executed notebook: its markdown and outputs without code. ``siblings``: the links to its suite;
+    None: a standalone page.
 
     Raises CaptureError if it would be larger than :data:`SIZE_LIMIT`. Shown are charts, HTML, markdown and images;
-    text only where there is nothing richer. What went to standard error is left out.
+    text only if there is nothing richer. Standard error is left out.
     """
     reports = {} if siblings is None else {name: address for name, (_, address) in siblings.reports.items()}
     answer = _answer(notebook, about.notebook)
@@ -128,14 +128,14 @@ def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = N
 
 
 def _answer(notebook: Mapping[str, Any], name: str) -> str:
-    """The answer of a notebook to its question in a sentence; empty for one that has none of its own."""
+    """The answer of a notebook in a sentence; empty if it has none of its own."""
     facts = monitored(read_facts(notebook))
     return visible(headline(name, facts), 400) if is_answered(name, facts) else ""
 
 
 def write_scripts(folder: Path) -> tuple[Path, str]:
-    """Write the scripts that the pages of a suite share into ``folder``, unless they are there: the file, and the hash
-    of its content as browsers check it. Files of other versions stay for the pages that refer to them."""
+    """Writes the shared scripts of a suite into ``folder``, unless they exist; returns the file, and the hash of its
+    content for the browser. Files of other versions stay for the pages that refer to them."""
     text = _shared()
     digest = hashlib.sha256(text.encode()).digest()
     path = folder / f"cdcwb-{digest.hex()[:16]}.js"
@@ -150,7 +150,7 @@ def _shared() -> str:
 
 
 def _theme(notebook: Mapping[str, Any]) -> str:
-    """The theme that the notebook was asked for."""
+    """The theme parameter of the notebook."""
     outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
     about = [output.get("metadata", {}) for output in outputs]
     return next((str(one["theme"]) for one in about if one.get("cdcwb") == STYLE and "theme" in one), "auto")
@@ -166,7 +166,7 @@ def title_of(notebook: Mapping[str, Any]) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this package, with its style; every value is escaped unless the template says that it is HTML."""
+    """Renders a template of this package; every value is escaped unless the template marks it as HTML."""
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     loader = DictLoader({name: asset(name) for name in ("report.html", "index.html")})
@@ -178,7 +178,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it, so that it appears whole or not at all."""
+    """Writes a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
@@ -194,8 +194,8 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], there: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What the page shows below its head, without the headings below which there is nothing to show. ``there``: what
-    the outputs that the head has say of themselves."""
+    """The blocks of a page below its head, without headings of empty sections. ``there``: the names of outputs that the
+    head already has."""
     cells = notebook["cells"]
     pairs = zip(cells, [*cells[1:], {}], strict=True)
     shown = [cell for cell, below in pairs if not _is_empty(cell, below)]
@@ -203,7 +203,7 @@ def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], there: Sequ
 
 
 def _is_empty(cell: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
-    """Whether a cell is a heading of nothing."""
+    """Whether a cell is the heading of an empty section."""
     said = [output.get("metadata", {}).get("cdcwb") for output in below.get("outputs", ())]
     return cell["cell_type"] == "markdown" and NOTHING in said
 
@@ -267,12 +267,12 @@ _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 
 
 def _led(html: str, reports: Mapping[str, str]) -> str:
-    """HTML of a notebook with its links as a page has them: within the page, and from notebooks to the reports of the
-    suite; of others the text stays."""
+    """The HTML of a notebook with links for a page: within the page, and to the reports of the suite instead of their
+    notebooks; other links become text."""
 
     def link(found: re.Match[str]) -> str:
         target, text = found.groups()
-        if target.startswith("#"):  # JupyterLab's address of a heading; the anchor at a heading leads to itself
+        if target.startswith("#"):  # JupyterLab's anchor of a heading
             own = 'class="anchor-link"' in found.group()
             return found.group() if own else f'<a href="#{_slug(unquote(target))}">{text}</a>'
         notebook = re.fullmatch(r"(?:.*/)?([^/]+)\.ipynb", target)
@@ -289,7 +289,7 @@ def _plotly() -> str:
 
 
 def policy(scripts: list[str], loads: bool) -> str:
-    """The content security policy of a page: these scripts and nothing else; ``loads``: and what they load."""
+    """The content security policy of a page: only these scripts; ``loads``: and the scripts that they load."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join([*(f"'sha256-{value}'" for value in hashes), *(["'strict-dynamic'"] if loads else [])])
     return (
@@ -299,7 +299,7 @@ def policy(scripts: list[str], loads: bool) -> str:
 
 
 def _script_json(value: Any) -> str:
-    """JSON that stays inside its script element whatever it holds."""
+    """JSON text that cannot end its script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -309,7 +309,7 @@ def _text(source: str | list[str]) -> str:
 
 
 def now() -> datetime:
-    """The time that a report says it was made."""
+    """The present time, for the time of a report."""
     return datetime.now(UTC)
 
 
@@ -323,11 +323,12 @@ _WORDS: Final = {"good": "OK", "warning": "Warning", "bad": "Error"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One report: ``file`` is its name in the folder of the index, ``headline`` its answer, ``tone`` how that is meant.
+    """One report in the index: ``file`` is its name in the folder of the index, ``headline`` its answer with its
+    ``tone``.
 
-    ``what`` says what the capture is, ``verdict`` whether it is healthy, ``health`` how that is meant. ``answers``:
-    whether the report has a question of its own; else it is the one about the capture, and its headline the verdict.
-    ``parts``: title and file of the parts of a guide, which is about no capture.
+    ``what`` describes the capture, ``verdict`` is the sentence about its health, with the tone ``health``. ``answers``:
+    whether the report has an answer of its own; else its headline is the verdict. ``parts``: title and file of the
+    parts of a guide, which has no capture.
     """
 
     title: str
@@ -350,9 +351,9 @@ def write_index(
     broken: Sequence[str] = (),
     failed: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write ``index.html`` into ``folder`` and return its path: a row for each capture, a column for each question, the
-    first for the health of the capture; guides are on a line above. ``broken`` are sentences about thresholds,
-    ``failed`` those about reports that were not made, by their name. Everything is escaped."""
+    """Writes ``index.html`` into ``folder`` and returns its path: a row for each capture, a column for each question,
+    the first for the health of the capture; guides are on a line above. ``broken`` are sentences about exceeded
+    thresholds, ``failed`` those about failed reports, by name. Everything is escaped."""
     guides = [entry for entry in entries if entry.parts]
     entries = [entry for entry in entries if not entry.parts]
     captures: dict[tuple[str, str], list[Entry]] = {}
@@ -382,13 +383,13 @@ def write_index(
 
 
 def _guide(entry: Entry) -> dict[str, Any]:
-    """What the index says about a guide: its own link, and those to its parts."""
+    """The links of a guide in the index: its own, and those to its parts."""
     links = [(visible(title), quote(file)) for title, file in ((entry.title, entry.file), *entry.parts)]
     return {"links": links, "tone": entry.tone, "word": _WORDS.get(entry.tone, ""), "text": visible(entry.headline)}
 
 
 def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions: Sequence[str]) -> dict[str, Any]:
-    """What the matrix says about a capture. ``health``: the report about it."""
+    """The row of a capture in the index. ``health``: the report about its health."""
     first = entries[0]
     cells = [_cell(_HEALTH, health, health or first, first.health, first.verdict, first.what)]
     for question in questions:
@@ -402,7 +403,7 @@ def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions
 def _cell(
     question: str, report: Entry | None, said: Entry | None, tone: str, text: str, more: str = ""
 ) -> dict[str, str | Markup] | None:
-    """One answer; ``report``: the one that it leads to. None: there is no such report."""
+    """One cell of the index, with a link to ``report``. None: there is no such report."""
     if said is None:
         return None
     href = quote(report.file) if report else ""
@@ -419,8 +420,8 @@ def _cell(
 
 
 def _unbroken(text: str) -> Markup:
-    """A text as HTML in which names and dates that have room on a line are not broken where they have a hyphen or the
-    like, and longer words only after a separator."""
+    """A text as HTML in which short names and dates are not broken at hyphens and the like, and longer words only after
+    a separator."""
     words = re.split(r"(\s+)", text)
     span = Markup('<span class="whole">{}</span>')
     return Markup("").join(

@@ -1,5 +1,5 @@
-"""The kernel that runs notebooks: always this interpreter, whatever kernels are installed under which names, and one
-for several notebooks, so that they share a Spark session."""
+"""The kernel that runs notebooks: always this interpreter, not an installed kernel spec, and one process for several
+notebooks, so that they share a Spark session."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from traitlets import default
 __all__ = ["ENGINE", "Kernel", "OwnKernelManager"]
 
 ENGINE: Final = "cdcwb"
-"""The name of papermill's engine that runs a notebook in a :class:`Kernel` (its argument ``kernel``)."""
+"""The name of the papermill engine that runs a notebook in a :class:`Kernel` (its argument ``kernel``)."""
 
 _START_SECONDS: Final = 600
 _OUTPUT_SECONDS: Final = 300
-"""How long the outputs of a cell may take to arrive once it has ended; nbclient drops those that come later."""
+"""Seconds that outputs of a cell may take to arrive after its end; nbclient drops later ones."""
 _QUICK: Final = " ".join(
     [
-        # Compiling, by Spark and by the JVM, takes most of the time of a question about a few thousand rows: without
-        # these a suite takes twice as long (2 cores).
+        # Compilation by Spark and the JVM takes most of the time of a query over a few thousand rows: without these
+        # settings a suite takes twice as long (2 cores).
         '--conf "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"',
         "--conf spark.sql.codegen.wholeStage=false",
         "--conf spark.sql.codegen.factoryMode=NO_CODEGEN",
@@ -42,24 +42,24 @@ _os.chdir({folder!r})
 get_ipython().reset()
 _gc.collect()
 """
-"""Forgets what a notebook named, so that the next one finds nothing of it. Imported modules stay, and Spark."""
+"""Deletes the variables of a notebook before the next one runs. Imported modules and Spark stay."""
 
 
 class OwnKernelManager(AsyncKernelManager):
     """Starts ``sys.executable -m ipykernel_launcher`` instead of an installed kernel spec.
 
-    ``quick``: Spark, where it runs here, is set up for many questions about little data.
+    ``quick``: a local Spark is configured for many queries over little data.
     """
 
     quick = False
 
     @default("transport")
     def _only_here(self) -> str:
-        return "ipc"  # sockets in this user's folder instead of ports that anyone on the machine can reach
+        return "ipc"  # sockets in this user's folder instead of ports that every local user can reach
 
     @property
     def kernel_spec(self) -> KernelSpec:
-        """The specification of ipykernel itself. Plotly draws nothing on its own, and the debugger stays silent."""
+        """The kernel spec of ipykernel itself, without plotly's own output and the debugger's warnings."""
         spec = KernelSpec(resource_dir=str(RESOURCES), **get_kernel_dict())
         spec.env = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", **({} if "TERM" in os.environ else {"TERM": "dumb"})}
         if self.quick and "PYSPARK_SUBMIT_ARGS" not in os.environ:
@@ -70,8 +70,8 @@ class OwnKernelManager(AsyncKernelManager):
 class Kernel:
     """A process in which notebooks run one after the other, each with an empty namespace: ``with Kernel() as kernel``.
 
-    It starts with the first notebook, and again with the next one where it ended unexpectedly. What modules keep,
-    the Spark session above all, stays from notebook to notebook. ``quick`` sets Spark up for little data.
+    The process starts with the first notebook, and again with the next one if it ended unexpectedly. The state of
+    modules, such as the Spark session, stays between notebooks. ``quick`` configures Spark for little data.
     """
 
     def __init__(self, quick: bool = False) -> None:
@@ -88,10 +88,9 @@ class Kernel:
         self.close()
 
     def run(self, notebook: Any, **options: Any) -> None:
-        """Run a notebook that papermill manages; ``options`` are those of its client.
+        """Runs a notebook that papermill manages; ``options`` are those of its client.
 
-        Raises nbclient's DeadKernelError where the process ends meanwhile, RuntimeError where it does not begin to
-        answer.
+        Raises nbclient's DeadKernelError if the process ends, RuntimeError if it does not start to answer.
         """
         runner = PapermillNotebookClient(notebook, km=self._manager(), **options)
         runner.kc = None if self._last is None else self._last.kc
@@ -105,10 +104,10 @@ class Kernel:
             raise
 
     def _manager(self) -> OwnKernelManager:
-        """The manager of the process; a new one where there is none."""
+        """The manager of the process; a new one if there is none."""
         if self._last is not None:
             return self._last.km
-        # A folder of its own, or kernels that start at the same time would take the same sockets.
+        # Each kernel has its own folder: kernels that start at the same time must not use the same sockets.
         self._folder = tempfile.TemporaryDirectory(prefix="cdcwb-kernel-")
         file = str(Path(self._folder.name) / "kernel.json")
         manager = OwnKernelManager(kernel_name="python3", connection_file=file)
@@ -116,7 +115,7 @@ class Kernel:
         return manager
 
     def close(self) -> None:
-        """End the process, and with it its Spark session."""
+        """Ends the process with its Spark session."""
         if self._last is not None and self._last.km is not None:
             self._last._cleanup_kernel()
         if self._folder is not None:
@@ -125,7 +124,7 @@ class Kernel:
 
 
 class _Engine(NBClientEngine):
-    """papermill's own engine, but in a kernel that stays."""
+    """papermill's own engine, in a persistent kernel."""
 
     @classmethod
     def execute_managed_notebook(

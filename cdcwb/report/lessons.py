@@ -1,5 +1,4 @@
-"""What the notebook for beginners shows on its page, a method for each item. Where a capture is missing, a sentence
-says so instead."""
+"""The content of the notebook ``start_here``, a method for each item. If a capture is missing, a sentence says so."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ _SKIP: Final = {
     )
 }
 _AROUND: Final = 6
-"""Records that the picture shows before and after its transaction."""
+"""Records that the chart shows before and after its transaction."""
 _COLUMNS: Final = 30
 
 
@@ -48,7 +47,7 @@ class Checked:
 
     @property
     def agrees(self) -> bool:
-        """Is there something to compare, and does all of it agree?"""
+        """Whether there are numbers to compare, and all of them agree."""
         return any(self.rows.values()) and all(row["agrees"] for rows in self.rows.values() for row in rows)
 
     @property
@@ -83,8 +82,8 @@ class Checked:
 
 
 class Lessons:
-    """The captures below a folder, one for each format, each read when it is first asked for, and what the page shows
-    of them. What a method shows is stored in ``facts``.
+    """The captures below a folder, one for each format, each read when it is first used, and the outputs about them.
+    Each method stores what it shows in ``facts``.
 
     ``format``: only this one; auto: all of them. ``options`` are reader options.
     """
@@ -116,7 +115,7 @@ class Lessons:
         return {name: one for name in FORMATS if isinstance(one := self._open(name), Lesson)}
 
     def _lesson(self, name: str) -> Lesson | None:
-        """A capture; where it is missing, the page says so."""
+        """A capture; None, with a note on the page, if it is missing."""
         opened = self._open(name)
         if isinstance(opened, Lesson):
             return opened
@@ -155,7 +154,7 @@ class Lessons:
         show.table(rows, heads, none="There are no captures here.")
 
     def show_positions(self) -> None:
-        """The kinds of position side by side, each with an example from the captures."""
+        """The kinds of positions, each with an example from the captures."""
         rows = positions(self.captures)
         self.facts["positions"] = [[row["name"], row["value"]] for row in rows]
         examples = [f"{row['value']} in {row['location']}" if row["value"] else None for row in rows]
@@ -202,7 +201,7 @@ class Lessons:
         self.facts["chosen"][name] = [lesson.file(event), event["offset"], event["record_type"], lesson.rule]
 
     def show_changed_columns(self, name: str) -> None:
-        """What the chosen record changed, column by column, and its mask bit by bit where it has one."""
+        """The columns that the chosen record changed, and its mask bit by bit if it has one."""
         self.facts["changed_columns"][name] = None
         lesson = self._lesson(name)
         event = lesson.chosen() if lesson is not None else None
@@ -225,8 +224,8 @@ class Lessons:
         self.facts["changed_columns"][name] = [row["column"] for row in rows if row["changed"]]
 
     def show_transaction(self, name: str) -> None:
-        """The records of one transaction, or of one change where there are none, in order; the fact: file and offset of
-        each."""
+        """The records of one transaction (of one change in a format without transactions) in order; the fact: file and
+        offset of each."""
         self.facts["shown_records"][name] = None
         lesson = self._lesson(name)
         if lesson is None:
@@ -243,7 +242,7 @@ class Lessons:
         self.facts["shown_records"][name] = [[lesson.file(event), event["offset"]] for event in story]
 
     def show_traps(self, name: str) -> None:
-        """Where the format misleads, with what this capture shows of it; the fact: title and example of each."""
+        """The pitfalls of the format with examples from the capture; the fact: title and example of each."""
         from IPython.display import display
 
         self.facts["traps"][name] = None
@@ -266,7 +265,7 @@ class Lessons:
 
     @cached_property
     def checked(self) -> Checked:
-        """The numbers of ``expected.json`` beside those that are counted; this may ask Spark."""
+        """The numbers of ``expected.json`` and the counted ones; this may run Spark jobs."""
         from cdcwb.capture import load, open_small
 
         expected = read_expected(self.folder)
@@ -293,7 +292,7 @@ class Lessons:
         show.table(rows, heads, none=f"{FILE} does not name this capture: there is nothing to compare with.")
 
     def store_facts(self) -> None:
-        """Store what was shown, and what the self-check found, as the facts of the notebook."""
+        """Records the facts of all outputs and of the self-check."""
         state = self.checked.health
         about = {"title": "Start here", "what": state.what, "verdict": state.verdict, "tone": state.tone}
         numbers = {"expected": self.checked.facts, "agrees": self.checked.agrees}

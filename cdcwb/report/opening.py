@@ -1,4 +1,4 @@
-"""The beginning that notebooks share: the captures are opened, and the page says what they are."""
+"""The common beginning of notebooks: checks their parameters, opens the captures and summarises them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = ["SHOWN", "SUMMARY", "THEMES", "Other", "Page", "Parameters", "check_p
 
 
 SUMMARY: Final = "summary.json"
-"""The file beside the tables of a capture that was saved for reports: what is counted in each of them."""
+"""The file with the counts of a capture that was saved for reports, in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a notebook asks its questions of.
+    """The captures of a notebook.
 
-    ``captures``: each capture that was named, whole. ``whole`` is all of them as one, ``part`` what ``tables`` and
-    times leave of it, ``capture`` the same with the tables that are asked often read once. ``summary`` holds the facts
-    of :func:`cdcwb.analysis.summary.summarize`, ``health`` what they come to.
+    ``captures``: each capture, unfiltered. ``whole`` is all of them as one, ``part`` the same with the filters of
+    ``tables`` and times, ``capture`` that with frequently used tables read once. ``summary`` has the facts
+    of :func:`cdcwb.analysis.summary.summarize`, ``health`` the verdict on them.
     """
 
     asked: Parameters
@@ -52,7 +52,7 @@ class Page:
 
 
 def open_page(asked: Parameters, images: bool = False) -> Page:
-    """Open what was asked for. ``images``: the questions are about values, so changes are kept with their images.
+    """Opens the captures of the parameters. ``images``: the notebook needs values, so changes are kept with images.
 
     Raises CaptureError (or a child) as :func:`cdcwb.load` does.
     """
@@ -85,8 +85,8 @@ def look_at(
     images: bool = False,
     others: Sequence[Capture] = (),
 ) -> Page:
-    """The same for a capture that is open. ``part`` (None: all of it) is what is looked at, ``limits`` what it leaves
-    out, in words. ``others`` are looked at together with it."""
+    """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
+    the filters. ``others`` are shown together with it."""
     from cdcwb.analysis.contents import readers
     from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
@@ -125,7 +125,7 @@ def _times(summary: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
 
 
 def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
-    """What is counted in the capture: read, where it was counted when the capture was saved."""
+    """The counts of the capture, from :data:`SUMMARY` if it was saved for reports."""
     from cdcwb.analysis.summary import summarize
 
     counted = Path(asked.path) / SUMMARY
@@ -138,15 +138,15 @@ def _summary(asked: Parameters, capture: Any) -> dict[str, Any]:
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 THEMES = ("auto", "light", "dark")
-"""How a page looks; auto: as JupyterLab, or the reader's system, has it."""
+"""The themes of a page; auto: that of JupyterLab, or of the reader's system."""
 
 SHOWN = "shown.json"
-"""The file beside the tables of a capture that was saved for reports: which path they speak of."""
+"""The file with the original path of a capture that was saved for reports, in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A further capture: ``path`` is what is opened, ``shown`` what the page calls it."""
+    """A further capture: ``path`` is opened, ``shown`` is its name on the page."""
 
     path: str
     format: str
@@ -156,10 +156,10 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a notebook was asked for. ``path`` is absolute; times are aware; None and empty mean: no limit.
+    """The checked parameters of a notebook. ``path`` is absolute; times are aware; None and empty mean: no limit.
 
-    ``path`` is what is opened, ``shown`` what the page calls it: the same, but for a capture that was saved for several
-    reports. ``time_zone`` is the zone in which times are displayed. ``others`` are looked at together with it.
+    ``path`` is opened, ``shown`` is its name on the page; they differ for a capture that was saved for several
+    reports. ``time_zone`` is the zone in which times are displayed. ``others`` are shown together with it.
     """
 
     path: str
@@ -170,7 +170,7 @@ class Parameters:
     time_to: datetime | None
     folder: Path | None
     limits: list[str] = field(default_factory=list)
-    """What was left out by ``tables`` and the times, in words; empty if the whole capture is looked at."""
+    """The filters of ``tables`` and times, in words; empty if there are none."""
     shown: str = ""
     time_zone: str = "UTC"
     others: list[Other] = field(default_factory=list)
@@ -186,8 +186,7 @@ class Parameters:
 
     @property
     def captures(self) -> dict[str, Other]:
-        """Everything that is looked at, by a name: that of the file or folder, with a number where it is not the
-        first of its name."""
+        """All captures, by the name of the file or folder, with a number if the name repeats."""
         listed = (Other(self.path, self.format, self.options, self.shown), *self.others)
         names = unique_names((Path(one.shown).stem or "capture" for one in listed), separator="-")
         return dict(zip(names, listed, strict=True))
@@ -287,7 +286,7 @@ def _find(path: Any, wrong: list[str], name: str = "path") -> str:
 
 
 def _shown(path: str) -> str:
-    """What a page calls a capture."""
+    """The name of a capture on the page."""
     note = Path(path) / SHOWN
     saved = note.is_file() and (Path(path) / SAVED).is_file()
     return str(json.loads(note.read_text(encoding="utf-8"))["path"]) if saved else path

@@ -1,4 +1,4 @@
-"""Captures, saved once for all reports about them: what the notebooks of a suite open instead of their files."""
+"""Captures that are saved once for the notebooks of a suite, which open them instead of the files."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def keep(
     folder: str,
     shared: str,
 ) -> list[str]:
-    """Save captures into new folders and return those; the values of the columns ``hidden`` are taken out of them.
-    Reports go on to speak of the paths. What is counted in each is written beside its tables, so that no report counts
-    it again.
+    """Saves captures into new folders, without the values of the columns ``hidden``, and returns the folders. The
+    original paths, for the text of reports, and the counts of each capture are written into its folder.
 
-    The new folders are made in ``folder``, or, where Spark runs on a cluster, in ``shared``, which all machines see.
+    The new folders are in ``folder`` or, if Spark runs on a cluster, in ``shared``, which all machines have.
     """
     spark = get_spark()
     local = (spark.conf.get("spark.master", "") or "").startswith("local")
@@ -45,7 +44,7 @@ def keep(
         saved = Path(capture.save(place / "saved"))
         (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / MARKS
-        if marks.is_file() and not hidden:  # a note may quote what is hidden
+        if marks.is_file() and not hidden:  # a note may quote a redacted value
             shutil.copyfile(marks, saved / MARKS)
         facts = summarize(capture if isinstance(capture, Small) else load(saved, spark=spark))
         (saved / SUMMARY).write_text(json.dumps(facts), encoding="utf-8")

@@ -1,9 +1,8 @@
-"""A capture without the values of some columns, for reports that are passed on.
+"""Redaction: a capture without the values of some columns, for reports that are passed on.
 
-Values are taken out before any question is asked, in every table: from images, keys and headers, and with the bytes
-they stood in. In their place stands ``[redacted]`` and a mark that equal values share, so that what changed, which rows
-are the same and how many there are stays true. The marks are made with a secret of their own for each run, which is
-thrown away.
+Values are removed from images, keys, headers and raw bytes of every table. They are replaced by ``[redacted]`` and a
+tag that equal values share, so that changed columns, equal rows and counts stay correct. The tags depend on a random
+secret of each run, which is not stored.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MOST: Final = 20
 # Kinds whose bytes hold no row; all other bytes are kept only where their table is known and has nothing to hide.
 _WITHOUT_ROW: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.SCHEMA, Kind.HEARTBEAT)
 _OF_TABLES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.TOMBSTONE)
-# Bytes that are no record, or one that came twice: of what was read from them only the reason is kept.
+# Bytes that are not a record, or a duplicate: only the reason of what was read from them is kept.
 _LEFTOVER: Final = (Kind.FILLER, Kind.MALFORMED, Kind.FRAGMENT)
 _REASON: Final = "reason"
 _KAFKA: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
@@ -59,14 +58,14 @@ _EVIDENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A column whose values are taken out, as the capture spells it: ``table`` is ``schema.table``, or ``table``."""
+    """A column to redact, as the capture spells it: ``table`` is ``schema.table``, or ``table``."""
 
     table: str
     column: str
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """What is wrong with the texts of ``--redact``, without a capture at hand: a table and a column are wanted."""
+    """The errors in the texts of ``--redact`` that need no capture: each has to be a table and a column."""
     return [
         f"redact: expected a table and a column such as HR.EMP.SALARY, found '{visible(name)}'"
         for name in names
@@ -75,9 +74,9 @@ def check_names(names: Iterable[str]) -> list[str]:
 
 
 def targets(capture: Capture, names: Sequence[str]) -> list[Target]:
-    """The columns of a capture that ``schema.table.column`` or ``table.column`` name, whatever their case.
+    """The columns of a capture that ``schema.table.column`` or ``table.column`` name; case is ignored.
 
-    Raises OptionError for a name that is no column of the capture: a mistyped one would be shown.
+    Raises OptionError for a name that is not a column of the capture: a mistyped column would not be redacted.
     """
     known = _columns(capture)
     found: list[Target] = []
@@ -96,7 +95,7 @@ def targets(capture: Capture, names: Sequence[str]) -> list[Target]:
 
 
 def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[str]]:
-    """Of each capture, which of the names are columns of it. Raises OptionError for a name that is one of none."""
+    """For each capture, the names that are its columns. Raises OptionError for a name that no capture has."""
     if len(captures) == 1 or not names:
         return [list(names) for _ in captures]
     spellings = [{spelling for one in _columns(capture) for spelling in _spellings(one)} for capture in captures]
@@ -108,17 +107,17 @@ def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[
 
 
 def redact(capture: Capture, names: Sequence[str]) -> Capture:
-    """The capture without the values of these columns; the capture itself where no name is given."""
+    """The capture without the values of these columns; the capture itself without names."""
     return Redacted(capture, targets(capture, names)) if names else capture
 
 
 def _spellings(one: Target) -> set[str]:
-    """How a column may be named: with its schema, and without."""
+    """The names of a column: with its schema, and without."""
     return {f"{one.table}.{one.column}".lower(), f"{one.table.rpartition('.')[2]}.{one.column}".lower()}
 
 
 def _columns(capture: Capture) -> list[Target]:
-    """Every column of every table, from versions and, where rows have columns that no version knows, from images."""
+    """All columns of all tables, from versions and from images, which may have columns that no version has."""
     from pyspark.sql import functions as F
 
     from cdcwb.spark.names import table_label
@@ -131,7 +130,7 @@ def _columns(capture: Capture) -> list[Target]:
 
 
 class Redacted(Capture):
-    """A capture whose tables hold nothing of the values of some columns. NULL stays NULL."""
+    """A capture whose tables do not contain the values of some columns. NULL stays NULL."""
 
     def __init__(self, capture: Capture, columns: Sequence[Target]) -> None:
         super().__init__(capture._tables, capture._filters)
@@ -144,7 +143,7 @@ class Redacted(Capture):
 
     @property
     def events(self) -> DataFrame:
-        """One row per wire record, its values and bytes taken out."""
+        """One row per wire record, with redacted values and bytes."""
         return self._without_values(super().events, kinds=True)
 
     @property
@@ -154,7 +153,7 @@ class Redacted(Capture):
 
     @property
     def changes(self) -> DataFrame:
-        """One row per logical change, its values taken out."""
+        """One row per logical change, with redacted values."""
         return self._without_values(super().changes, kinds=False)
 
     @property
@@ -164,7 +163,7 @@ class Redacted(Capture):
 
     @property
     def problems(self) -> DataFrame:
-        """One row per problem; sentences and bytes that may quote a value are taken out."""
+        """One row per problem, without sentences and bytes that may quote a value."""
         from pyspark.sql import functions as F
 
         shown = self._open("table") & (F.col("code") != str(Problem.APPLY_EXCEPTION))
@@ -177,7 +176,7 @@ class Redacted(Capture):
 
     @property
     def detected(self) -> DataFrame:
-        """What was concluded; evidence that quotes bytes is taken out."""
+        """One row per detected setting, without evidence that quotes bytes."""
         from pyspark.sql import functions as F
 
         evidence = F.when(F.col("setting").isin(*_EVIDENT), F.col("evidence")).otherwise(F.lit(REDACTED))
@@ -194,7 +193,7 @@ class Redacted(Capture):
         return tables
 
     def _hidden(self, table: Column, column: Column) -> Column:
-        """Is a column one of those taken out? Where the table is not known, those of every table are."""
+        """Whether a column is redacted; in an unknown table, the redacted columns of every table are."""
         from pyspark.sql import functions as F
 
         label, name = F.lower(table), F.lower(column)
@@ -203,7 +202,7 @@ class Redacted(Capture):
         return F.coalesce(reduce(or_, known), F.lit(False)) | (label.isNull() & name.isin(*every))
 
     def _open(self, table: str) -> Column:
-        """Is a row of a table that is known and has nothing to hide?"""
+        """Whether a row is of a known table without redacted columns."""
         from pyspark.sql import functions as F
 
         return F.col(table).isNotNull() & ~F.lower(F.col(table)).isin(*self._names)
@@ -242,7 +241,7 @@ class Redacted(Capture):
                 F.col("kind").isin(*map(str, _OF_TABLES)) & open_table
             )
             columns["raw"] = F.when(kept, F.col("raw"))
-        beside = rows.withColumns(columns)  # headers are compared with the values, so these are the last to go
+        beside = rows.withColumns(columns)  # headers are compared with the values, so values are redacted last
         return beside.withColumns({name: image(name) for name in ("key", "before", "after")}).select(*frame.columns)
 
     def _headers(self, kinds: bool) -> Column:
@@ -309,7 +308,7 @@ class Redacted(Capture):
 
 
 def _sentence(code: str, sentence: str) -> Column:
-    """A problem's sentence, or the heading of its code where the sentence may quote a value."""
+    """The sentence of a problem, or the heading of its code if the sentence may quote a value."""
     from pyspark.sql import functions as F
 
     headings = F.create_map(*[F.lit(text) for one in Problem for text in (str(one), one.heading)])
@@ -318,7 +317,7 @@ def _sentence(code: str, sentence: str) -> Column:
 
 
 def _sentence_of(problem: Column) -> Column:
-    """The same for a problem inside a row."""
+    """:func:`_sentence` for a problem inside a row."""
     from pyspark.sql import functions as F
 
     headings = F.create_map(*[F.lit(text) for one in Problem for text in (str(one), one.heading)])
@@ -327,7 +326,7 @@ def _sentence_of(problem: Column) -> Column:
 
 
 def _spelled(value: Column) -> Column:
-    """A value as a key spells it: in quotes where it has a special character or is empty."""
+    """A value in the spelling of a key: in quotes if it has a special character or is empty."""
     from pyspark.sql import functions as F
 
     quoted = F.concat(F.lit('"'), F.regexp_replace(value, r'(["\\])', r"\\$1"), F.lit('"'))

@@ -55,7 +55,7 @@ _PAGES: Final = (".html", ".htm")
 def notebooks() -> dict[str, Path]:
     """The notebooks of cdcwb by name, without the number that sorts them (``transactions`` is ``02_transactions``)."""
     package = Path(__file__).parents[1]
-    # Once installed they are inside the package, in the source tree beside it.
+    # An installed package contains them; in the source tree they are in the same folder as the package.
     for folder in (package / "notebooks", package.parent / "notebooks"):
         found = {re.sub(r"^\d+_", "", path.stem): path for path in sorted(folder.glob("[0-9]*_*.ipynb"))}
         if found:
@@ -64,7 +64,7 @@ def notebooks() -> dict[str, Path]:
 
 
 def notebook_path(name: str) -> Path:
-    """Where the notebook ``name`` is. Raises OptionError that names those there are and the nearest one."""
+    """The path of the notebook ``name``. Raises OptionError, which names all notebooks and the nearest match."""
     known = notebooks()
     plain = re.sub(r"^\d+_", "", name).removesuffix(".ipynb")
     if plain not in known:
@@ -89,7 +89,7 @@ def run_report(
     The facts are written beside it, as one flat JSON object in the file of the same name that ends in ``.json``.
     ``options`` are reader options; ``parameters`` are further parameters of the notebook. The values of the columns
     ``redact`` (``schema.table.column``) are in neither file. ``fail_if``: conditions on the facts that the caller will
-    judge, which are checked only. ``say`` is told what is being done (default: lines on standard error). The files are
+    judge, which are checked only. ``say`` gets the present step (default: lines on standard error). The files are
     written atomically. Raises CaptureError (or a child) with one sentence for anything that the user can put right,
     whichever process it happened in; before a process is started where that is possible.
     """
@@ -109,7 +109,7 @@ def run_report(
 
 
 def check_page(target: Path) -> list[str]:
-    """What is wrong with the file that a report is to be written to, in sentences."""
+    """The errors of the target file of a report, in sentences."""
     if target.is_dir():
         return [f"'{target}' is a folder; name the HTML file"]
     if target.suffix == ".json":
@@ -121,8 +121,7 @@ def check_page(target: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a notebook opens: the capture, its format and reader options as its parameters have them, and the captures
-    that are looked at together with it."""
+    """The captures that a notebook opens: path, format and reader options as its parameters, and further captures."""
 
     path: str
     format: str
@@ -154,7 +153,7 @@ class Wanted:
         others: Sequence[Any] = (),
         files: Sequence[str] = (),
     ) -> Wanted:
-        """What the arguments of a report say."""
+        """The capture of the arguments of a report."""
         place = absolute(path)
         named = [str(one["path"] if isinstance(one, Mapping) else one) for one in others]
         shown = f"{path} ({plural(len(files), 'file')})" if files else str(path)
@@ -178,7 +177,7 @@ class Wanted:
 
     @property
     def small(self) -> bool:
-        """Is starting Spark and asking it more work than reading the capture?"""
+        """Whether the capture is small, so that starting and querying Spark takes longer than reading it."""
         places = [place for path, _, _, files in self.captures for place in files or [path]]
         return is_small(places)
 
@@ -190,14 +189,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Redacted(Page):
-    """What stands in the head of a report some of whose values were taken out."""
+    """The head of a redacted report."""
 
     redacted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report that was made: its ``target``, the ``facts`` of its notebook, and what its page is written from."""
+    """A finished report: its ``target``, the ``facts`` of its notebook, and the content of its page."""
 
     target: Path
     facts: dict[str, Any]
@@ -205,7 +204,7 @@ class Report:
     about: Page
 
     def write(self, siblings: Siblings | None = None) -> int:
-        """Write the page, and return its size in bytes. Raises CaptureError if that is not possible."""
+        """Writes the page, and returns its size in bytes. Raises CaptureError if it cannot be written."""
         html = standard_input.named(page(self.executed, self.about, siblings))
         try:
             write_whole(self.target, html)
@@ -224,8 +223,8 @@ def make_report(
     kernel: Kernel,
     siblings: Siblings | None = None,
 ) -> Report:
-    """One report in a kernel that stays: as :func:`run_report`, with ``opened`` instead of the capture.
-    ``siblings``: the suite that it is part of."""
+    """:func:`run_report` in a persistent kernel, with ``opened`` instead of the capture. ``siblings``: the links to its
+    suite."""
     made = datetime.now(UTC)
     started = time.monotonic()
     given: dict[str, Any] = {"path": opened.path, "format": opened.format, "options": opened.options}
@@ -234,7 +233,7 @@ def make_report(
         parameters = {name: value for name, value in parameters.items() if name != "others"}
     if "snapshot" in parameters_of(notebook):
         beside = f"{wanted.path}.snapshot"
-        # What a table held has the values that were taken out of its changes.
+        # A snapshot contains the values that are redacted in the changes.
         given["snapshot"] = beside if is_folder(beside) and not wanted.redact else ""
     executed = execute(notebook, {**given, **parameters}, say, kernel)
     about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), redacted=wanted.redact)
@@ -254,7 +253,7 @@ def make_report(
 
 
 def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]) -> Opened:
-    """Save the captures for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
+    """Saves the captures for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
     import nbformat
 
     say("reading the capture")
@@ -361,7 +360,7 @@ def _executed(
 
 
 def version() -> str:
-    """The version of cdcwb; ``0`` where it is used without being installed."""
+    """The version of cdcwb; ``0`` if it is not installed."""
     try:
         return metadata.version("cdcwb")
     except metadata.PackageNotFoundError:
@@ -369,7 +368,7 @@ def version() -> str:
 
 
 def _understood(error: Any, notebook: str) -> CaptureError:
-    """The exception of a cell as one of ours: its class where it has one of our names, and one line in any case."""
+    """The exception of a cell as a CaptureError with one line, of the same class if it is one of cdcwb's."""
     line, *rest = [line for line in str(error.evalue).splitlines() if line.strip()] or [""]
     line = line.strip()
     # An exception from a Spark worker carries ours inside its text: cdcwb.errors.MalformedRecordError: sentence.
@@ -382,9 +381,9 @@ def _understood(error: Any, notebook: str) -> CaptureError:
 
 
 def _watched() -> bool:
-    """Does someone watch this notebook alone?"""
+    """Whether progress is shown on a terminal."""
     return sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs to whoever called
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress of the command

@@ -1,5 +1,5 @@
-"""What a notebook puts on its page: a verdict, cards, tables, charts and notes, as HTML in which everything captured is
-escaped. The same outputs are shown by JupyterLab and become the report.
+"""The outputs of notebooks: verdict, cards, tables, charts and notes, as HTML in which captured text is escaped.
+JupyterLab and reports show the same outputs.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _TEXTS: Final = ("position", "transaction_id", "code", "setting", "command")
 
 @dataclass(slots=True)
 class _Look:
-    """How the page that is being made looks, and how the files of its captures are read."""
+    """The look of the present page, and how the files of its captures are read."""
 
     theme: str = "auto"
     styled: bool = False
@@ -114,8 +114,8 @@ _look: Final = _Look()
 
 
 def style(asked: Parameters | None = None) -> None:
-    """The look of what the functions of this module put out, for JupyterLab; a report has it in its head. From here on
-    times are shown in the zone that was ``asked`` for (None: UTC), and in its theme."""
+    """Outputs the style sheet, for JupyterLab; a report has it in its head. Sets the time zone and the theme of the
+    following outputs to those of the parameters ``asked`` (None: UTC)."""
     from IPython.display import display
 
     _look.theme, _look.styled = "auto" if asked is None else asked.theme, True
@@ -127,24 +127,24 @@ def style(asked: Parameters | None = None) -> None:
 
 
 def look() -> str:
-    """The style sheet of what this module puts out."""
+    """The style sheet of the outputs of this module."""
     return f'<style data-theme="{_look.theme}">{asset("show.css")}</style>'
 
 
 def style_once() -> None:
-    """The look, where nothing asked for it yet: a notebook that is not ours."""
+    """Outputs the style sheet if it was not output yet, as in a user's own notebook."""
     if not _look.styled:
         style()
 
 
 def heading(title: str, answer: str = "") -> None:
-    """The title of what follows, and the answer in a sentence."""
+    """Outputs a title, and the answer in a sentence."""
     said = f"<p><b>{escape(visible(answer, 600))}</b></p>" if answer else ""
     _html(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{said}</div>', f"{title}: {answer}")
 
 
 def headline(text: str) -> None:
-    """The answer to the question of a notebook, in a sentence. A report has it in its head."""
+    """Outputs the answer of a notebook in a sentence. A report has it in its head."""
     from IPython.display import display
 
     html = f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>'
@@ -152,7 +152,7 @@ def headline(text: str) -> None:
 
 
 def read_by(readers: Readers) -> None:
-    """From here on, rows of tables that have the file and offset of a record name the command that shows it."""
+    """Sets the readers of the captures: following tables show the inspect command of rows with file and offset."""
     _look.readers = readers
 
 
@@ -162,7 +162,7 @@ def asset(name: str) -> str:
 
 
 def verdict(health: Health) -> None:
-    """The two sentences about a capture, in the colour and under the word of their tone."""
+    """Outputs the two sentences about a capture, with the colour and the word of their tone."""
     _html(
         f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(visible(health.what, 600))}</p>'
         f"<p>{escape(visible(health.verdict, 600))}</p></div>",
@@ -171,7 +171,7 @@ def verdict(health: Health) -> None:
 
 
 def cards(values: Iterable[tuple[str, str, str]]) -> None:
-    """A few figures side by side: title, value and a line below it each. All three are escaped."""
+    """Outputs a row of cards with title, value and a line below it each. All three are escaped."""
     values = list(values)
     _html(cards_html(values), "\n".join(f"{visible(t)}: {visible(v)} ({visible(n, 200)})" for t, v, n in values))
 
@@ -189,12 +189,12 @@ def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
 
 
 def note(text: str) -> None:
-    """A sentence below a chart or table, or instead of one."""
+    """Outputs a sentence below a chart or table, or instead of one."""
     _html(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
 
 
 def nothing() -> None:
-    """Nothing, said to the report: it leaves out the heading above, and its text."""
+    """Outputs a marker for an empty section: the report leaves out its heading and text."""
     from IPython.display import display
 
     display({"text/plain": ""}, raw=True, metadata={"cdcwb": NOTHING})
@@ -209,11 +209,11 @@ def table(
     folder: str = "",
     leads: Sequence[Lead] = (),
 ) -> None:
-    """The columns of a small frame, or of a list of rows, under their headings (``{"bytes": "in the capture"}``), as
-    :func:`table_html`.
+    """Outputs the columns of a small frame, or of a list of rows, under their headings
+    (``{"bytes": "in the capture"}``), as :func:`table_html`.
 
-    ``total`` is how many rows there are in truth; a line says so where it is more than the frame has. ``none`` is shown
-    instead of an empty table. ``folder`` is where the capture is: files in it are named without it.
+    ``total`` is the total number of rows; a line shows it if the frame has fewer. ``none`` is shown
+    instead of an empty table. ``folder`` is the folder of the capture, which is left out of file names.
     ``leads``: see :func:`table_html`.
     """
     rows = rows if isinstance(rows, list) else records(rows)
@@ -231,8 +231,8 @@ def table(
 
 
 def _inspect(row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> str | None:
-    """The command that shows the record whose offset a column has, or whose position it has where no column has the
-    offset of the row; None if its file is not read by bytes."""
+    """The inspect command for the record whose offset is in a column (or whose position, in a row without an offset);
+    None if its file is not read by bytes."""
     from cdcwb.analysis.contents import command  # imports Spark
 
     which = re.fullmatch("(.*)(offset|position)", name)
@@ -243,15 +243,15 @@ def _inspect(row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> s
 
 
 def _beneath(file: str | None, folder: str) -> str | None:
-    """The path of a file below a folder; the file's name where the folder is the file itself."""
+    """The path of a file below a folder; the name of the file if the folder is the file itself."""
     if file == folder:
         return folder.rpartition("/")[2]
     return file.removeprefix(folder.rstrip("/") + "/") if file else file
 
 
 def chart(figure: go.Figure, instead: str) -> None:
-    """A figure, and below it a note on what its axis of time does not show (:mod:`cdcwb.time_axis`). ``instead`` is
-    HTML that says the same in numbers (:func:`table_html`), shown where script may not run."""
+    """Outputs a figure, and a note on times outside its axis (:mod:`cdcwb.time_axis`). ``instead`` is
+    HTML with the same numbers (:func:`table_html`), shown if scripts are disabled."""
     from IPython.display import display
 
     content = json.loads(figure.to_json()) | {"config": CONFIG}
@@ -264,7 +264,7 @@ def chart(figure: go.Figure, instead: str) -> None:
 
 
 def widget(shown: Any) -> None:
-    """An ipywidget."""
+    """Outputs an ipywidget."""
     from IPython.display import display
 
     display(shown)
@@ -282,13 +282,13 @@ def table_html(
     commands: Sequence[Mapping[str, str | None]] | None = None,
     leads: Sequence[Lead] = (),
 ) -> str:
-    """Rows as an HTML table: numbers with separators and to the right, times in the zone of the page (it and a day that
-    all of a column share are in its heading), counts by name largest first.
+    """Rows as an HTML table: numbers right-aligned with separators, times in the zone of the page (the zone, and a day
+    that all times of a column share, are in its heading), counts by name largest first.
 
-    The name of a column says what it holds: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` a place. A fraction
+    The name of a column gives its unit: ``…_us`` microseconds, ``bytes`` bytes, ``…offset`` an offset. A fraction
     from 0 to 1 (float) is shown in percent. A cell that is shown in words has its value in ``data-value``, for
-    ``tables.js``. ``commands``: for each row, by column, what the cell has as its title. ``leads``: what a click
-    shows (``data-record``, ``data-capture``); a row leads to the first of them that has a record for it.
+    ``tables.js``. ``commands``: for each row, by column, the title of the cell. ``leads``: the records to which
+    a click leads (``data-record``, ``data-capture``); a row leads to the first of them that has a record for it.
     """
     rows = list(rows)
     titles = commands or [{} for _ in rows]
@@ -314,14 +314,14 @@ def table_html(
 
 
 def _led(lead: Lead, number: int) -> str:
-    """The attributes of what leads to a record."""
+    """The HTML attributes of an element that leads to a record."""
     capture = f' data-capture="{escape(lead.capture)}"' if lead.column else ""
     return f' data-record="{lead.records[number]}"{capture} tabindex="0"'
 
 
 def _when(times: list[datetime | None]) -> tuple[str, str]:
-    """How times of a column are told, and what its heading says of them: ``clock`` (they share a day), ``time``, or
-    ``moment`` (they have several offsets, each its own)."""
+    """The kind of the times of a column, with the text for its heading: ``clock`` (all on one day), ``time``, or
+    ``moment`` (with different offsets)."""
     told = [clock(time) for time in times if time is not None]
     if len({offset for _, offset in told}) > 1:
         return "moment", ""
@@ -356,8 +356,8 @@ def _kind(name: str, values: list[Any]) -> str:
 
 
 def _class(kind: str, breaks: bool = False, whole: bool = False) -> str:
-    """The class of a cell; ``breaks``: a word in it is so long that it may be broken; ``whole``: it is one line, as
-    it is short, or a name with a hyphen, at which a browser would break it."""
+    """The CSS class of a cell; ``breaks``: long words may be broken; ``whole``: it is kept on one line, because it is
+    short, or a name with a hyphen, at which a browser would break it."""
     if kind in _NUMBERS:
         names = "number"
     elif kind in (*_TIMES, "mono", "hex"):
@@ -369,7 +369,7 @@ def _class(kind: str, breaks: bool = False, whole: bool = False) -> str:
 
 
 def _kept(kind: str, heading: str) -> str:
-    """What ``tables.js`` has to know of a column: the kind of its values, their unit, its heading alone."""
+    """The attributes of a column for ``tables.js``: kind of values, unit, heading."""
     if kind in _TIMES:
         return f' data-kind="time" data-title="{escape(visible(heading))}"'
     unit = {"duration": "µs", "size": "bytes"}.get(kind)
@@ -390,7 +390,7 @@ def _cell(value: Any, kind: str, title: str | None = None, led: str = "") -> str
 
 
 def _value(value: Any, kind: str) -> str:
-    """A value as a program reads it: in full, times in UTC."""
+    """A value for programs: in full, times in UTC."""
     if isinstance(value, datetime):
         aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         return aware.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
@@ -400,7 +400,7 @@ def _value(value: Any, kind: str) -> str:
 
 
 def _words(value: Any, kind: str) -> str:
-    """A value as it is shown."""
+    """A value as the page shows it."""
     if kind in _TIMES:
         text, offset = clock(value)
         if not value.microsecond % 1000 and value.microsecond:
@@ -442,9 +442,9 @@ def _html(html: str, text: str) -> None:
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 MOST_BYTES: Final = 4_000
-"""Bytes of a record that are shown."""
+"""The most bytes of a record that are shown."""
 MOST_FIELDS: Final = 60
-"""Fields of a record that get a number; as many have a rule in ``show.css``."""
+"""The most fields of a record that get a number; ``show.css`` has a rule for each."""
 
 _COLOURS: Final = 6
 _BRACKETS: Final = frozenset({"opening", "closing", "between", "behind", "=", "layout", "rule", "token line"})
@@ -454,8 +454,8 @@ _MEANING: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of bytes of a record. ``number`` from 1 is that of its ``field``; None: bytes that are no field of their
-    own (brackets, white space, what was left out)."""
+    """A run of bytes of a record. ``number`` (from 1) is that of its ``field``; None: bytes without a field (brackets,
+    white space, fields that were left out)."""
 
     offset: int
     raw: bytes
@@ -464,14 +464,14 @@ class Part:
 
 
 def parts(root: Field, skip: Collection[str] = ()) -> list[Part]:
-    """The bytes of a record in order, each once: numbered are fields that have bytes and no fields below them.
+    """The bytes of a record in order, each once; fields with bytes and without children are numbered.
 
-    ``skip``: names of fields that get no number, and neither does what is below them.
+    ``skip``: names of fields that get no number, nor do their children.
     """
     found: list[Part] = []
     at = number = 0
     for leaf, skipped in _leaves(root, frozenset(skip), False):
-        if leaf.offset > at:  # what no leaf holds
+        if leaf.offset > at:  # bytes of no leaf
             found.append(Part(at, root.raw[at : leaf.offset], None, root))
         plain = skipped or leaf.quiet or leaf.name in _BRACKETS or number >= MOST_FIELDS
         number += not plain
@@ -494,7 +494,7 @@ def _leaves(field: Field, skip: frozenset[str], skipped: bool) -> Iterator[tuple
 def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = ()) -> str:
     """The HTML of a record: its bytes in hex, or with ``as_text`` as UTF-8 text, and a table of its numbered fields.
 
-    Everything is escaped. Of a long record the first :data:`MOST_BYTES` are shown, and how many more there are is said.
+    Everything is escaped. Of a long record the first :data:`MOST_BYTES` are shown, with the number of the others.
     """
     runs = parts(root, skip)
     shown = [part for part in runs if part.offset < MOST_BYTES]
@@ -515,7 +515,7 @@ def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = (
 
 
 def show_record(root: Field, *, as_text: bool = False, skip: Collection[str] = ()) -> None:
-    """Put :func:`record_html` on the page."""
+    """Outputs :func:`record_html`."""
     from IPython.display import display
 
     html = record_html(root, as_text=as_text, skip=skip)
@@ -560,7 +560,7 @@ def _hex(part: Part) -> str:
 
 
 def _table(root: Field, numbered: Sequence[Part]) -> str:
-    """The numbered fields in order under the groups that they are in."""
+    """The numbered fields in order, under their groups."""
     by_field = {id(part.field): part for part in numbered}
     rows = "".join(_rows(root, by_field, 0))
     head = "".join(f'<th scope="col">{name}</th>' for name in ("", "bytes", "field", "value", "what it is"))

@@ -1,5 +1,4 @@
-"""All reports on one capture: every notebook of the suite in one kernel, over a capture that is read once, with an
-index page.
+"""Suites: all reports on one capture, with an index page, from one kernel and a capture that is read once.
 
 The notebooks share the start of Python, its imports and Spark, and open what :func:`cdcwb.report.prepare.keep` saved.
 """
@@ -50,18 +49,18 @@ if TYPE_CHECKING:
 __all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
 LESSON: Final = "start_here"
-"""The notebook that is about a folder of captures and everything in it."""
+"""The notebook about a folder of captures."""
 
 ALONE: Final = (LESSON, "explore")
-"""Notebooks that are about no capture in particular, or wait for someone: no part of a suite."""
+"""Notebooks that are not part of a suite: not about one capture, or interactive."""
 
 _OWN: Final = {"path", "format", "options"}
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What became of a suite: the ``facts`` of the reports that were made, and the sentences about those that
-    ``failed``, by the name of their notebook; the ``entries`` for an index page; what the thresholds said."""
+    """The result of a suite: the ``facts`` of finished reports, and the sentences about those that ``failed``, by the
+    name of their notebook; the ``entries`` for an index page; the result of the thresholds."""
 
     facts: dict[str, dict[str, Any]]
     failed: dict[str, str]
@@ -70,8 +69,8 @@ class Suite:
 
 
 def members(names: Iterable[str] = ()) -> dict[str, Path]:
-    """The notebooks of a suite by name; only these, where names are given. Raises OptionError that names everything
-    that is wrong with them."""
+    """The notebooks of a suite by name; only ``names`` if they are given. Raises OptionError, which lists all errors in
+    the names."""
     paths, wrong = {}, []
     for name in names:
         try:
@@ -162,7 +161,7 @@ def run_suite(
 
 
 def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Siblings:
-    """What the pages in ``folder`` refer to, the ``reports`` of some notebooks among it; the scripts are written into
+    """The links of the pages in ``folder``, with those to ``reports``; the scripts are written into
     the folder ``shared``, where the index will be.
 
     Raises CaptureError if they cannot be written.
@@ -180,14 +179,14 @@ def siblings_of(folder: Path, shared: Path, reports: Iterable[Path] = ()) -> Sib
 
 
 def _mixed(path: str | Path, format: str, options: Mapping[str, Any]) -> Contents | None:
-    """What the files at ``path`` are, where they are of different formats and no format was named."""
+    """The formats of the files at ``path``, if they differ and no format was named; else None."""
     place = Path(path).expanduser()
     if format not in ("", "auto") or not place.is_dir() or saved_at(place) is not None:
         return None
     try:
         contents = examine(place, **options)
     except CaptureError:
-        return None  # check_wanted says so
+        return None  # check_wanted raises the error
     return contents if contents.is_mixed else None
 
 
@@ -210,7 +209,7 @@ def _of_each_format(
 
 
 def _suite_below(name: str, wanted: Wanted, folder: Path, shared: Any) -> Suite | str:
-    """The suite of the files of one format; the sentence that says why there is none."""
+    """The suite of the files of one format; a sentence if it failed."""
     parameters, say, names, kernel, root = shared
 
     def told(text: str) -> None:
@@ -325,7 +324,7 @@ def check_wanted(
 
 
 def _declared(chosen: Mapping[str, Path]) -> dict[str, str]:
-    """The facts that some notebooks record, and what each is."""
+    """The facts that some notebooks record, with their kinds."""
     return {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
 
 
@@ -336,7 +335,7 @@ def check_captures(wanted: Wanted) -> None:
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:
-    """What the index says about a report."""
+    """The entry of a report in the index."""
     return Entry(
         facts.get("title", name),
         capture,

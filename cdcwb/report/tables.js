@@ -11,7 +11,7 @@
     return node;
   };
   const text = new Intl.Collator("en", { numeric: true });
-  // Numbers of any size in the order of their values: what is equal as a float is told apart by its digits.
+  // Numbers of any size in the order of their values: equal floats are compared by their digits.
   const digits = (held) => (/^-?\d+$/.test(held) ? BigInt(held) : null);
   const compare = {
     number: (one, other) => {

@@ -1,4 +1,4 @@
-"""Conditions under which a report counts as failed, such as ``open_transactions > 0``. They are read, never run."""
+"""Thresholds: conditions on facts, such as ``open_transactions > 0``. They are parsed, never evaluated as code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """``fact how value``: broken where it holds. ``text`` is how it was written."""
+    """The condition ``fact how value``; the threshold is exceeded if it holds. ``text`` is its source text."""
 
     text: str
     fact: str
@@ -46,9 +46,10 @@ class Threshold:
     value: Literal
 
     def holds(self, found: Any) -> bool | None:
-        """Whether a fact is so; None if it is null, which no number or text is compared with.
+        """Whether the condition holds for a fact; None if the fact is null and cannot be compared.
 
-        A list, and counts by name, stand for how many there are. Raises OptionError if the two cannot be compared.
+        A list has the value of its length, counts by name that of their number. Raises OptionError if the two cannot be
+        compared.
         """
         found = len(found) if isinstance(found, list | tuple | Mapping) else found
         compare = _COMPARE[self.how]
@@ -75,8 +76,8 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of the thresholds, in sentences: those that are ``broken``, those that could not be applied
-    (``wrong``), and those whose fact is not known (``unknown``)."""
+    """The result of thresholds, in sentences: those that are exceeded (``broken``), those that could not be applied
+    (``wrong``), and those whose fact is ``unknown``."""
 
     broken: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -85,9 +86,9 @@ class Judgement:
 
 def parse_thresholds(texts: Iterable[str]) -> list[Threshold]:
     """``NAME OPERATOR VALUE``: a fact's name (``problems_by_severity.error`` for one of several counts), one of
-    ``> >= < <= == !=``, and a number, a text (in quotes where it has blanks), ``true``, ``false`` or ``null``.
+    ``> >= < <= == !=``, and a number, a text (in quotes if it has blanks), ``true``, ``false`` or ``null``.
 
-    Raises OptionError that names every text that is no threshold.
+    Raises OptionError, which names every invalid text.
     """
     found: list[Threshold] = []
     wrong: list[str] = []
@@ -145,8 +146,8 @@ def _unknown(threshold: Threshold, known: Sequence[str]) -> str:
 def judge(
     thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]], declared: Mapping[str, str] | None = None
 ) -> Judgement:
-    """Hold thresholds against the facts of reports (by the name of their notebook). One is broken where it holds for
-    any of them. A fact that is ``declared`` and in none of them is not known."""
+    """Applies thresholds to the facts of reports (by the name of their notebook). A threshold is exceeded if it holds
+    for any report. A ``declared`` fact that no report has is unknown."""
     said = Judgement()
     known = list(dict.fromkeys(name for facts in reports.values() for name in facts))
     for threshold in thresholds:
@@ -185,7 +186,7 @@ def _fact(name: str, facts: Mapping[str, Any]) -> tuple[Any] | None:
 
 
 def _literal(text: str) -> Literal:
-    """What stands right of the operator. Raises ValueError."""
+    """The value on the right of the operator. Raises ValueError."""
     text = text.strip()
     quoted = _QUOTED.fullmatch(text)
     if quoted is not None:

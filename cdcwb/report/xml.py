@@ -1,7 +1,7 @@
-"""XDS documents on a page: the text of each beside the rows of the log that it came from, all of it escaped.
+"""XDS documents on a page: the escaped text of each, with the rows of the log from which it was made.
 
-What is removed and what is added are told apart three times: by colour, by a mark at the edge (``−`` and ``+``), and by
-the elements ``del`` and ``ins``.
+Removed and added values differ in colour, in the sign at the edge (``−`` and ``+``), and in the element (``del`` and
+``ins``).
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ _WORDS: Final = {"removed": "taken away", "added": "written"}
 def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
     """The text of a document as HTML that shows it character by character, up to ``lines`` lines.
 
-    Element names, attribute names, values, the association, and what is removed and added have classes of their own. It
-    need not be well-formed: what cannot be understood is shown all the same. ``inside``: of a document as cdcwb writes
-    it, only what stands within ``input``, less indented.
+    Element names, attribute names, values, the association, and removed and added values have CSS classes. The text
+    need not be well-formed. ``inside``: only the content of ``input``, less indented.
     """
     written = list(_lines(_within(xml) if inside else xml))
     while written and not written[-1][1]:
@@ -54,7 +53,7 @@ def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
 
 
 def _within(xml: str) -> str:
-    """What stands within ``input``, less indented; all of it where it stands otherwise."""
+    """The content of ``input``, less indented; all of the text if it has another layout."""
     _, found, rest = xml.partition("\n  <input>\n")
     body, closed, _ = rest.rpartition("\n  </input>\n")
     if not found:
@@ -63,7 +62,7 @@ def _within(xml: str) -> str:
 
 
 def _lines(xml: str) -> Iterator[tuple[str, str]]:
-    """Each line as HTML, and how it changes its object: removed, added or not at all."""
+    """Each line as HTML, with its effect on the object: removed, added or none."""
     how, parts = "", []
     for kind, text, html in _pieces(xml):
         first, *others = html.split("\n")
@@ -85,7 +84,7 @@ def _element(kind: str, html: str) -> str:
 
 
 def _pieces(xml: str) -> Iterator[tuple[str, str, str]]:
-    """The text in pieces: what each is, as it is, and escaped. ``gone`` is a tag that removes something."""
+    """The tokens of the text: kind, text, and escaped text. ``gone`` is a tag that removes something."""
     path: list[str] = []
     for token in _TOKEN.findall(xml):
         if not token.startswith("<") or token == "<":
@@ -134,13 +133,13 @@ def _attributes(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _last(path: list[str], name: str) -> int:
-    """Where the innermost open element of that name stands; the end where there is none."""
+    """The index of the innermost open element of that name; the length of the path if there is none."""
     return next((place for place in reversed(range(len(path))) if path[place] == name), len(path))
 
 
 def _escaped(text: str) -> str:
-    """Captured text as HTML: what does not show, or reorders its neighbours, is shown as an escape; a long text is cut
-    and says so."""
+    """Captured text as HTML: invisible characters, and those that reorder text, are escapes; a long text is shortened,
+    with a note."""
     cut = ""
     if len(text) > _TEXT + 20:
         cut = f'<span class="cut">… {plural(len(text) - _TEXT, "more character")}</span>'
@@ -153,12 +152,12 @@ def _escaped(text: str) -> str:
 
 
 def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None, capture: str = "") -> str:
-    """Rows of the log as an HTML table with the columns that there are of ``record_id``, ``event`` (if there are
-    several), ``operation``, ``event_type``, and always ``column_name``, ``old_value``, ``new_value``.
+    """Rows of the log as an HTML table with the columns ``record_id``, ``event`` (if there are several), ``operation``
+    and ``event_type``, if the rows have them, and ``column_name``, ``old_value``, ``new_value``.
 
-    A value that a row does not have at all is not shown; ``asked``: it stands in the table alone. Rows whose
-    ``decision`` is not ``published`` are struck, and say why below the last of those for one reason. ``total``: how
-    many there are in truth. ``capture``: its name on the page, where a click on a row shows its ``record``.
+    A value that a row does not have is not shown; ``asked``: it is in the table only. Rows whose ``decision`` is not
+    ``published`` are struck through, with the reason below the last row of each reason. ``total``: the total number of
+    rows. ``capture``: its name on the page, if a click on a row shows its ``record``.
     """
     rows = list(rows)
     names = [name for name in _COLUMNS if any(name in row for row in rows)]
@@ -228,7 +227,7 @@ def _changed(value: str | None, tag: str) -> str:
 
 
 def document_html(document: Mapping[str, Any], *, inside: bool = False, capture: str = "") -> str:
-    """A document and the rows that it came from, side by side where there is room; ``inside``: without its envelope.
+    """A document and its source rows, side by side if the page is wide; ``inside``: without its envelope.
 
     ``document`` (number), ``events``, ``why`` it is shown, ``xml``, its ``length`` in characters, ``rows`` (as
     :func:`rows_html` takes them, as ``capture``) and ``rows_total``.
@@ -256,7 +255,7 @@ def _range(ids: list[int]) -> str:
 
 
 def beside(documents: Iterable[Mapping[str, Any]], capture: str = "") -> None:
-    """Show some documents, each beside its rows; the first one whole, of the others what stands within ``input``.
+    """Outputs some documents, each with its rows; the first one complete, of the others the content of ``input``.
     ``capture``: see :func:`rows_html`."""
     from IPython.display import display
 

@@ -1,1 +1,1 @@
-"""What runs in Spark: the session, the data sources, and the assembly of events into changes and transactions."""
+"""The Spark session, the data sources, and the assembly of events into changes and transactions in Spark."""

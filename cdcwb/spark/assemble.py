@@ -1,5 +1,5 @@
-"""From events to changes, transactions and problems where splits do not do it on their own (docs/formats/*.md §6): rows
-that belong together meet in a shuffle, by transaction, or by table and position."""
+"""Assembly of changes, transactions and problems from events that cross splits (docs/formats/*.md §6): a shuffle by
+transaction, or by table and position, brings the rows of each together."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 _ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
-"""Problems of changes that none of their events has. A mask is compared with both images where they are in two events;
-where they are in one the format has done so, and there are no halves."""
+"""Problems of changes that none of their events has. A mask is compared with both images here if they are in two
+events; if they are in one, the format has compared them."""
 
 
 def conform(frame: DataFrame, table: str) -> DataFrame:
-    """Exactly the columns of the model's table, in its order and types."""
+    """The frame with exactly the columns of the model's table, in its order and types."""
     wanted = from_arrow_schema(model.TABLES[table])
     return frame.select([F.col(field.name).cast(field.dataType).alias(field.name) for field in wanted.fields])
 
@@ -49,16 +49,15 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
 def assemble_changes(
     events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, facts: Mapping[str, Any]
 ) -> DataFrame:
-    """``changes`` from ``events``, whichever splits these are from. ``keys`` gives the key columns of tables that the
-    source names none for; ``facts`` are the plan's. Those of an event log are made by
-    :func:`cdcwb.spark.objects.join_statements`."""
+    """``changes`` from ``events`` of any splits. ``keys``: key columns by table, for tables without captured keys;
+    ``facts`` are the plan's. For event logs see :func:`cdcwb.spark.objects.join_statements`."""
     return _assemble(events, keys, form, facts, "changes")
 
 
 def assemble_transactions(
     headers: DataFrame, changes: Callable[[], DataFrame] | None, form: Format, facts: Mapping[str, Any]
 ) -> DataFrame:
-    """``transactions`` from events and, of a stream of committed work, changes, both without images."""
+    """``transactions`` from events and, for sources of committed changes, from changes, both without images."""
     if form.pairing is Pairing.OBJECT:  # an event log has none
         return headers.sparkSession.createDataFrame([], from_arrow_schema(model.TRANSACTIONS))
     if form.commits or changes is None:
@@ -69,8 +68,8 @@ def assemble_transactions(
 def _assemble(
     events: DataFrame, keys: Mapping[str, Sequence[str]], form: Format, facts: Mapping[str, Any], table: str
 ) -> DataFrame:
-    """A table of the model, by :class:`cdcwb.formats.assembler.Assembler`: events that belong together meet in one
-    task, in capture order, and are kept in a file of the task while they are read."""
+    """A table of the model, by :class:`cdcwb.formats.assembler.Assembler`. Events that belong together are in one
+    task, in capture order, in a temporary file of the task."""
     name, known = form.name, {fact: facts.get(fact) for fact in ("fragments", "undo_records")}
     schema = model.TABLES[table]
 
@@ -91,14 +90,13 @@ def _assemble(
 
 
 def _by_position(rows: DataFrame) -> DataFrame:
-    """Halves of updates find each other at one position of one table, in files of one folder; rows without a position
-    find none."""
+    """Brings halves of updates together, by position, table and folder; rows without a position stay alone."""
     folder = F.regexp_replace("file", "[^/]*$", "")
     return rows.repartition(folder, "schema_name", "table_name", F.coalesce("position", _location()))
 
 
 def _location() -> Column:
-    """What no other row has."""
+    """A text that is different for every row."""
     return F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
 
 
@@ -108,13 +106,13 @@ def _kept(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
     schema = pa.schema([model.EVENTS.field(name) for name in OF_CHANGES])
     missing = pa.field("raw", model.EVENTS.field("raw").type)
     with tempfile.TemporaryDirectory(prefix="cdcwb-") as folder:
-        place = f"{folder}/events.arrow"
-        with pa.ipc.new_file(place, schema) as writer:
+        path = f"{folder}/events.arrow"
+        with pa.ipc.new_file(path, schema) as writer:
             for batch in batches:
                 writer.write_table(pa.Table.from_batches([batch]).cast(schema))
 
         def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
-            with pa.memory_map(place) as source:
+            with pa.memory_map(path) as source:
                 events = pa.ipc.open_file(source)
                 for number in range(events.num_record_batches):
                     batch = events.get_batch(number)
@@ -127,8 +125,8 @@ def _kept(batches: Iterator[pa.RecordBatch]) -> Iterator[Read]:
 
 
 def summaries_of(headers: DataFrame, changes: DataFrame | None, form: Format) -> DataFrame:
-    """The transactions of a stream of committed work, from events without images, and, where it is wanted what they
-    changed, from changes; rows of :data:`cdcwb.formats.summaries.SUMMARIES`."""
+    """The transactions of a source of committed changes, as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from
+    events without images and, for the numbers of changes, from ``changes``."""
     parts = committed.parts(headers, trail=form.pairing is Pairing.TRANSACTION)
     return committed.summaries(parts, None if changes is None else committed.parts_of(changes))
 
@@ -141,10 +139,10 @@ def assemble_problems(
     beside: DataFrame,
     form: Format,
 ) -> DataFrame:
-    """``problems``: those of events, those that only assembly sees (of ``changes``, None: there are none but among the
-    events), transactions that are incomplete, and the given rows ``beside`` (of the capture, its files and schemas).
-    ``headers`` are events without images (of an event log: with their bytes); ``transactions`` those of the model, or,
-    of a stream of committed work, summaries; None if nothing tells whether one is complete."""
+    """``problems``: those of events, those that assembly detects (of ``changes``; None: all are among the events),
+    incomplete transactions, and the rows ``beside`` (of the capture, its files and schemas).
+    ``headers`` are events without images (of an event log: with their bytes); ``transactions`` those of the model or,
+    of a source of committed changes, summaries; None if completeness is unknown."""
     severity = F.create_map(*[F.lit(text) for code in Problem for text in (str(code), str(code.severity))])
     of_events = events.filter(F.col("problems").isNotNull()).withColumn("problem", F.explode("problems"))
     placed = of_events.select(*_PLACED)
@@ -185,8 +183,8 @@ _PLACED = ("problem", "file", "offset", "length", "raw", "transaction_id", "sche
 def _without_end(transactions: DataFrame) -> DataFrame:
     """Transactions whose begin or end is missing, as problems."""
 
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield pa.RecordBatch.from_pylist(open_ones(batch), schema=model.PROBLEMS)
 
-    return transactions.mapInArrow(told, from_arrow_schema(model.PROBLEMS))
+    return transactions.mapInArrow(problems, from_arrow_schema(model.PROBLEMS))

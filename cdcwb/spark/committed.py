@@ -1,10 +1,8 @@
-"""Formats that deliver committed work only (Qlik, GoldenGate, Debezium): outcomes, transactions and what is missing in
-them.
+"""Formats that deliver only committed changes (Qlik, GoldenGate, Debezium): outcomes, transactions and missing events.
 
-There are no begins and commits in such a stream. A transaction is whole when its first and last events were seen and
-none between them is missing: by the numbers that Qlik gives its events, by GoldenGate's TransInd. The time of the
-commit stands in Qlik's change sequence (docs/formats/qlik-kafka.md §5 and §6); in a trail it is that of the last record
-(docs/formats/goldengate.md §6).
+Such a source has no begin and commit records. A transaction is complete if its first and last events and all between
+them are captured, by Qlik's event numbers or GoldenGate's TransInd. The time of the commit is in Qlik's change sequence
+(docs/formats/qlik-kafka.md §5 and §6); in a trail it is that of the last record (docs/formats/goldengate.md §6).
 """
 
 from __future__ import annotations
@@ -41,16 +39,17 @@ _SEQUENCE = r"^[0-9]{35}$"
 
 
 def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
-    """Changes whose outcome and commit time are known but for what the ends of their transactions tell (as those of
-    :mod:`cdcwb.formats.delivered`), with that. ``few``: there
-    are so few that each task can have all of them."""
-    whole = ends.groupBy(F.col("transaction_id").alias("_transaction")).agg(
+    """The changes of :mod:`cdcwb.formats.delivered` with outcome, commit position and commit time from the ``ends`` of
+    their transactions. ``few``: the ends are broadcast to every task."""
+    by_transaction = ends.groupBy(F.col("transaction_id").alias("_transaction")).agg(
         F.max("commit_position").alias("_commit_position"),
         F.max("committed_at").alias("_committed_at"),
         F.max("rolls_back").alias("_rolls_back"),
     )
     joined = changes.join(
-        F.broadcast(whole) if few else whole, F.col("transaction_id") == F.col("_transaction"), "left"
+        F.broadcast(by_transaction) if few else by_transaction,
+        F.col("transaction_id") == F.col("_transaction"),
+        "left",
     )
     return joined.withColumns(
         {
@@ -62,18 +61,20 @@ def add_ends(changes: DataFrame, ends: DataFrame, few: bool) -> DataFrame:
 
 
 def parts(headers: DataFrame, trail: bool) -> DataFrame:
-    """What events say of their transactions, as rows of :data:`cdcwb.formats.summaries.PARTS` that say nothing of
-    changes. ``trail``: are they those of a trail?"""
+    """The parts of transactions from events, as rows of :data:`cdcwb.formats.summaries.PARTS` without the columns of
+    changes. ``trail``: the events are those of a trail."""
     columns = [F.col(name) for name in OF_PARTS]
     if trail:
-        place = F.col("headers")["TransInd"]
-        columns.append(F.when(place.isNotNull(), F.create_map(F.lit("TransInd"), place)).alias("headers"))
+        indicator = F.col("headers")["TransInd"]
+        columns.append(F.when(indicator.isNotNull(), F.create_map(F.lit("TransInd"), indicator)).alias("headers"))
     schema = pa.schema([model.EVENTS.field(name) for name in (*OF_PARTS, *(["headers"] if trail else []))])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def events(wanted: Wanted) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                yield pa.RecordBatch.from_arrays([batch[one.name].cast(one.type) for one in schema], schema=schema)
+                yield pa.RecordBatch.from_arrays(
+                    [batch[field.name].cast(field.type) for field in schema], schema=schema
+                )
 
         yield from read_parts(events, EVERYTHING, trail=trail)
 
@@ -81,7 +82,7 @@ def parts(headers: DataFrame, trail: bool) -> DataFrame:
 
 
 def parts_of(changes: DataFrame) -> DataFrame:
-    """What changes say of their transactions, as rows of :data:`cdcwb.formats.summaries.PARTS` with two columns."""
+    """The columns ``changes`` and ``tables`` of :data:`cdcwb.formats.summaries.PARTS`, by transaction, from changes."""
     counts = (
         changes.filter(F.col("transaction_id").isNotNull() & F.col("operation").isNotNull())
         .groupBy("transaction_id", "operation")
@@ -94,38 +95,38 @@ def parts_of(changes: DataFrame) -> DataFrame:
 
 
 def summaries(parts: DataFrame, of_changes: DataFrame | None = None) -> DataFrame:
-    """The transactions, from what splits or events say of them, and changes (:func:`parts_of`): rows of
-    :data:`cdcwb.formats.summaries.SUMMARIES`."""
+    """The transactions as rows of :data:`cdcwb.formats.summaries.SUMMARIES`, from their ``parts`` and those of changes
+    (:func:`parts_of`)."""
     if of_changes is not None:
         parts = parts.unionByName(of_changes, allowMissingColumns=True)
     missing = [F.lit(None).cast(_TYPES[name].dataType).alias(name) for name in PARTS.names if name not in parts.columns]
     parts = parts.select("*", *missing)
 
-    def whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield summarised(_table(batches, PARTS))
 
     together = parts.select(*PARTS.names).repartition("transaction_id")
-    return together.mapInArrow(whole, from_arrow_schema(SUMMARIES))
+    return together.mapInArrow(summarise, from_arrow_schema(SUMMARIES))
 
 
 def missing_events(summaries: DataFrame) -> DataFrame:
-    """What is missing in transactions, as problems."""
+    """The problems of incomplete transactions."""
 
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in _table(batches, SUMMARIES).to_batches():
             yield pa.RecordBatch.from_pylist(incomplete(batch), schema=model.PROBLEMS)
 
-    return summaries.mapInArrow(told, from_arrow_schema(model.PROBLEMS))
+    return summaries.mapInArrow(problems, from_arrow_schema(model.PROBLEMS))
 
 
 def _table(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Batches as Spark gives them, with exactly these types."""
+    """Spark's batches as a table with exactly this schema."""
     rows = list(batches)
     return pa.Table.from_batches(rows).cast(schema) if rows else schema.empty_table()
 
 
 def frozen_times(headers: DataFrame) -> DataFrame:
-    """Times of change sequences that stand still (:mod:`cdcwb.formats.clock`), as problems."""
+    """The problems of change sequence times that do not advance (:mod:`cdcwb.formats.clock`)."""
     each = (
         headers.filter(F.col("position").rlike(_SEQUENCE) & F.col("transaction_id").isNotNull())
         .groupBy(F.substring("position", 1, MOMENT).alias("moment"), "transaction_id")
@@ -137,7 +138,7 @@ def frozen_times(headers: DataFrame) -> DataFrame:
         )
     )
 
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def problems(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist(clock.frozen_times(_table(batches, SEQUENCES)), schema=model.PROBLEMS)
 
-    return each.repartition("moment").mapInArrow(told, from_arrow_schema(model.PROBLEMS))
+    return each.repartition("moment").mapInArrow(problems, from_arrow_schema(model.PROBLEMS))

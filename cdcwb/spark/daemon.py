@@ -20,12 +20,12 @@ from typing import Final
 __all__ = ["INTERPRETER", "main", "use_interpreter"]
 
 INTERPRETER: Final = Path(__file__).with_name("python.sh")
-"""A script that runs Python with its arguments, but this module where they name ``pyspark.daemon``."""
+"""A script that runs Python with its arguments, with this module instead of ``pyspark.daemon``."""
 _PYTHON: Final = "CDCWB_PYTHON"
 
 
 def use_interpreter() -> None:
-    """Names the interpreter of the workers of a local JVM that starts later; one that the user has named is kept."""
+    """Sets the interpreter of the workers of a local JVM that starts later, unless the user has set it."""
     usable = os.name == "posix" and os.access(INTERPRETER, os.X_OK)
     named = os.environ.setdefault("PYSPARK_PYTHON", str(INTERPRETER) if usable else sys.executable)
     if named == str(INTERPRETER):  # perhaps inherited from a process that runs another Python

@@ -1,4 +1,4 @@
-"""One question to all rows of a table, as a pair of functions: the answer for some rows, and several answers as one."""
+"""Aggregation of a table by a pair of functions: the partial result for some rows, and the merge of partial results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 
 def folded(rows: DataFrame | Stored, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
-    """``merge`` of the answers of ``partial`` for all batches of a table; of a frame in one Spark job without a
-    shuffle, of a stored table in this process.
+    """``merge`` of the results of ``partial`` for all batches of a table: for a DataFrame in one Spark job without a
+    shuffle, for a stored table in this process.
 
-    Each task merges the answers for its batches, and what the tasks gave is merged here, in no particular order.
-    ``merge`` of no answers is the answer for no rows. Functions and answers are pickled; answers are small.
+    Each task merges the results of its batches, and the results of tasks are merged here, in any order. ``merge`` of no
+    results is the result for no rows. Functions and results are pickled; results are small.
     """
 
     def merged(batches: Iterator[pa.RecordBatch]) -> list[T]:

@@ -1,4 +1,4 @@
-"""The life of one row: all its changes in order, also those under the keys it had before and after."""
+"""Row history: all changes of one row in order, also under the keys it had before and after."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ORDER", "check_key", "history", "life", "of_row"]
 
-_MOST_MOVES: Final = 10_000  # updates of the key of a table that are looked through
+_MOST_MOVES: Final = 10_000  # most updates of keys of a table that are examined
 ORDER: Final = ("position", "file_index", "offset")
-"""The columns that put the changes of a row in the order of the log."""
+"""The columns that order the changes of a row as in the log."""
 _IMAGES: Final = ("key", "before", "after")
 _TAKEN_BACK: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
 _UPDATE, _TRUNCATE = str(Operation.UPDATE), str(Operation.TRUNCATE)
 
 
 class _Leg(NamedTuple):
-    """A key that the row had, after the change ``begin`` and up to the change ``end`` (places in order; None: all)."""
+    """A key that the row had after the change ``begin`` until the change ``end`` (values of :data:`ORDER`; None: no
+    limit)."""
 
     key: tuple[str | None, ...]
     begin: tuple[Any, ...] | None
@@ -38,9 +39,9 @@ def history(changes: DataFrame, transactions: DataFrame, table: str, key: Mappin
     """Every change of the row of ``table`` (``schema.table``, or ``table``) whose columns have the values ``key``
     (None: NULL).
 
-    A row whose key was changed is followed under its other keys, as far as the change that gave it the key and the one
-    that took it; a change of the key that was taken back is shown and not followed. TRUNCATEs of the table behind the
-    row's first change are among its changes.
+    A row whose key was changed is followed under its other keys, from the change that set each key to the one that
+    replaced it; a change of the key that was rolled back is shown and not followed. TRUNCATEs of the table that follow
+    the first change of the row are included.
 
     Columns: those of ``changes``, ``user`` (of the transaction), and ``differences``: an array of ``column``, ``old``,
     ``new`` and ``old_known`` (false: the old value was not captured), of the columns that an update changed, or of all
@@ -56,7 +57,7 @@ def history(changes: DataFrame, transactions: DataFrame, table: str, key: Mappin
 
 
 def check_key(known: Known, key: Mapping[str, str | None]) -> list[str]:
-    """What is wrong with a key, a sentence each."""
+    """The errors of a key, one sentence each."""
     if not key:
         return ["key: expected column=value, found none"]
     there = f"There are: {', '.join(known.columns)}."
@@ -68,7 +69,7 @@ def check_key(known: Known, key: Mapping[str, str | None]) -> list[str]:
 
 
 def life(changes: DataFrame, transactions: DataFrame, known: Known, key: Mapping[str, str | None]) -> DataFrame:
-    """:func:`history` of a row of a table that is known to be there, as are the columns of ``key``."""
+    """:func:`history` of a row of a known table, with a checked key."""
     return of_row(changes, transactions, known, key).orderBy(*ORDER)
 
 
@@ -91,7 +92,7 @@ def of_row(changes: DataFrame, transactions: DataFrame, known: Known, key: Mappi
 
 
 def _has(image: str, names: tuple[str, ...], values: tuple[str | None, ...]) -> Column:
-    """Does an image have these values, each of them captured?"""
+    """Whether an image has these values, all of them captured."""
     condition = F.lit(True)
     for name, value in zip(names, values, strict=True):
         there = F.map_contains_key(F.col(image), F.lit(name))

@@ -1,4 +1,4 @@
-"""Work that a format hands out, done by Spark in parallel."""
+"""Parallel tasks of a format, such as the first pass, in Spark."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ to look into a small file."""
 
 
 def runner(spark: SparkSession) -> Run:
-    """A function that maps a function over tasks in Spark, a partition for each (of very many, for several that follow
-    each other), and gives the results in their order.
+    """A function that maps a function over tasks in Spark, one partition each (for very many tasks: several consecutive
+    ones), and returns the results in order.
 
-    A CaptureError that a task raises is raised here with its class: exceptions lose it on the way from a worker, so it
-    travels as a row.
+    A CaptureError of a task is raised here with its class. It is sent as a row, because Spark replaces the class of an
+    exception from a worker.
     """
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The events of a saved capture that are kept when it is continued."""
+"""The events of a saved capture that are reused when files are appended."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["kept_rows"]
 
 
 def kept_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
-    """The events whose split is kept, with its new number in the column ``split`` and the new ``file_index``.
+    """The events of reused splits, with the new number of the split in the column ``split`` and the new
+    ``file_index``.
 
-    ``numbers``: the new number of each split, -1 for one that is not kept; ``files``: the new index of each file.
+    ``numbers``: the new number of each split, -1 for one that is decoded again; ``files``: the new index of each file.
     """
     rows = events.where(_looked_up(numbers, split) >= 0).withColumn(split, _looked_up(numbers, split))
     if list(files) == list(range(len(files))):
@@ -24,7 +25,7 @@ def kept_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequ
     return rows.withColumn("file_index", _looked_up(files, "file_index"))
 
 
-def _looked_up(numbers: Sequence[int], place: str) -> Column:
-    """The number at a place of the list, which is one literal however long it is."""
+def _looked_up(numbers: Sequence[int], index: str) -> Column:
+    """The element of the list at the index in a column; the list is one literal, whatever its length."""
     listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<int>")
-    return F.element_at(listed, F.col(place) + 1)
+    return F.element_at(listed, F.col(index) + 1)

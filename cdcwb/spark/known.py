@@ -1,4 +1,4 @@
-"""Which tables a set of changes speaks of, and what is known of each: one pass over the changes."""
+"""The tables of a set of changes, with counts, keys and columns, from one pass over the changes; inferred keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 _IMAGES: Final = ("key", "before", "after")
 _TEXTS: Final = "array<string>"
-_LEAST_ROWS: Final = 20  # that are inserted, for a column that is unique in them to be a key
+_LEAST_ROWS: Final = 20  # fewest inserted rows from which a key is inferred
 KeyedBy = tuple[str, ...]
 """The columns of a key, in name order."""
 
@@ -59,7 +59,7 @@ class Known:
 
 
 def committed() -> Column:
-    """Does a change count: is it committed, or of a source that delivers nothing else?"""
+    """Whether a change is committed; true without an outcome (full loads, event logs)."""
     return F.coalesce(F.col("outcome") == str(Outcome.COMMITTED), F.lit(True))
 
 
@@ -83,7 +83,7 @@ def _values(image: str) -> Column:
 
 
 def moved() -> Column:
-    """Is a change an update that gives its row another key?"""
+    """Whether a change is an update of its row's key."""
     update = F.col("operation") == str(Operation.UPDATE)
     return F.coalesce(update & F.col("before").isNotNull() & (former_key() != latter_key()), F.lit(False))
 
@@ -119,7 +119,7 @@ def _known(row: dict[str, Any]) -> Known:
 
 
 def _aware(time: dt.datetime) -> dt.datetime:
-    """A time as ``collect`` gives it: naive, and local to this process."""
+    """A time of ``collect``, which is naive and local to this process, as an aware one."""
     return time.astimezone(dt.UTC)
 
 
@@ -127,33 +127,33 @@ def find_table(known: dict[str, Known], table: str) -> Known:
     """The table of that name (``schema.table``, or ``table``). Raises OptionError if there is none, or several."""
     if table in known:
         return known[table]
-    named = [one for one in known.values() if one.name == table]
-    if len(named) > 1:
-        which = ", ".join(one.table for one in named)
+    matches = [candidate for candidate in known.values() if candidate.name == table]
+    if len(matches) > 1:
+        which = ", ".join(match.table for match in matches)
         raise OptionError(f"several tables are called {table!r}; name one of: {which}")
-    if not named:
-        there = f"There are: {', '.join(known) or 'none'}."
-        raise OptionError(f"no change is of a table {table!r}.{nearest(table, known)} {there}")
-    return named[0]
+    if not matches:
+        tables = f"There are: {', '.join(known) or 'none'}."
+        raise OptionError(f"no change is of a table {table!r}.{nearest(table, known)} {tables}")
+    return matches[0]
 
 
 def keyed_by(changes: DataFrame, keys: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Changes whose ``key`` is filled, where it is null, from the images: ``keys`` are columns by ``schema.table``. A
-    change whose image has not all of them stays without."""
+    """The changes with a null ``key`` filled from the images: ``keys`` are columns by ``schema.table``. If an image
+    lacks one of them, the key stays null."""
     image = F.coalesce("after", "before")
-    found = F.lit(None).cast("map<string,string>")
+    key = F.lit(None).cast("map<string,string>")
     for table, columns in keys.items():
-        there = F.lit(True)
+        is_captured = F.lit(True)
         for name in columns:
-            there = there & F.map_contains_key(image, F.lit(name))
+            is_captured = is_captured & F.map_contains_key(image, F.lit(name))
         pairs = [part for name in columns for part in (F.lit(name), F.try_element_at(image, F.lit(name)))]
-        found = F.when((table_label() == table) & there, F.create_map(*pairs)).otherwise(found)
-    return changes.withColumn("key", F.coalesce("key", found)) if keys else changes
+        key = F.when((table_label() == table) & is_captured, F.create_map(*pairs)).otherwise(key)
+    return changes.withColumn("key", F.coalesce("key", key)) if keys else changes
 
 
 @dataclass(frozen=True, slots=True)
 class InferredKey:
-    """The key of a table that names none: the ``column`` that is unique in the ``rows`` inserted into it."""
+    """The inferred key of a table: the ``column`` that is unique in its ``rows`` inserted rows."""
 
     table: str
     column: str
@@ -161,7 +161,7 @@ class InferredKey:
 
     @property
     def evidence(self) -> str:
-        """What it is inferred from."""
+        """The evidence, in a few words."""
         return f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
 
     def __str__(self) -> str:
@@ -177,29 +177,29 @@ def without_key(known: Mapping[str, Known]) -> list[str]:
 
 
 def infer_keys(changes: DataFrame, tables: Sequence[str]) -> dict[str, InferredKey]:
-    """The keys of ``tables`` as they are inferred: of each the first column that is unique in all rows that were
-    inserted into it; none where there is no such column, or fewer than 20 such rows."""
+    """The inferred keys of ``tables``, by table: the first column that is unique in all inserted rows. A table without
+    such a column, or with fewer than 20 inserted rows, is not in the result."""
     if not tables:
         return {}
     inserted = F.col("operation").isin(str(Operation.INSERT), str(Operation.REFRESH))
     rows = changes.filter(table_label().isin(*tables) & inserted & committed() & F.col("after").isNotNull())
     columns = (
-        rows.select(table_label().alias("table"), F.posexplode("after").alias("place", "column", "value"))
+        rows.select(table_label().alias("table"), F.posexplode("after").alias("ordinal", "column", "value"))
         .groupBy("table", "column")
         .agg(
             F.count("value").alias("values"),
             F.count("*").alias("rows"),
-            F.countDistinct("value").alias("unlike"),
-            F.min("place").alias("place"),
+            F.countDistinct("value").alias("distinct"),
+            F.min("ordinal").alias("ordinal"),
         )
         .collect()
     )
-    found = {}
+    keys = {}
     for table in tables:
-        own = [row for row in columns if row["table"] == table]
-        most = max((row["rows"] for row in own), default=0)
-        fit = [row for row in own if row["values"] == row["unlike"] == most]
-        if most >= _LEAST_ROWS and fit:
-            first = min(fit, key=lambda row: (row["place"], row["column"]))
-            found[table] = InferredKey(table, first["column"], most)
-    return found
+        of_table = [row for row in columns if row["table"] == table]
+        most = max((row["rows"] for row in of_table), default=0)
+        unique = [row for row in of_table if row["values"] == row["distinct"] == most]
+        if most >= _LEAST_ROWS and unique:
+            first = min(unique, key=lambda row: (row["ordinal"], row["column"]))
+            keys[table] = InferredKey(table, first["column"], most)
+    return keys

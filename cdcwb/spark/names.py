@@ -1,4 +1,4 @@
-"""Names of tables and files in frames."""
+"""Names of tables and files in DataFrames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["table_label", "with_names"]
 
 
 def table_label(schema: str = "schema_name", table: str = "table_name") -> Column:
-    """``schema.table``, or ``table`` where there is no schema; null if there is no table."""
+    """``schema.table``, or ``table`` without a schema; null without a table."""
     from pyspark.sql import functions as F
 
     name = F.col(table)

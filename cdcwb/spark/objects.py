@@ -194,12 +194,12 @@ def key_spellings(events: DataFrame) -> DataFrame:
         .select("_first.*")
     )
 
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def spellings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = list(batches)
         if given:
             yield event_log.key_spellings(pa.Table.from_batches(given).cast(WITH_SPELLING))
 
-    found = firsts.repartition("schema_name", "table_name").mapInArrow(told, from_arrow_schema(SPELT))
+    found = firsts.repartition("schema_name", "table_name").mapInArrow(spellings, from_arrow_schema(SPELT))
     return found.withColumn("problem", F.col("problems")[0])
 
 

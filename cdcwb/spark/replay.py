@@ -1,4 +1,4 @@
-"""The rows of a table as they stood at some place of the log, from the changes that were committed by then.
+"""Replay: the rows of a table at a position or time, from the changes that were committed by then.
 
 Changes count in commit order. An image may hold only some columns; what it does not hold stays as it was. So the value
 of a column is the last one that was written since the row came into being, under whatever key it had then.
@@ -27,7 +27,7 @@ _STARTS: Final = (str(Operation.INSERT), str(Operation.REFRESH))
 _DELETE, _UPDATE, _TRUNCATE = str(Operation.DELETE), str(Operation.UPDATE), str(Operation.TRUNCATE)
 _MAP: Final = "map<string,string>"
 _PLACE: Final = "struct<commit:string,position:string,file_index:int,offset:bigint>"
-_MOST_MOVES: Final = 10_000  # updates of a table's keys that rows are followed over; with more, each begins a new row
+_MOST_MOVES: Final = 10_000  # most key updates over which rows are followed; with more, each begins a new row
 
 Order = tuple[Any, ...]
 
@@ -149,7 +149,7 @@ def _identity(key: Column) -> Column:
 
 
 def _pieces(changes: DataFrame, known: Known, *more: str) -> DataFrame:
-    """The changes by the row they concern, under ``_key``: the key that it has in the end."""
+    """The changes with ``_key``, the last key of the row that they change."""
     rows = changes.filter(F.col("key").isNotNull())
     names = F.map_keys("key")
     keys = [F.map_from_arrays(names, values) for values in (former_key(), latter_key())]
@@ -233,7 +233,7 @@ def _literal(order: Order) -> Column:
 
 
 def _since_begin(pieces: DataFrame) -> DataFrame:
-    """The pieces since each row came into being: those behind its last end and at or behind its last beginning."""
+    """The pieces since the last insert of each row that follow its last delete."""
     begin = F.max(F.when(F.col("_starts"), F.col("_order")))
     end = F.max(F.when(F.col("_gone"), F.col("_order")))
     marks = pieces.groupBy("_key").agg(end.alias("_ended"), begin.alias("_began"))

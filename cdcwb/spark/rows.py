@@ -66,7 +66,7 @@ class RowsOf:
                 result = (True, function(counted))
             except CaptureError as reason:
                 result = (False, reason)
-            for _ in counted:  # what the function did not look at is counted all the same
+            for _ in counted:  # rows that the function did not read are counted too
                 pass
             row = {"partition": [_partition()], "rows": [counted.rows], "result": [pickle.dumps(result)]}
             yield pa.RecordBatch.from_pydict(row, schema=_RESULT)
@@ -120,8 +120,8 @@ def _numbered(batches: Iterator[pa.RecordBatch], starts: Mapping[int, int]) -> _
 
 
 def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozenset[str] | None = None) -> DataFrame:
-    """What a source of this format gives with these options (:data:`cdcwb.spark.source.READER_OPTIONS`), of the rows of
-    a DataFrame. ``needed``: the columns (in lower case) that are looked at; None: all."""
+    """The output of a data source of this format with these options (:data:`cdcwb.spark.source.READER_OPTIONS`) for the
+    rows of a DataFrame. ``needed``: the columns (in lower case) that are read; None: all."""
     from cdcwb.spark.source import Reader, schema_of
 
     starts, reader = rows.starts, Reader(format, options)

@@ -1,4 +1,4 @@
-"""A part of a table: by table, transaction, time and condition."""
+"""Filters of a table: by table, transaction, time and condition."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def select(
     ends: DataFrame | None,
     others: Sequence[DataFrame],
 ) -> DataFrame:
-    """The rows of any table of a capture that the filters let through.
+    """The rows of a table that match the filters.
 
-    ``ends`` are the capture's transactions, which give a time to rows that have none. A row without any time is in no
+    ``ends`` are the capture's transactions, whose end is the time of rows without one. A row without any time is in no
     window. ``others`` are tables with transactions, for a condition that names columns of theirs.
     """
     if tables is not None:
@@ -61,7 +61,7 @@ def _of_tables(frame: DataFrame, tables: frozenset[str]) -> DataFrame:
 
 
 def _is_named(name: str, table: Column) -> Column:
-    """Is a text ``schema.table`` or ``table`` the table of that name?"""
+    """Whether a table label (``schema.table`` or ``table``) has that name."""
     return (table == name) | table.endswith(f".{name}")
 
 
@@ -105,9 +105,9 @@ def _in_window(
 
 
 def _where(frame: DataFrame, condition: str, others: Sequence[DataFrame]) -> DataFrame:
-    """The rows for which a condition holds. Where a table has not all its columns, the first of the ``others`` that has
-    them decides: a table with transactions keeps the rows of those that have a row there, one without is not
-    touched."""
+    """The rows for which a condition holds. If the table lacks a column of the condition, the first of the ``others``
+    that has all of them decides: a table with transactions keeps the rows of the transactions that have a row there,
+    one without transactions is unchanged."""
     try:
         return _filtered(frame, condition)
     except OptionError as wrong:
@@ -127,7 +127,7 @@ def _where(frame: DataFrame, condition: str, others: Sequence[DataFrame]) -> Dat
 def _filtered(frame: DataFrame, condition: str) -> DataFrame:
     try:
         filtered = frame.filter(F.expr(condition))
-        _ = filtered.schema  # a remote session looks at a condition only here
+        _ = filtered.schema  # a remote session checks the condition only here
     except (AnalysisException, ParseException) as reason:
         text = str(reason)
         if "UNRESOLVED_COLUMN" in text:

@@ -1,7 +1,6 @@
-"""The Spark session of cdcwb: the one that is running, or a quiet local one that fits the machine.
+"""The Spark session of cdcwb: the running one, or a new local one with settings for this machine.
 
-Whatever the user or the cluster has decided stays: settings in ``PYSPARK_SUBMIT_ARGS``, in ``spark-defaults.conf`` or
-given to ``spark-submit`` win over those chosen here.
+Settings in ``PYSPARK_SUBMIT_ARGS``, in ``spark-defaults.conf`` or of ``spark-submit`` override those chosen here.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ _DELTA_SETTINGS: Final = {
 """What a session with Delta Lake needs from its start."""
 
 _DELTA_TASKS: Final = "spark.databricks.delta.snapshotPartitions"
-"""How many tasks read the log of a table; 50 if nothing is said."""
+"""How many tasks read the log of a table; 50 by default."""
 
 _RUNTIME: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What cdcwb needs of any session, its own or one that is there already."""
+"""Settings that cdcwb needs in any session, new or running."""
 
 _JAVA_OPTIONS: Final = " ".join(
     [
@@ -59,19 +58,19 @@ _JAVA_OPTIONS: Final = " ".join(
     ]
 )
 _CHATTER: Final = b"WARNING: Using incubator modules: jdk.incubator.vector"
-"""The JVM prints it at every start because of how Spark calls it, and has no switch to keep it back."""
+"""A line that the JVM prints at every start of Spark, and that cannot be switched off."""
 
 _ECHOES: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Python loggers that write every exception of a query to standard error as well, with the JVM's stack."""
 
 
 def get_spark(app_name: str = "cdcwb", packages: Sequence[str] = ()) -> SparkSession:
-    """The running Spark session, classic or Connect; where there is none, a new one named ``app_name``. A new one that
-    is not told which ``packages`` (Maven coordinates) to load gets these.
+    """The running Spark session, classic or Connect; if there is none, a new one named ``app_name``. A new one loads
+    ``packages`` (Maven coordinates) unless its configuration names packages.
 
-    A session that is running keeps its settings, but for two that cdcwb needs and that can change at run time: time
+    A running session keeps its settings, except two that cdcwb needs and that can change at run time: time
     zone UTC, and Arrow. A new one is local unless ``MASTER``, ``SPARK_REMOTE`` or Spark's configuration says otherwise;
-    it runs its workers with this Python, listens on the loopback address only, has no web page, and says nothing but
+    it runs its workers with this Python, listens on the loopback address only, has no web page, and logs only
     errors.
 
     Raises MissingDependencyError when a JVM has to be started and no usable Java is found, or it does not start, or
@@ -163,20 +162,20 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
 
 
 def _reach(remote: str) -> None:
-    """Raises SourceDownError if nothing answers at the address of a Spark Connect server (``sc://host:15002``), which
-    Spark's client calls again for ten minutes."""
+    """Raises SourceDownError if nothing answers at the address of a Spark Connect server (``sc://host:15002``); Spark's
+    own client would retry for ten minutes."""
     address = urlsplit(remote)
     if address.scheme != "sc" or getproxies():
         return
     try:
         socket.create_connection((address.hostname, address.port or 15002), timeout=10).close()
     except OSError as reason:
-        server = remote.partition("/;")[0]  # what follows may be a token
+        server = remote.partition("/;")[0]  # the rest may contain a token
         raise SourceDownError(f"the Spark Connect server does not answer: {reason}", path=server) from None
 
 
 def _own_settings(master: str) -> dict[str, str]:
-    """What suits a session on ``master``, for settings that nobody has given."""
+    """The default settings of a session on ``master``."""
     settings = {"spark.ui.showConsoleProgress": "false", "spark.driver.extraJavaOptions": _JAVA_OPTIONS}
     if master.startswith("local"):
         settings |= {
@@ -197,7 +196,7 @@ def _names_packages(arguments: str) -> bool:
 
 
 def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings that a JVM started now would get from ``spark-defaults.conf`` and ``PYSPARK_SUBMIT_ARGS``."""
+    """The settings that a new JVM gets from ``spark-defaults.conf`` and ``PYSPARK_SUBMIT_ARGS``."""
     given: dict[str, str] = {}
     home = environ.get("SPARK_HOME")
     folder = environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
@@ -220,8 +219,8 @@ def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:
-    """Start the driver's JVM on a Java that Spark supports, with its chatter kept off standard error. ``resolves``: it
-    resolves packages first, and shows each step."""
+    """Starts the driver's JVM on a Java that Spark supports, without its start messages on standard error.
+    ``resolves``: it resolves packages first, and shows each step."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
@@ -246,16 +245,16 @@ def _start_jvm(conf: SparkConf, resolves: bool = False) -> JavaGateway:
     finally:
         os.close(writing)
     listener.join(timeout=5)
-    told = [line.decode(errors="replace").strip() for line in held]
-    unresolved = [line for line in told if "unresolved dependency" in line] if resolves else []
-    reason = " ".join(unresolved[:3] or told[:3]) or failure
+    lines = [line.decode(errors="replace").strip() for line in held]
+    unresolved = [line for line in lines if "unresolved dependency" in line] if resolves else []
+    reason = " ".join(unresolved[:3] or lines[:3]) or failure
     raise MissingDependencyError(f"Java {java.version} did not start: {reason}", path=str(java.home))
 
 
 def _listen(reading: int, held: list[bytes], started: threading.Event) -> None:
-    """Take lines from the descriptor ``reading`` until its other ends are closed, and drop the chatter.
+    """Reads lines from the descriptor ``reading`` until its other ends are closed, and drops the start messages.
 
-    The rest is held back until the JVM has ``started``, and then goes to standard error as it comes. Works on bare
+    The rest is held back until the JVM has ``started``, and then written to standard error. Uses raw
     descriptors: a buffered file would be locked by this thread while the interpreter shuts down.
     """
     rest = b""
@@ -265,7 +264,7 @@ def _listen(reading: int, held: list[bytes], started: threading.Event) -> None:
             if line.strip() and line.rstrip() != _CHATTER:
                 held.append(line)
         if held and started.is_set():
-            with suppress(OSError):  # standard error may be gone; the pipe has to be emptied all the same
+            with suppress(OSError):  # standard error may be closed; the pipe still has to be read
                 os.write(2, b"\n".join([*held, b""]))
             held.clear()
     os.close(reading)

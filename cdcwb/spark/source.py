@@ -91,7 +91,7 @@ def source_name(format: str) -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Registers the sources of all formats in a session; ``load`` does it by itself. To do it again changes nothing."""
+    """Registers the data sources of all formats in a session; ``load`` calls it. It may be called again."""
     for name in FORMATS:
         spark.dataSource.register(_source_of(name))
 
@@ -109,9 +109,9 @@ class _Splits(InputPartition):
 
 
 class Reader(DataSourceReader):
-    """Reads the splits of a plan, or the rows of a DataFrame that a plan was made for.
+    """Reads the splits of a plan, or the rows of a DataFrame.
 
-    It takes no filters from Spark (``pushFilters``): where a query uses one DataFrame twice, PySpark 4.3 hands the
+    It takes no filters from Spark (``pushFilters``): if a query uses one DataFrame twice, PySpark 4.3 passes the
     filters of one use to both, and the other would lack rows.
     """
 
@@ -137,7 +137,7 @@ class Reader(DataSourceReader):
         return self._plan
 
     def _batches(self, fmt: Format, plan: Plan, events: Events, split: int = 0) -> Iterator[pa.RecordBatch]:
-        """Events, of a split or of rows, or the part of them or of their changes that is asked for."""
+        """The batches that the options select, from the events of a split or of rows."""
         part = self.options.get("part")
         halved = WHOLE
         if isinstance(fmt, Halving) and part in _DELIVERED:
@@ -188,7 +188,7 @@ class Reader(DataSourceReader):
         return [_Splits(first, min(first + together, count)) for first in range(0, count, together)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """What the options ask for, of the splits of a partition."""
+        """The batches of the splits of a partition."""
         if (
             partition is None or partition.value is None
         ):  # what Spark makes of no partitions, which is what files without content have
@@ -203,7 +203,7 @@ class Reader(DataSourceReader):
             yield from self._shown(self._finished(fmt, batches), split)
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same of the rows of one partition of a DataFrame."""
+        """The batches for the rows of one partition of a DataFrame."""
         fmt, plan = cast(RowFormat, get_format(self.format)), self.plan()
         spare_collector()
         if self.request is not None:
@@ -221,7 +221,7 @@ class Reader(DataSourceReader):
 
 
 def wanted_of(images: bool, mode: str, columns: Sequence[str] | None) -> tuple[Wanted, bool]:
-    """What is read for these columns of events (None: all), and whether it stops at a malformed event."""
+    """The request to a format for these columns of events (None: all), and whether to stop at a malformed event."""
     stops = mode == "FAILFAST"
     needed = None if columns is None else frozenset([*columns, "kind", *(_OF_MALFORMED if stops else ())])
     return Wanted(images=images, drop_malformed=mode == "DROPMALFORMED", columns=needed), stops
@@ -253,14 +253,14 @@ def _request(options: dict[str, str]) -> TableRequest | None:
 
 
 def _columns(options: dict[str, str]) -> list[str] | None:
-    """The columns of events that are asked for."""
+    """The requested columns of events; None: all."""
     if "columns" not in options or "table" in options:
         return None
     return event_columns(name.strip() for name in options["columns"].split(","))
 
 
 def _model(options: dict[str, str]) -> pa.Schema:
-    """What rows are of."""
+    """The schema of the table that the options select."""
     return _MODELS.get(options.get("part", ""), model.EVENTS)
 
 
@@ -293,7 +293,7 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
 
 
 def schema_of(format: str, options: dict[str, str]) -> StructType:
-    """The columns that a :class:`Reader` with these options gives."""
+    """The Spark schema of a :class:`Reader` with these options."""
     request = _request(options)
     if request is None:
         columns = _columns(options)
@@ -320,7 +320,7 @@ def _source_of(format: str) -> type[DataSource]:
         Partitioning: a partition for each split; large binary files are split, text and packed files are not.
 
         Performance: used on its own, the source plans by a scan of all headers in one process before the first row;
-        ``cdcwb.load`` does that in parallel and hands the plan over. ``images=false`` is several times as fast.
+        ``cdcwb.load`` plans in parallel and passes the plan. ``images=false`` is several times as fast.
 
         Examples: ``spark.read.format("cdcwb-gbase8s").option("charset", "gb18030").load("capture/")``
         """

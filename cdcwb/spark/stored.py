@@ -1,4 +1,4 @@
-"""Tables that Spark wrote as Parquet, read without it: a question about a small table needs no Spark job then."""
+"""Parquet tables read without Spark, so that an aggregation of a small table needs no Spark job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far Spark is."""
+"""The progress of Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["running_tasks"]
 
 
 def running_tasks() -> tuple[int, int | None]:
-    """How many tasks of the running Spark stages are done, and how many there are (None: nothing is known)."""
+    """The number of finished tasks of the running Spark stages, and their total (None: unknown)."""
     pyspark = sys.modules.get("pyspark")
     if pyspark is None:
         return 0, None
@@ -18,7 +18,7 @@ def running_tasks() -> tuple[int, int | None]:
     try:
         tracker = context.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    except Exception:  # the session is being stopped, or its gateway is gone: progress is only decoration
+    except Exception:  # the session is being stopped; progress is optional
         return 0, None
     completed = sum(stage.numCompletedTasks for stage in stages if stage is not None)
     total = sum(stage.numTasks for stage in stages if stage is not None)

@@ -1,4 +1,4 @@
-"""What makes Spark's Python workers quicker between tasks."""
+"""Garbage collection in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["spare_collector"]
 
 
 def spare_collector() -> None:
-    """Keeps what is loaded out of the garbage collector's way; to be called in a worker, in every task.
+    """Excludes loaded modules from garbage collection; to be called in a worker, in every task.
 
-    A worker of Spark collects garbage after each task, over all objects that it has: with the libraries that decode
-    captures that takes 30 to 100 ms, which is more than a small task does. What is loaded never becomes garbage, so it
-    is set aside, once for every time that modules came in.
+    A Spark worker collects garbage after each task, over all its objects: with the libraries that decode captures this
+    takes 30 to 100 ms, more than a small task. Loaded modules never become garbage, so they are frozen whenever new
+    ones were imported.
     """
     _set_aside(len(sys.modules))
 

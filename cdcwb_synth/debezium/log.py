@@ -1,4 +1,4 @@
-"""The log of the source as a connector tells it: positions, transactions and the field ``source``
+"""The log of the source as a connector shows it: positions, transactions and the field ``source``
 (``docs/formats/debezium.md §3``, §4).
 """
 

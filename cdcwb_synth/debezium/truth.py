@@ -1,4 +1,4 @@
-"""What really is in a generated Debezium capture, collected while it is written.
+"""The true content of a generated Debezium capture, collected while it is written.
 
 How versions are numbered is known at the end only; until then a change has the number of its shape.
 """

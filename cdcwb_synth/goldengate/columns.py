@@ -89,7 +89,7 @@ class Described(NamedTuple):
         return 180 if self.datatype == DATETIME and self.length > 19 else _NATIVE[self.datatype]
 
     def numbers(self, offset: int) -> list[int]:
-        """The 23 numbers behind its name, from Data Type to Partial Type; ``offset``: its Fetch Offset."""
+        """The 23 numbers after its name, from Data Type to Partial Type; ``offset``: its Fetch Offset."""
         is_text = self.datatype in (CHAR, VARCHAR) and self.lob != "blob"
         binary = {INT4: 4, INT8: 8}.get(self.datatype, self.length)
         table = 0 if self.datatype == VARCHAR else binary

@@ -34,7 +34,7 @@ _ABEND, _RESTART = 150, 151
 
 class GoldenGateEncoder:
     """Writes a workload's history below ``folder``/capture. ``changes``: how many changes the workload has.
-    ``truth`` collects what stands in the files."""
+    ``truth`` collects what is in the files."""
 
     def __init__(self, options: GoldenGateOptions, seed: int, changes: int, folder: Path) -> None:
         self._options = options
@@ -60,7 +60,7 @@ class GoldenGateEncoder:
 
     @property
     def records(self) -> int:
-        """How many records, messages or transactions stand in the files."""
+        """How many records, messages or transactions are in the files."""
         return self.truth.facts["records"]
 
     def write(self, item: Schema | Load | Committed, at: datetime, done: int) -> None:

@@ -46,7 +46,7 @@ class Exports:
         self._keys: dict[str, set[str]] = {}
 
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
-        """A new file of the trail: messages go on in a new file where they are asked to."""
+        """A new file of the trail: messages get a new file if the options say so."""
         name, ending = ("messages", "json") if self._is_json else ("transactions", "xml")
         if self._options.container == "bytes_literal" and self._is_json:
             ending = "log"

@@ -25,7 +25,7 @@ _REMEMBERED: Final = 20_000
 
 
 class Printer:
-    """Prints records under the given options. A text is one of single bytes: what is no ASCII stands as in UTF-8."""
+    """Prints records under the given options. The text is bytes; characters beyond ASCII are UTF-8."""
 
     def __init__(self, options: GoldenGateOptions) -> None:
         self._order = options.order

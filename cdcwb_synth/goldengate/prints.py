@@ -75,7 +75,7 @@ class Prints:
         self._share = options.prompts
         self._may_glue = "headertoken" not in self._shown
         self._after_text = False  # what is above is a definition: a note would be read as a part of it
-        self._noisy = False  # the lines before are no record
+        self._noisy = False  # the lines before are not a record
 
     def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
         """A new file of the trail."""

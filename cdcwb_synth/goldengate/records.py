@@ -33,7 +33,7 @@ _IN_NAME, _COMPRESSED = 0x08, 0x04  # bits of Partition: TDR index instead of a 
 
 
 class Token(NamedTuple):
-    """A token behind a record: its code, name and bytes; ``text`` is what a reader makes of them."""
+    """A token after a record: its code, name and bytes; ``text`` is what a reader makes of them."""
 
     id: int
     name: str

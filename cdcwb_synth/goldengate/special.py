@@ -1,5 +1,5 @@
 """Records of a trail that are no changes of rows (``docs/formats/goldengate.md §5``): file header,
-definitions, statements, and the tokens behind records."""
+definitions, statements, and the tokens after records."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class TextFiles:
         self.at = 0
 
     def start(self, name: str) -> None:
-        """Go on in a new file."""
+        """Continues in a new file."""
         self.close()
         name += ENDINGS[self._compression]
         self.number = self._truth.file(name)

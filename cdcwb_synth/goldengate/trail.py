@@ -30,7 +30,7 @@ class Listener(Protocol):
 
 
 class Placed:
-    """A record that stands in the trail: where, and which version of its table was in force."""
+    """A record that was written to the trail: its location, and the version of its table in force."""
 
     __slots__ = ("place", "position", "shown", "version")
 
@@ -52,7 +52,7 @@ class Trail:
         self.files = 0
 
     def start_file(self, at: int) -> None:
-        """Go on in a new file."""
+        """Continues in a new file."""
         options = self._options
         self.sequence += 1
         self.files += 1
@@ -67,7 +67,7 @@ class Trail:
         self._listener.new_file(self.sequence, self.path, header, at)
 
     def put(self, record: Record) -> Placed:
-        """Write a record, after the definition of its table where there was none."""
+        """Writes a record, preceded by the definition of its table if it has none yet."""
         index = 0
         if record.layout is not None and not self._is_named:
             index = self._index(record.layout, record.at)

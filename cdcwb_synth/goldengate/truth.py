@@ -1,4 +1,4 @@
-"""What really stands in a generated GoldenGate capture, as Parquet files in exactly the columns of
+"""The true content of a generated GoldenGate capture, as Parquet files in exactly the columns of
 :mod:`cdcwb.model`. A change is added when all of its transaction has its place, so nothing has to wait."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Version:
 
 class Truth:
     """The truth about one capture; ``folder`` gets its files. ``files`` are the capture's files in natural order, which
-    is the order of their making; ``facts`` counts what stands in them."""
+    is the order of their making; ``facts`` counts what is in them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

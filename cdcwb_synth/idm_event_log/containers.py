@@ -26,8 +26,8 @@ _NAME: Final = "eventlog"
 
 
 def delimited(values: Sequence[str | None], delimiter: str = ",", null: str = "") -> bytes:
-    """A record of delimited text by RFC 4180, with a line feed behind it. What is empty or could be taken for NULL
-    stands in quotes."""
+    """A record of delimited text by RFC 4180, with a line feed after it. What is empty or could be taken for NULL
+    is in quotes."""
     fields = []
     for value in values:
         if value is None:
@@ -40,7 +40,7 @@ def delimited(values: Sequence[str | None], delimiter: str = ",", null: str = ""
 
 
 def write_rows(rows: Sequence[LogRow], options: EventLogOptions, folder: Path) -> list[str]:
-    """Write all rows in the order given, and tell each its place; returns the names of the files in natural order."""
+    """Writes all rows in order, and sets the place of each; returns the names of the files in natural order."""
     count = options.files
     names = []
     for number in range(count):
@@ -71,7 +71,7 @@ class _Sink(ABC):
 
     @abstractmethod
     def add(self, row: LogRow, is_last: bool) -> tuple[int, int]:
-        """Write a row; returns its offset and length, in bytes of the decompressed file or in rows."""
+        """Writes a row; returns its offset and length, in bytes of the decompressed file or in rows."""
 
     @abstractmethod
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["SPECIAL", "bare", "parsed", "written"]
 
 SPECIAL: Final = frozenset(",;'+\"=\\<>")
-"""The characters for which a value stands in quotes."""
+"""The characters that require quotes around a value."""
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -135,7 +135,7 @@ def _own(row: LogRow, driver: Driver, seen: set[int]) -> Decided:
 
 
 def _wrong(one: Decided, again: bool, driver: Driver) -> str:
-    """Why a row can stand in no document; empty if it can."""
+    """Why a row cannot be in a document; empty if it can."""
     row = one.row
     if one.number is None:
         return f"record_id {row.record_id!r} is no positive whole number"

@@ -52,7 +52,7 @@ class Sheet:
         self._count = 0
 
     def add(self, cells: Sequence[tuple[str | None, bool]]) -> int:
-        """Write a row of at most 26 cells, each a text (None: an empty cell) and whether it is a number; returns the
+        """Writes a row of at most 26 cells, each a text (None: an empty cell) and whether it is a number; returns the
         number of the row, from 0."""
         self._count += 1
         parts = [f'<row r="{self._count}">']

@@ -1,4 +1,4 @@
-"""What really stands in a generated event log and what the Publisher would do with it, as files."""
+"""The true content of a generated event log and what the Publisher would do with it, as files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def write_truth(
 
 
 def _snapshot(folder: Path, contents: Sequence[Current], options: EventLogOptions) -> Mapping[str, Current]:
-    """Write the contents of the tables, of those that are known; they are given by their names."""
+    """Writes the contents of the tables, of those that are known; they are given by their names."""
     if options.snapshot == "none":
         return {}
     (folder / "snapshot").mkdir()

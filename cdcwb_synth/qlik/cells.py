@@ -1,4 +1,4 @@
-"""Values on their way into text: what stands in the message or file, and beside it the text that the truth has.
+"""Values on their way into text: what is in the message or file, and beside it the text that the truth has.
 
 A *cell* is the pair of both. The functions here give, for a column, its cells by their values (None: NULL). Values come
 out of small pools, so cells are made once and remembered for a while.
@@ -79,7 +79,7 @@ def legacy_cells(column: Described) -> Cells:
 
 def csv_cells(column: Described, null_value: str, escape: str) -> Cells:
     """A field of a delimited file: texts in quotes, everything else bare; quotes inside doubled, or with the character
-    ``escape`` before them, which then stands before itself, too."""
+    ``escape`` before them, which then precedes itself, too."""
     spelled = plain(column)
 
     def bare(value: Any) -> Cell:

@@ -97,7 +97,7 @@ class ChangeTableEncoder:
     def _describe(
         self, layout: Layout, old: Layout | None, kind: str, shown: datetime
     ) -> tuple[Place, list[dict[str, Any]], str] | None:
-        """Write a row of the DDL history, if there is one; returns what it tells of the table version."""
+        """Writes a row of the DDL history, if there is one; returns what it tells of the table version."""
         if self._ddl is not None:
             stamp = self._sequence.stamp(shown)
             return self._ddl.write(layout, old, kind, self._sequence.take(), stamp, microseconds(shown))
@@ -187,7 +187,7 @@ class ChangeTableEncoder:
         transaction: str,
         stamp: datetime,
     ) -> tuple[Row, Place, Place | None]:
-        """Write a change as its rows; returns what the truth has of it, and their places."""
+        """Writes a change as its rows; returns what the truth has of it, and their places."""
         layout, operation = table.layout, change.operation.value
         columns: int | None = layout.everything
         if operation == "UPDATE" and before and after:

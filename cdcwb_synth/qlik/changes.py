@@ -62,7 +62,7 @@ class Changes:
 
     def change(self, table: Table, change: Change, heads: Heads, at: int, committed: int, end: str | None) -> Written:
         """A change made ``at`` some time and ``committed`` at another (microseconds since 1970); ``end``: the position
-        of the commit, None if nobody tells it. Fills the masks of ``heads``."""
+        of the commit, None if it is unknown. Fills the masks of ``heads``."""
         form, layout = table.form, table.layout
         before = None if change.before is None else table.render(change.before)
         after = None if change.after is None else table.render(change.after)
@@ -129,7 +129,7 @@ def _key(table: Table, image: Rendered) -> Image | None:
 
 
 def _blanked(wires: tuple[object, ...], absent: list[object], present: int) -> tuple[object, ...]:
-    """What stands in a message of a row of which only some columns are present."""
+    """What is in a message of a row of which only some columns are present."""
     return tuple([wire if present >> at & 1 else absent[at] for at, wire in enumerate(wires)])
 
 

@@ -88,7 +88,7 @@ class Sink(ABC):
 
     @abstractmethod
     def add(self, message: Message) -> tuple[int, int]:
-        """Write a message; returns its offset and length, in bytes of the decompressed file or in rows."""
+        """Writes a message; returns its offset and length, in bytes of the decompressed file or in rows."""
 
     @abstractmethod
     def close(self) -> None:

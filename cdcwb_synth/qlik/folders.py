@@ -41,8 +41,8 @@ class Structure:
 
 class Folder:
     """A folder ``name`` below ``root`` with the files of one table. ``new_file`` gives a file of some name its number.
-    ``is_load``: a full load, whose files are counted; others are named by the time of their first row. ``described`` is
-    told of what describes the columns of a file: the place of its header line, or the text of its ``.dfm``."""
+    ``is_load``: a full load, whose files are counted; others are named by the time of their first row. ``described``
+    gets what describes the columns of a file: the place of its header line, or the text of its ``.dfm``."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Folder:
         self._times: list[datetime] = []
 
     def add(self, structure: Structure, fields: Sequence[Any], at: datetime, part: str = "") -> Place:
-        """Write a row that is committed ``at`` some time into the folder ``part`` below this one; returns its place. A
+        """Writes a row that is committed ``at`` some time into the folder ``part`` below this one; returns its place. A
         new file is begun where the columns or the part are others than before, or the last one is full."""
         sheet = self._sheet
         if (

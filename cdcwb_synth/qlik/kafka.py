@@ -104,7 +104,7 @@ class KafkaEncoder:
             self._send_metadata(table, self._sequence.time)
 
     def _placed(self, message: Message, file: int, offset: int, length: int) -> None:
-        """A message stands in a file: its truth is complete."""
+        """Completes the truth of a message, when it is written to a file."""
         self.records += 1
         note = message.note
         if isinstance(note, tuple):

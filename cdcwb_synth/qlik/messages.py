@@ -25,7 +25,7 @@ _CODES: Final = {name: long(number) for number, name in enumerate(OPERATIONS)}
 _PRESENT: Final = b"\x02"
 _REMEMBERED: Final = 8192
 _SHORT: Final = tuple(chr(2 * size) for size in range(64))
-"""What stands before a string of less than 64 bytes in Avro: its length as a zigzag varint, one byte of ASCII."""
+"""What precedes a string of less than 64 bytes in Avro: its length as a zigzag varint, one byte of ASCII."""
 _LEGACY: Final = ("task_name", "table", "schema", "op", "stream_position", "change_seq", "ts")
 
 
@@ -52,7 +52,7 @@ class Settings:
     """What is the same for all messages of one table version. ``generation``: which headers there are; ``schema_id``:
     the envelope's (None: no metadata is published); ``external``: externalSchemaId; ``named_in``: ``message``,
     ``headers`` or ""; ``logical``, ``mask_order``: see the options; ``frame``: bytes before an Avro message that has no
-    envelope; ``facts``: names behind those of the headers, whose values somebody else will put behind theirs."""
+    envelope; ``facts``: names behind those of the headers, whose values somebody else will put after theirs."""
 
     generation: str = "2019"
     enveloped: bool = True
@@ -77,7 +77,7 @@ class Form(Protocol):
 
     @property
     def absent(self) -> list[Any]:
-        """What stands in a message for each column that was not captured."""
+        """What is in a message for each column that was not captured."""
         ...
 
     @property
@@ -268,7 +268,7 @@ class AvroForm(_Masked):
         return self._type
 
     def message(self, heads: Heads, row: Sequence[Any], before: Sequence[Any] | None) -> bytes:
-        """The record; a row that stands in ``beforeData`` leaves ``data``, which cannot be null, with nulls only."""
+        """The record; a row that is in ``beforeData`` leaves ``data``, which cannot be null, with nulls only."""
         image = b"".join(row)
         other = b"\x00" if before is None else _PRESENT + b"".join(before)
         if heads.operation == "DELETE" and self.settings.delete_row == "beforeData":

@@ -25,7 +25,7 @@ _FEW: Final = 32  # bytes that are written one by one
 
 class Message(NamedTuple):
     """A Kafka record: its place there, its time (milliseconds since 1970), key and value (None: null). ``note`` is what
-    its sender wants to know again when it stands in a file."""
+    its sender wants to know again when it is in a file."""
 
     topic: str
     partition: int
@@ -72,8 +72,7 @@ def _console(parts: tuple[str, ...], text: Callable[[bytes | None], bytes]) -> C
 
 
 def _kcat(spell: Callable[[bytes], bytes]) -> Callable[[Message], bytes]:
-    """A line of ``kcat -J``: control characters, quotes and backslashes are escaped, all other bytes stand as they
-    are."""
+    """A line of ``kcat -J``: control characters, quotes and backslashes are escaped, all other bytes are unchanged."""
 
     def quoted(value: bytes | None) -> bytes:
         if value is None:
@@ -102,7 +101,7 @@ def _document(message: Message) -> bytes:
 
 
 def _prefixed(prefix: str) -> Callable[[Message], bytes]:
-    """The length of the value, then the value; a length of ones stands for null (``kcat -f '%R%s'``)."""
+    """The length of the value, then the value; a length of ones is null (``kcat -f '%R%s'``)."""
     if prefix == "varint":
         return lambda one: _varint(len(one.value or b"")) + (one.value or b"")
     order: Any = "little" if prefix.startswith("le") else "big"

@@ -1,4 +1,4 @@
-"""Files of rows: delimited text, JSON lines and Parquet, and how values and header columns stand in each
+"""Files of rows: delimited text, JSON lines and Parquet, and how values and header columns are in each
 (``docs/formats/qlik-change-table.md §1.2, §5``)."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sheet(ABC):
 
     @abstractmethod
     def add(self, fields: Sequence[Any]) -> tuple[int, int]:
-        """Write a row; returns its offset and length, in bytes of the decompressed file or in rows."""
+        """Writes a row; returns its offset and length, in bytes of the decompressed file or in rows."""
 
     @abstractmethod
     def close(self) -> None:

@@ -20,7 +20,7 @@ from cdcwb_synth.qlik.rendering import Message
 __all__ = ["Topics"]
 
 Placed = Callable[[Message, int, int, int], None]
-"""Called for every message that stands in a file: message, number of the file, offset and length there."""
+"""Called for every message that is in a file: message, number of the file, offset and length there."""
 
 
 class _Lane:
@@ -37,7 +37,7 @@ class _Lane:
 
 class Topics:
     """Topics whose partitions are written to files below ``folder``. ``new_file`` gives a file of some name its number,
-    ``placed`` is told where every message is."""
+    ``placed`` gets the place of every message."""
 
     def __init__(
         self, options: KafkaOptions, folder: Path, seed: int, new_file: Callable[[str], int], placed: Placed

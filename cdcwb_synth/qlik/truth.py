@@ -1,4 +1,4 @@
-"""What really stands in a generated Qlik capture, collected while it is written.
+"""The true content of a generated Qlik capture, collected while it is written.
 
 A change is added when its message or row has its place. Which number a file has in natural order, and what inferred
 table versions are called, is known at the end only: until then rows wait in an Arrow file (:class:`Rows`), so memory
@@ -42,7 +42,7 @@ WAITING: Final = pa.schema(
 update's other half is -1 where there is none."""
 
 _PLAIN: Final = 14
-"""How many of the columns behind the places are neither lists nor maps."""
+"""How many of the columns after the places are neither lists nor maps."""
 
 Image = tuple[tuple[str, ...], Sequence[str | None]]
 """Names and values as text."""
@@ -104,7 +104,7 @@ class Transaction:
 class VersionTruth:
     """A table version. ``table_version`` None: it is called by its ``label`` and a number, in the order of the first
     places. ``columns`` as in model.COLUMN. ``first`` has the first place in every file that has it (or a row of it);
-    ``beside``: what describes it does not stand in the capture. ``history``: what the truth has of it if no row is of
+    ``beside``: its description is not in the capture. ``history``: what the truth has of it if no row is of
     it, from a DDL history: place, columns and text."""
 
     table_version: str | None
@@ -128,7 +128,7 @@ class VersionTruth:
         return ".".join(part for part in (self.schema_name, self.table_name) if part) or "unnamed"
 
     def described(self, key: Any, text: str) -> None:
-        """Note the text of a side file, whose place among all files is told by ``key``; the first one's counts."""
+        """Notes the text of a side file, whose place among all files is given by ``key``; the first one's counts."""
         if self.text_key is None or key < self.text_key:
             self.text_key, self.schema_text = key, text
 
@@ -143,7 +143,7 @@ class _Lists:
     """A column of lists of names; most of them come again, so each stands once."""
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[str, ...]] = {}  # by identity, which is told faster than equality
+        self.known: dict[int, tuple[str, ...]] = {}  # by identity, which is faster than by equality
         self.places: dict[int, int] = {}
         self.numbers = array("q")  # which list every row has, -1: null
 

@@ -110,7 +110,7 @@ class Truth:
             self._ended.clear()
 
     def close(self) -> None:
-        """Write the three files; nothing can be added afterwards. A second call does nothing."""
+        """Writes the three files; nothing can be added afterwards. A second call does nothing."""
         if not self._writer.is_open:
             return
         self._write_transactions()
