@@ -1,4 +1,5 @@
-"""A saved capture of any size, made up: transactions that overlap, sets of changed columns, changes without a time."""
+"""Saved captures: one of any size, made up, with transactions that overlap, sets of changed columns and changes without
+a time; and a small one as its readers give it, whose tables Spark reads sooner than its files."""
 
 from __future__ import annotations
 
@@ -12,15 +13,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.capture import Capture, load, open_small
 from cdcwb.saved import SAVED, VERSION
 
-__all__ = ["write_saved"]
+__all__ = ["open_saved", "write_saved"]
 
 _START: Final = 1_770_000_000_000_000  # 2026-02-02
 _COLUMNS: Final = ("state", "amount", "note", "changed_by", "city", "rating", "since", "discount")
 _TABLES: Final = ("orders", "customer", "order_line", "stock_move", "reading", "audit")
 _OPERATIONS: Final = ("INSERT", "UPDATE", "DELETE")
 _USERS: Final = ("ana", "ben", "chen", "batch")
+
+
+def open_saved(path: Path, to: Path, **options: Any) -> Capture:
+    """Save a small capture into ``to`` without Spark, and open that."""
+    read = open_small(path, options=options)
+    assert read is not None
+    return load(read.save(to))
 
 
 def write_saved(folder: Path, changes: int, transactions: int, seed: int = 1) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdcwb_synth as synth
 from tests.live.broker import Broker
-from tests.spark.tables import assert_same_rows, truth_frame
+from tests.spark.tables import assert_same_rows, truth_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,10 +63,8 @@ def assert_equals_truth(capture: Capture, made: Made, prefix: str) -> int:
 
     The truth is of files, one for each partition, whose rows are the offsets.
     """
-    truth = truth_frame(capture.changes, made.folder, "changes")
-    files = sorted(
-        {(row.file_index, Path(row.file).stem) for row in truth.select("file_index", "file").distinct().collect()}
-    )
+    truth = truth_table(made.folder, "changes").select(["file_index", "file"]).to_pylist()
+    files = sorted({(row["file_index"], Path(row["file"]).stem) for row in truth})
     found = _placed(capture.changes.drop("problems"), capture, {name: index for index, name in files}, prefix)
     count = assert_same_rows(found, made.folder, "changes")
     assert_same_rows(capture.transactions, made.folder, "transactions")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ from cdcwb import model
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["assert_same_rows", "truth_frame"]
+__all__ = ["assert_same_rows", "conforms", "truth_table"]
 
 _KEYS = {
     "changes": ("file_index", "offset", "record_type"),
@@ -23,68 +25,38 @@ _KEYS = {
 }
 
 
-def truth_frame(like: DataFrame, folder: Path, table: str) -> DataFrame:
-    """A table of ``DIR/truth`` as a DataFrame, with the model's types."""
-    return like.sparkSession.read.schema(like.schema).parquet(str(folder / "truth" / f"{table}.parquet"))
-
-
 def assert_same_rows(found: DataFrame, folder: Path, table: str) -> int:
     """Holds that a table equals the truth, row for row and column for column; returns the number of rows.
 
-    ``file`` is compared by name, since the truth knows no folders. A difference is shown side by side, the first ones.
+    ``file`` is compared by name, since the truth knows no folders. The first row that differs is shown.
     """
-    from pyspark.sql import functions as F
-
-    keys = _KEYS[table]
-    truth = truth_frame(found, folder, table)
-    if "file" in found.columns:
-        found = found.withColumn("file", F.element_at(F.split("file", "/"), -1))
-        truth = truth.withColumn("file", F.element_at(F.split("file", "/"), -1))
-
-    def comparable(frame: DataFrame, prefix: str) -> DataFrame:
-        columns = [F.col(key).alias(f"{prefix}_{key}") for key in keys]
-        texts = [_text(frame, name).alias(f"{prefix}.{name}") for name in frame.columns]
-        return frame.select(*columns, F.array(*texts).alias(prefix))
-
-    left, right = comparable(found, "found"), comparable(truth, "truth")
-    same_key = [F.col(f"found_{key}").eqNullSafe(F.col(f"truth_{key}")) for key in keys]
-    joined = left.join(right, same_key, "full")
-    counts = joined.agg(
-        F.count("found"), F.count("truth"), F.count(F.when(~F.col("found").eqNullSafe(F.col("truth")), 1))
-    ).first()
-    if counts[2] or counts[0] != counts[1]:
-        rows = joined.filter(~F.col("found").eqNullSafe(F.col("truth"))).limit(3).collect()
-        names = found.columns
-        shown = []
-        for row in rows:
-            if row.found is None or row.truth is None:
-                shown.append(f"only {'in the truth' if row.found is None else 'found'}: {row.found or row.truth}")
-                continue
-            shown += [
-                f"{name}:\n    found {a}\n    truth {b}"
-                for name, a, b in zip(names, row.found, row.truth, strict=True)
-                if a != b
-            ]
-        raise AssertionError(
-            f"{table}: {counts[0]} found, {counts[1]} in the truth, {counts[2]} differ\n" + "\n".join(shown)
+    schema = pa.schema([model.TABLES[table].field(name) for name in found.columns])
+    with TemporaryDirectory() as stored:  # the driver takes no more than a gigabyte at once
+        found.write.mode("overwrite").parquet(stored)
+        mine = pq.read_table(stored, coerce_int96_timestamp_unit="us").select(schema.names).cast(schema)
+    sides = [one.sort_by([(key, "ascending") for key in _KEYS[table]]) for one in (mine, truth_table(folder, table))]
+    for number, (row, true) in enumerate(
+        zip_longest(*(_rows(one.select(schema.names)) for one in sides), fillvalue={})
+    ):
+        shown = "\n".join(
+            f"{name}:\n    found {row.get(name)}\n    truth {true.get(name)}"
+            for name in schema.names
+            if (row.keys(), row.get(name)) != (true.keys(), true.get(name))
         )
-    return int(counts[0])
+        counts = f"{sides[0].num_rows} found, {sides[1].num_rows} in the truth"
+        assert not shown, f"{table}: {counts}; row {number}:\n{shown}"
+    return int(mine.num_rows)
 
 
-def _text(frame: DataFrame, name: str) -> object:
-    """A column as text that two equal values share: maps by sorted entries, everything else as JSON."""
-    from pyspark.sql import functions as F
-
-    kind = frame.schema[name].dataType.typeName()
-    column = F.col(name)
-    if kind == "map":
-        entries = F.array_sort(F.map_entries(column))
-        return F.to_json(
-            F.transform(entries, lambda one: F.array(one["key"].cast("string"), one["value"].cast("string")))
-        )
-    if kind in ("array", "struct"):
-        return F.to_json(column, {"ignoreNullFields": "false"})
-    return column.cast("string")
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of a table; the entries of maps are sorted."""
+    maps = [field.name for field in table.schema if pa.types.is_map(field.type)]
+    for batch in table.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            row |= {name: sorted(row[name], key=repr) for name in maps if row[name] is not None}
+            if row.get("file"):
+                row["file"] = Path(row["file"]).name
+            yield row
 
 
 def conforms(frame: DataFrame, table: str) -> bool:
@@ -93,12 +65,6 @@ def conforms(frame: DataFrame, table: str) -> bool:
 
     wanted = from_arrow_schema(model.TABLES[table])
     return [(f.name, f.dataType) for f in frame.schema.fields] == [(f.name, f.dataType) for f in wanted.fields]
-
-
-def labels_of(folder: Path) -> dict[str, str]:
-    """The label map that the generator wrote beside a capture."""
-    loaded: dict[str, str] = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
-    return loaded
 
 
 def truth_table(folder: Path, table: str) -> pa.Table:

@@ -23,6 +23,7 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb.analysis import concurrency, contents, integrity, transactions
 from cdcwb.analysis import transactions as ask
+from tests.saved_capture import open_saved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,8 +56,7 @@ def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
     format = request.param
     folder = tmp_path_factory.mktemp(format) / "made"
     synth.generate(format, changes=700, seed=17, to=folder, **OPTIONS[format])
-    saved = cdcwb.load(folder / "capture", format).save(folder / "saved")
-    capture = cdcwb.load(saved)
+    capture = open_saved(folder / "capture", folder / "saved")
     return Made(format, folder, capture, ask.overview(capture))
 
 

@@ -17,13 +17,12 @@ from cdcwb.tables import Live
 DATA = Path(__file__).parents[2] / "data"
 SMALL = {"qlik-kafka": 40_000, "debezium": 40_000, "qlik-change-table": 2_000, "idm-event-log": 4_000}
 """Splits so small that what belongs together lies in several, by format."""
-FORMATS = tuple(SMALL)
 TABLES = ("changes", "transactions", "problems")
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(scope="module", params=SMALL)
 def disorder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Lines that are missing, that are there twice, in another order, and cut."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -64,12 +63,11 @@ def test_a_capture_in_disorder(disorder: Path, name: str) -> None:
     expected = by_spark(disorder, name)
     assert len(expected) > 5 or (name == "transactions" and "idm" in str(disorder))
     small = next(size for format, size in SMALL.items() if format in str(disorder))
-    for size in (small, 1 << 25):
-        assert rows(cdcwb.load(disorder, split_size=size), name) == expected, size
+    assert rows(cdcwb.load(disorder, split_size=small), name) == expected
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("format", [*FORMATS, "goldengate"])
+@pytest.mark.parametrize("format", [*SMALL, "goldengate"])
 def test_the_data_of_the_project(format: str, name: str) -> None:
     assert rows(cdcwb.load(DATA / format, split_size=30_000), name) == by_spark(DATA / format, name)
 

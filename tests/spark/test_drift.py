@@ -16,6 +16,7 @@ from cdcwb.analysis.drift import drift, newest_schema
 from cdcwb.analysis.misaligned import values
 from cdcwb.analysis.version_order import versions
 from tests.changes import change, frame, tables, version
+from tests.saved_capture import open_saved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +38,10 @@ def drifted(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factor
     made = synth.generate(
         "qlik-kafka", changes=700, seed=21, to=folder / "made", schema_changes=1, schema_kinds=request.param
     )
-    return request.param, made, cdcwb.load(made / "capture", spark=spark)
+    return request.param, made, open_saved(made / "capture", folder / "saved")
 
 
+@pytest.mark.oldest
 def test_each_kind_of_drift_is_found_at_its_first_position_and_nothing_else(drifted: Any) -> None:
     kind, made, capture = drifted
     found = drift(capture).findings
@@ -226,6 +228,7 @@ def test_a_rename_that_no_row_bears_is_found_in_the_next_version(spark: SparkSes
     assert [(one["old"], one["new"], one["changes"]) for one in renamed] == [("state", "status", 10)]
 
 
+@pytest.mark.oldest
 def test_thousands_of_versions_are_compared_in_a_few_jobs(spark: SparkSession, tmp_path: Path) -> None:
     """Every version renames the same column once more."""
     count = 2000
@@ -244,6 +247,7 @@ def test_thousands_of_versions_are_compared_in_a_few_jobs(spark: SparkSession, t
     assert jobs < 40
 
 
+@pytest.mark.oldest
 def test_what_a_sink_with_the_newest_schema_loses_is_told_with_the_rows_it_concerns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -277,6 +281,7 @@ def people(count: int, cut: int | None) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.oldest
 @pytest.mark.parametrize("cut", [37, 150, 261])
 def test_values_under_the_wrong_columns_are_found_at_their_first_row(
     spark: SparkSession, tmp_path: Path, cut: int

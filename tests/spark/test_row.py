@@ -19,6 +19,7 @@ from cdcwb.errors import OptionError
 from cdcwb.spark.known import Known, known_tables
 from cdcwb.spark.replay import growth, rows_at
 from tests.replayed import by_hand, changes_of
+from tests.saved_capture import open_saved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
     folder = tmp_path_factory.mktemp("row") / "made"
     synth.generate(request.param, changes=450, seed=77, to=folder, **STORY, **MADE[request.param])
     options = {"keys": [f"{table}:{names[0]}" for table, names in KEYS.items()]} if request.param == "gbase8s" else {}
-    capture = cdcwb.load(folder / "capture", spark=spark, **options)
+    capture = open_saved(folder / "capture", folder / "saved", **options)
     tables = Snapshot(capture, images=True)
     return Made(folder, capture, tables, known_tables(tables.changes))
 

@@ -16,14 +16,14 @@ from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection, selected_changes
 from cdcwb.index.source import Source, source_of
 from tests.explore_captures import DATA
+from tests.saved_capture import open_saved
 
 FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-event-log", "debezium")
 
 
 @pytest.fixture(scope="module", params=FORMATS)
 def source(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: Any) -> Source:
-    folder = tmp_path_factory.mktemp("saved") / "capture"
-    return source_of(cdcwb.load(cdcwb.load(DATA / request.param).save(folder)))
+    return source_of(open_saved(DATA / request.param, tmp_path_factory.mktemp("saved") / "capture"))
 
 
 def selections(source: Source) -> list[dict[str, Any]]:
@@ -60,6 +60,7 @@ def places(source: Source, selection: Selection) -> list[tuple[int, int]]:
     return [(source.index.number("file_index", row), source.index.number("offset", row)) for row in rows]
 
 
+@pytest.mark.oldest
 def test_the_index_selects_the_changes_that_spark_selects(source: Source) -> None:
     capture = source.capture
     changes, transactions = capture.changes.cache(), capture.transactions.cache()

@@ -17,6 +17,7 @@ from cdcwb.analysis.transactions import overview
 from cdcwb.errors import OptionError
 from cdcwb.report.opening import SUMMARY, check_parameters, open_page
 from cdcwb.report.prepare import keep
+from tests.saved_capture import open_saved
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +31,7 @@ NAMES = ("qlik-kafka", "goldengate")
 @pytest.fixture(scope="module")
 def captures(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, cdcwb.Capture]:
     folder = tmp_path_factory.mktemp("saved")
-    saved = {name: cdcwb.load(DATA / name, spark=spark).save(folder / name) for name in NAMES}
-    return {name: cdcwb.load(place) for name, place in saved.items()}
+    return {name: open_saved(DATA / name, folder / name) for name in NAMES}
 
 
 @pytest.fixture(scope="module")
