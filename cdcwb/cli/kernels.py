@@ -38,7 +38,8 @@ def _read(name: str, paths: list[str], options: Mapping[str, str]) -> None:
     for split in range(len(plan.splits)):
         tables: set[str] = set()
         for batch in form.read(plan, split, EVERYTHING):
-            tables.update(name for name in batch.column("table_name").to_pylist() if name)
+            names = zip(batch.column("operation").to_pylist(), batch.column("table_name").to_pylist(), strict=True)
+            tables.update(name for operation, name in names if operation and name)
         for table in sorted(tables)[:1]:
             for _ in form.read_table(plan, split, TableRequest(table)):
                 pass

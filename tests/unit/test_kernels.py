@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cdcwb.cli import kernels as ahead
 from cdcwb.formats.kernels import interpreted, kernel
 
 LIMIT = 10
@@ -83,3 +84,8 @@ def test_uncompiled_kernels_import_no_compiler(package: Path) -> None:
     told = {**os.environ, "PYTHONPATH": path, "CDCWB_COMPILED": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=told, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["42", "False"]
+
+
+def test_kernels_of_all_formats_are_compiled_ahead(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ahead.main()
+    assert capfd.readouterr().err == ""
