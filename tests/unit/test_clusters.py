@@ -53,7 +53,7 @@ def test_missing_packages_of_spark_connect_are_named(monkeypatch: pytest.MonkeyP
 def test_tables_that_workers_wrote_elsewhere_are_no_saved_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Capture, "_write_tables", lambda *given: None)
+    monkeypatch.setattr(Capture, "frames", lambda *given: iter(()))
     capture = Capture(cast("Any", SimpleNamespace()))
     with pytest.raises(
         CaptureError, match="workers do not write to this machine; name a folder that all machines share"
